@@ -1,4 +1,4 @@
-/* See check.h. */
+/* Checks an app's use of the library. See check.h. */
 #include "workers/check.h"
 
 #include "agileml/base/log.h"
@@ -66,7 +66,7 @@ int check_misuse(struct runtime *runtime, const char *format, ...) {
     return code;
 }
 
-/* For a misuse before the job runs, or with NULL as worker: no other thread is there to end the process. */
+/* Ends the process for a misuse before the job runs, or with NULL as worker: no other thread could end it. */
 static _Noreturn void end_process(const char *text) {
     log_error("%s", text);
     fflush(NULL);
@@ -95,7 +95,7 @@ static const struct {
                  {CALL_CLOCK, "clock"},         {CALL_EVALUATE, "evaluate"}, {CALL_FINISH, "finish"}};
 enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
 
-/* "begin, clock or evaluate", into `text`. */
+/* Writes the names of the calls into `text`, such as "begin, clock or evaluate". */
 static const char *function_names(unsigned calls, char text[TEXT_MAX]) {
     unsigned left = 0;
     size_t used = 0;
@@ -158,7 +158,7 @@ bool check_refuse(const struct aml_worker *worker, unsigned calls, const char *f
     return false;
 }
 
-/* The pool's thread that this is; the number of threads when it is none of them. */
+/* The number of this thread in the pool; the number of threads when it is not one of them. */
 static unsigned pool_thread(const struct runtime *runtime) {
     unsigned thread = 0;
     while (thread < runtime->pool.threads && !pthread_equal(runtime->pool.handles[thread], pthread_self())) {
@@ -191,7 +191,7 @@ static void start_fail(struct runtime *runtime, const struct table_spec *spec, u
     runtime_wake(runtime);
 }
 
-/* False when what lies behind the row was written. */
+/* Makes a start value. False when the app has written behind the row. */
 static bool start_once(const struct check_start *start, uint64_t key, unsigned char *row) {
     static const unsigned char PATTERN = 0xA5;
     unsigned char *guard = row + start->spec->row_bytes;
@@ -205,7 +205,7 @@ static bool start_once(const struct check_start *start, uint64_t key, unsigned c
     return kept == START_GUARD;
 }
 
-/* In place of the app's function. */
+/* The start function that a table has in place of the app's. */
 static void check_start_row(void *context, uint64_t key, void *row) {
     const struct check_start *start = context;
     const size_t bytes = start->spec->row_bytes;
@@ -300,7 +300,7 @@ void check_before(struct runtime *runtime) {
 
 /* ---- Rows: after a call ---- */
 
-/* Sets the error, and has no more of the app's functions called. */
+/* Sets the error, and stops further calls of the app. */
 __attribute__((format(printf, 2, 3))) static void rows_fail(struct runtime *runtime, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -309,10 +309,10 @@ __attribute__((format(printf, 2, 3))) static void rows_fail(struct runtime *runt
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
 }
 
-/* Which threads have changed a row in a round. */
+/* The threads that have changed a row in a round. */
 struct writers {
-    unsigned in_place, by_copy, all;
-    unsigned first, last; /* of all */
+    unsigned in_place, by_copy, all; /* how many threads */
+    unsigned first, last;            /* the lowest and the highest thread of all */
 };
 
 static struct writers find_writers(const struct check *check, const struct check_table *table, uint32_t slot) {
@@ -331,7 +331,8 @@ static struct writers find_writers(const struct check *check, const struct check
     return writers;
 }
 
-/* Rows of sums of whole numbers may be changed by atomic adds in several threads: whether they were is not known. */
+/* Whether two threads have changed a row without protection. In tables of whole numbers with AML_ADD several threads
+ * may use atomic adds in place; whether they did can't be checked. */
 static bool writers_race(const struct table_spec *spec, const struct writers *writers) {
     bool atomics = spec->mode == AML_ADD && (spec->type == AML_INT32 || spec->type == AML_INT64);
     if (writers->all < 2) {
@@ -383,7 +384,7 @@ void check_round(struct runtime *runtime) {
     }
 }
 
-/* Sets the error: names the first element of a row that is not what the given changes make of it. */
+/* Sets the error for a row that differs from what its given changes make of it; names the first such element. */
 static void given_fail(struct runtime *runtime, const struct cache_table *rows, uint32_t slot,
                        const unsigned char *expected) {
     const struct table_spec *spec = rows->spec;
@@ -449,7 +450,7 @@ static bool after_row(struct runtime *runtime, unsigned t, uint32_t slot, enum c
     return false;
 }
 
-/* A function that changes no rows has marked one as changed. */
+/* Checks that a function that must change no rows has not marked the row as changed. */
 static bool unmarked(struct runtime *runtime, unsigned t, uint32_t slot, enum check_calls call) {
     char name[TEXT_MAX];
     struct writers writers = find_writers(&runtime->check, &runtime->check.tables[t], slot);
@@ -467,7 +468,7 @@ void check_after(struct runtime *runtime, enum check_calls call) {
         const struct check_table *table = &runtime->check.tables[t];
         const struct cache_table *rows = &runtime->node.cache.tables[t];
         for (uint32_t slot = 0; slot < table->count; slot++) {
-            /* A row that has come from its server meanwhile is no change of the app's. */
+            /* A row that has come from its server meanwhile was not changed by the app. */
             bool ours = table->stamps[slot] != 0 && table->stamps[slot] == cache_stamps(rows)[slot];
             if (!unmarked(runtime, t, slot, call) || (ours && !after_row(runtime, t, slot, call))) {
                 return;
@@ -478,7 +479,7 @@ void check_after(struct runtime *runtime, enum check_calls call) {
 
 /* ---- Rows: in a call ---- */
 
-/* Whose marks this thread makes: its own, or, in a thread that is none of the pool's, the worker's. */
+/* The thread in whose arrays this thread marks rows: itself; or the worker's, if this thread is not of the pool. */
 static unsigned marking_thread(const struct aml_worker *worker) {
     unsigned thread = pool_thread(worker->runtime);
     return thread < worker->runtime->pool.threads ? thread : worker->thread;
@@ -509,7 +510,7 @@ void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, 
                    count);
     }
     if (!runtime->check.on) {
-        return; /* a row that has been added since aml_table_rows */
+        return; /* the row was added after aml_table_rows */
     }
     if (!table->usable[slot]) {
         check_misuse(runtime,

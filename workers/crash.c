@@ -1,4 +1,4 @@
-/* See crash.h. */
+/* Handles a crash of the app: signals, exit, the backtrace. See crash.h. */
 #include "workers/crash.h"
 
 #include "agileml/base/crash_signals.h"
@@ -22,38 +22,38 @@
 
 enum {
     NAME_MAX_BYTES = 64,
-    HANDLER_FRAMES_MAX = 8, /* of the backtrace, that are ours */
+    HANDLER_FRAMES_MAX = 8, /* frames of the handler in a backtrace */
     EXITS_MAX = 64,         /* threads that call exit at once */
     LINE_BYTES = 512        /* longer paths are cut; less than a pipe's atomic size, so that lines don't mix */
 };
 
 /* Where a thread is in the app's code. */
 struct place {
-    const char *function; /* NULL: in none of its functions */
+    const char *function; /* NULL: in none of the app's functions */
     uint64_t clock;
 };
 
-/* The process's. The thread that crashes first takes `crashed`. The fields after it are that thread's, and also the
- * loop's once the thread has raised `wake`. */
+/* The state of the process. The thread that crashes first sets `crashed`. It alone uses the fields after that, until it
+ * has raised `wake`; then the loop uses them too. */
 static struct {
     char name[NAME_MAX_BYTES];
     char program[PATH_MAX];
-    pid_t process; /* one that the app forks has all of this too, but is no node */
+    pid_t process; /* the node's: a process that the app forks inherits this state, but is no node */
     atomic_bool listening;
-    _Atomic(const char *) function; /* entered last, in whatever thread */
+    _Atomic(const char *) function; /* the one entered last, in any thread */
     atomic_uint_least64_t clock;
     int wake, told; /* eventfds */
     atomic_flag crashed;
     struct message_crashed facts;
-    atomic_bool known; /* the facts are set */
+    atomic_bool known; /* `facts` is set */
 } crash = {.name = "app", .wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
 
 static _Thread_local struct place here;
-static _Thread_local bool ours; /* no thread of the app's own */
+static _Thread_local bool ours; /* the library has started this thread, not the app */
 static _Thread_local bool exits;
 static _Thread_local void *handler_stack;
 
-/* ---- Lines, written without what a handler may not call ---- */
+/* ---- Lines, written with functions that a signal handler may call ---- */
 
 struct line {
     char bytes[LINE_BYTES];
@@ -91,10 +91,10 @@ static void line_end(struct line *line) {
     }
 }
 
-/* ---- What is known ---- */
+/* ---- The facts of a crash ---- */
 
-/* Where this thread is in the app's code. A thread that the app itself has started has entered none of the app's
- * functions: then the function that any thread entered last. */
+/* Where this thread is in the app's code. A thread that the app itself has started never enters a function by
+ * crash_enter: for it, the function that any thread entered last. */
 static struct place find_place(void) {
     if (here.function != NULL) {
         return here;
@@ -111,7 +111,8 @@ static void set_facts(int number, int status) {
     atomic_store(&crash.known, true);
 }
 
-/* "mf[node-2]: error: signal 11 (SIGSEGV) at address 0x10 in the app's function clock, clock 7" */
+/* Prints the crash, as "mf[node-2]: error: signal 11 (SIGSEGV) at address 0x10 in the app's function clock, clock
+ * 7". */
 static void say_what(const siginfo_t *info) {
     const struct message_crashed *facts = &crash.facts;
     struct line line = line_begin();
@@ -158,7 +159,7 @@ static uintptr_t interrupted_at(const void *context) {
 #endif
 }
 
-/* A module and an address in it, as addr2line takes them. */
+/* Prints a frame as a module and an address in it, for addr2line. */
 static void say_frame(unsigned number, uintptr_t address) {
     struct dl_find_object object;
     struct line line = line_begin();
@@ -177,7 +178,7 @@ static void say_frame(unsigned number, uintptr_t address) {
     line_end(&line);
 }
 
-/* All but the first frame are return addresses: the call is one byte before. */
+/* Prints the frames. All but the interrupted one are return addresses, so the address of the call is one byte lower. */
 static void say_frames(void *const *frames, unsigned count, bool interrupted) {
     struct line line = line_begin();
     line_add(&line, "backtrace; 'addr2line -Cfpie MODULE ADDRESS' prints function and line of a frame:");
@@ -214,7 +215,8 @@ static void wait_for_answer(int milliseconds) {
     }
 }
 
-/* Tells the controller, before the backtrace: that may fail in a process whose memory is damaged. */
+/* Has the loop report the crash, and waits for the answer. Comes before the backtrace, since the backtrace may fail in
+ * a process whose memory is damaged. */
 static void tell(void) {
     if (atomic_load(&crash.listening)) {
         event_raise(crash.wake);
@@ -222,13 +224,13 @@ static void tell(void) {
     }
 }
 
-/* Another thread has crashed: the process dies with that one. */
+/* Waits while another thread, which has crashed before, ends the process. */
 static void wait_for_other(void) {
     wait_for_answer(CRASH_GIVE_UP_S * 1000);
     poll(NULL, 0, CRASH_GIVE_UP_S * 1000);
 }
 
-/* The handler hangs. Runs in another thread than the one that crashed, if that one can't be interrupted. */
+/* Ends the process when the crash handler hangs (SIGALRM). Runs in another thread if the crashed one blocks signals. */
 static void give_up(int number) {
     sigset_t set;
     int crashed = (int)crash.facts.signal;
@@ -240,10 +242,11 @@ static void give_up(int number) {
     raise(crashed);
 }
 
-/* Returns to the place of the crash with the signal pending, which has its usual effect there. */
+/* The signal handler. It returns to the place of the crash with the signal pending and at its default action, so that
+ * the process dies there as it would have without the handler. */
 static void crash_signalled(int number, siginfo_t *info, void *context) {
     if (getpid() != crash.process) {
-        /* the app's business */
+        /* a process that the app has forked */
     } else if (atomic_flag_test_and_set(&crash.crashed)) {
         wait_for_other();
     } else {
@@ -258,9 +261,9 @@ static void crash_signalled(int number, siginfo_t *info, void *context) {
     raise(number);
 }
 
-/* While the node takes part, nobody but the app calls exit. Each thread that does so runs the next of the registered
- * handlers; a thread that finds none left ends the process. So all threads but the first wait here: else one of them
- * could end the process before the first has told the controller. */
+/* Handles a call of exit by the app; nothing else calls exit while the node takes part. Each thread in exit runs the
+ * next of the registered handlers, and a thread that finds none left ends the process. So all threads but the first
+ * wait here; else one of them could end the process before the first has reported to the controller. */
 static void crash_exited(int status, void *argument) {
     (void)argument;
     if (getpid() != crash.process || !atomic_load(&crash.listening) || exits) {
@@ -277,7 +280,7 @@ static void crash_exited(int status, void *argument) {
     say_where(NULL);
 }
 
-/* ---- Getting ready ---- */
+/* ---- Installing ---- */
 
 static int catch_signals(struct error *error) {
     struct sigaction action = {.sa_flags = SA_SIGINFO | SA_ONSTACK};
@@ -309,7 +312,7 @@ int crash_open(const char *app, struct error *error) {
     if (crash.wake < 0 || crash.told < 0) {
         return error_set(error, AML_EFAIL, "eventfd: %s", strerror(errno));
     }
-    backtrace(&frame, 1); /* the first call loads a library, which a handler may not do */
+    backtrace(&frame, 1); /* the first call loads a library, which a handler must not do */
     crash_thread_begin();
     for (unsigned e = 0; e < EXITS_MAX; e++) {
         if (on_exit(crash_exited, NULL) != 0) {
@@ -323,7 +326,7 @@ void crash_set_name(const char *name) {
     snprintf(crash.name, sizeof crash.name, "%s", name);
 }
 
-/* Sanitizers give their threads such a stack themselves. */
+/* Gives this thread a stack for the signal handler, unless it has one, as under a sanitizer. */
 void crash_thread_begin(void) {
     stack_t present;
     ours = true;
@@ -332,7 +335,7 @@ void crash_thread_begin(void) {
     }
     void *memory = mmap(NULL, CRASH_STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {
-        return; /* a stack that overflows ends the process without a line */
+        return; /* an overflow of this thread's stack will end the process without a line */
     }
     handler_stack = memory;
     sigaltstack(&(stack_t){.ss_sp = memory, .ss_size = CRASH_STACK_BYTES}, NULL);

@@ -1,4 +1,4 @@
-/* See data.h. */
+/* Keeps the records of data shards, takes items while the input is read, and makes its fingerprint. See data.h. */
 #include "workers/data_private.h"
 
 #include "agileml/base/hash.h"
@@ -6,12 +6,12 @@
 
 #include <stdlib.h>
 
-/* Shards are cut by other bits than partitions and hash tables use. */
+/* Makes the hash for data shards independent of the one for partitions and hash tables. */
 static const uint64_t DATA_SHARD_SALT = UINT64_C(0x5368617264696E67);
 
 enum { RUN_BYTES_MIN = 512 };
 
-/* Room for one more entry of `size` bytes. */
+/* Appends an entry of `size` bytes, and returns its memory. */
 static unsigned char *run_append(struct data_run *run, size_t size) {
     if (run->capacity - run->bytes < size) {
         size_t more = run->capacity > RUN_BYTES_MIN ? run->capacity : RUN_BYTES_MIN;
@@ -86,20 +86,19 @@ static struct data_tally *tally_take(struct data *data) {
     return tally != NULL ? tally : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof *tally->shards);
 }
 
-/* Under the lock. */
+/* Puts the chunk's tally back for another chunk. Under the lock. */
 static void tally_put_back(struct data *data, struct data_chunk *chunk) {
     chunk->tally->next = data->tallies;
     data->tallies = chunk->tally;
     chunk->tally = NULL;
 }
 
-/* 0: no fingerprint is made. bench_input compiles this file a second time so, to measure what the fingerprint costs. */
+/* 0: no fingerprint is made. bench_input compiles this file once more with 0, to measure the fingerprint's cost. */
 #ifndef DATA_FINGERPRINT
 #define DATA_FINGERPRINT 1
 #endif
 
-/* Counts an item, by the hash of its keys and bytes. Hashes are summed, so that the order of the items does not
- * matter. */
+/* Counts an item, and adds the hash of its keys and bytes to the sum. A sum does not depend on the order of items. */
 static void tally_add(struct data_tally *tally, uint32_t shard, uint64_t hash) {
     if (DATA_FINGERPRINT) {
         tally->shards[shard] += (hash_product)hash << 64 | 1;
@@ -114,7 +113,7 @@ static void tallies_drop(struct data *data) {
     }
 }
 
-/* Sums up the tallies of a whole reading. True when the sum is not that of the reading before. */
+/* Sums the tallies of a complete reading. True when the sum differs from that of the reading before. */
 static bool tallies_sum(struct data *data) {
     struct wire_input_shard *input = memory_zeroed(data->shard_count, sizeof *input);
     for (const struct data_tally *tally = data->tallies; tally != NULL; tally = tally->next) {
@@ -152,8 +151,8 @@ static uint64_t key_hash(uint64_t key) {
     return hash_mix(key ^ DATA_SHARD_SALT);
 }
 
-/* The upper 48 bits modulo the number of shards, without a division: exact, as there are at most 2^16 shards (Lemire,
- * Kaser, Kurz: Faster remainder by direct computation, 2019). */
+/* The hash's upper 48 bits modulo the number of shards, without a division. Exact, as there are at most 2^16 shards
+ * (Lemire, Kaser, Kurz: Faster remainder by direct computation, 2019). */
 static uint32_t shard_of_hash(const struct data *data, uint64_t hash) {
     uint64_t fraction = data->shard_inverse * (hash >> 16);
     return (uint32_t)hash_product_high(fraction, data->shard_count);
@@ -163,7 +162,8 @@ uint32_t data_shard_of(const struct data *data, uint64_t key) {
     return shard_of_hash(data, key_hash(key));
 }
 
-/* Keeps to the budget: what was never this node's goes first and altogether, then what it left longest ago. */
+/* Drops shards without a pin until the budget is kept: first all that were never this node's, then those that this node
+ * left longest ago. */
 static void data_trim(struct data *data) {
     if (data->bytes <= data->budget) {
         return;
@@ -184,7 +184,7 @@ static void data_trim(struct data *data) {
             }
         }
         if (oldest == NULL) {
-            return; /* what is needed stays, whatever it takes */
+            return; /* pinned shards stay, even above the budget */
         }
         shard_drop(data, oldest);
     }
@@ -201,7 +201,7 @@ bool data_pin(struct data *data, const uint32_t *shards, uint32_t count) {
     return held;
 }
 
-/* The store goes with its set, which nobody needs any more: the shard has its records to itself again. */
+/* Copies the shard's records back from its set's store, as the set will be closed. */
 static void shard_take_back(const struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         struct data_run *run = &shard->runs[use];
@@ -280,7 +280,7 @@ static void chunk_fold(struct data *data, struct data_chunk *chunk) {
     data_trim(data);
 }
 
-/* Folds the early chunks whose turn it is; all of them at the end of the reading. */
+/* Puts the early chunks whose turn it is into the shards; with `all`, at the end of the reading, every early chunk. */
 static void fold_early(struct data *data, bool all) {
     while (data->early != NULL && (all || data->early->order == data->turn)) {
         struct data_chunk *chunk = data->early;
@@ -350,8 +350,8 @@ bool data_chunk_full(const struct data_chunk *chunk) {
     return chunk->given >= DATA_CHUNK_BYTES;
 }
 
-/* Counts an item of this shard, whose keys and bytes have that hash. Returns room for its record; NULL: it is not
- * kept. */
+/* Counts an item of `shard`; `hash` is that of its keys and bytes. Returns memory for its record, or NULL if the item
+ * is not kept. */
 static inline unsigned char *chunk_append(const struct data *data, struct data_chunk *chunk, enum aml_item_use use,
                                           uint32_t shard, uint64_t hash, size_t size) {
     tally_add(chunk->tally, shard, hash);
@@ -366,7 +366,7 @@ static inline unsigned char *chunk_append(const struct data *data, struct data_c
     return entry + sizeof shard;
 }
 
-/* What an item without rows has in place of a key: where it stands in the input. */
+/* The number that an item without rows has in place of a key: a hash of its place in the input. */
 static uint64_t next_number(struct data_chunk *chunk, enum aml_item_use use) {
     return hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
 }
@@ -401,7 +401,7 @@ int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_u
     return 1;
 }
 
-/* Of a varied item whose shard's key has the hash `first`. */
+/* Returns the hash of a varied item whose key has the hash `first`. */
 static uint64_t varied_hash(enum aml_item_use use, uint64_t first, const struct aml_keys *runs, unsigned run_count,
                             const void *bytes, size_t size) {
     uint64_t hash = hash_pair(first, 2 * (uint64_t)run_count + use);

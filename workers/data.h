@@ -1,12 +1,19 @@
-/* The data items of one node. While the app reads its input (in several threads) items are kept as *records*, keys and
- * bytes, by data shard: those of the shards that the node needs, and within a budget of others that may become its own,
- * so that they need not be read again. A *set* is what the app works on: some shards' records turned into
- * compact arrays of row slots and bytes, ordered so that each thread's part of each clock is contiguous and no two
- * threads work on the same rows at once. Records of items that name fixed rows are replaced by these items when their
- * shard is in a set for the first time: later sets copy them. Fixed items without rows are the same as their records,
- * so a set takes these over, and gives them back when the node leaves the shard. While the input is read its
- * *fingerprint* is made: by data shard, how many items there are and a hash of them, kept or not. Does not read files,
- * does not call the app, knows no cache. */
+/* The data items of one node. Does not read files, does not call the app, knows no cache.
+ *
+ * While the app reads its input, in several threads, items are kept as *records* (keys and bytes), by data shard. The
+ * node keeps the shards that it needs. Within a budget it also keeps others, which then need not be read again if they
+ * become its own.
+ *
+ * A *set* is the data that the app works on: the items of some shards, as compact arrays of row slots and bytes. They
+ * are ordered so that each thread's part of each clock is contiguous and no two threads work on the same rows at once.
+ *
+ *   items with fixed rows      replace their shard's records when the shard is first in a set; later sets copy them
+ *   fixed items without rows   are the same as their records: a set takes the records over, and gives them back when
+ *                              the node leaves the shard
+ *   varied items               are made from the records for each set
+ *
+ * The *fingerprint* of the input is made while it is read. For each data shard it has the number of items and a hash of
+ * them, whether the node keeps the shard or not. */
 #ifndef AGILEML_WORKERS_DATA_H
 #define AGILEML_WORKERS_DATA_H
 
@@ -20,51 +27,51 @@
 #include <stdbool.h>
 
 enum {
-    DATA_ROWS_BATCH = 1024,     /* keys that data_arrange asks the slots of at once */
-    DATA_CHUNK_BYTES = 4 << 20, /* of records given: a chunk that may be ended is full */
+    DATA_ROWS_BATCH = 1024,     /* keys whose slots data_arrange requests at once */
+    DATA_CHUNK_BYTES = 4 << 20, /* bytes of emitted records with which a chunk is full */
 };
 
 /* Records, one behind the other. */
 struct data_run {
     unsigned char *records;
     size_t count;
-    size_t bytes, capacity; /* of the records; of the memory */
+    size_t bytes, capacity; /* size of the records; size of the memory */
 };
 
 struct data_shard {
     struct data_run runs[2];    /* by enum aml_item_use, in the order of the input */
-    struct data_order *order;   /* items that name fixed rows: what was made of the records, which are not there then */
-    struct data_store *store;   /* fixed items without rows, pinned: where the records are now, if not in `runs`; ... */
-    uint32_t first[2];          /* ... from which place on */
+    struct data_order *order;   /* the items made from records with fixed rows; NULL: `runs` has the records */
+    struct data_store *store;   /* the set's store that has taken the records over; NULL: `runs` has them */
+    uint32_t first[2];          /* place of this shard's first record in `store`, by enum aml_item_use */
     double totals[WIRE_TOTALS]; /* over the records */
-    unsigned pins;              /* this node works on it, or is about to: so many sets */
-    uint64_t left;              /* when it last ceased to, counted in such events; 0: it never did */
+    unsigned pins;              /* sets of this node that have, or will have, the shard */
+    uint64_t left;              /* when the last pin went, counted in data.departures; 0: it was never pinned */
     bool held;                  /* all its records are here */
-    /* What the reading under way does with it. */
+    /* What the present reading does with its items. */
     enum data_wish { DATA_IGNORED, DATA_WELCOME /* within the budget */, DATA_WANTED } wish;
 };
 
-/* A thread's share of the fingerprint. */
+/* One thread's share of the fingerprint. */
 struct data_tally {
     struct data_tally *next;
     hash_product shards[]; /* by shard: the low word counts its items, the high word sums their hashes */
 };
 
-/* What one thread makes of a piece of the input; data_chunk_close puts it into the shards. */
+/* The items that one thread emits from a piece of the input; data_chunk_close puts them into the shards. */
 struct data_chunk {
-    struct data_tally *tally; /* this thread's while the chunk is open */
-    uint64_t order;           /* chunks are put together in this order, whatever thread was faster */
-    struct data_run run[2];   /* by enum aml_item_use: the shard's number (uint32_t), then the record */
-    uint64_t emitted[2];      /* items given, kept or not */
+    struct data_tally *tally; /* used by this thread while the chunk is open */
+    uint64_t order;           /* chunks are put into the shards in this order, whichever is closed first */
+    struct data_run run[2];   /* by enum aml_item_use: for each item the shard's number (uint32_t), then the record */
+    uint64_t emitted[2];      /* items emitted, kept or not */
     size_t given;             /* bytes of their records */
     int64_t shard;            /* of the last item; -1: it was not kept */
-    uint32_t *places;         /* of each shard: 1 + its place in totals; 0: none. NULL until there are totals */
+    uint32_t *places;         /* by shard: 1 + its place in totals; 0: it has none. NULL until there are totals */
     struct {
         uint32_t shard;
         double values[WIRE_TOTALS];
     } * totals;
     uint32_t total_count;
-    struct data_chunk *next; /* closed before its turn */
+    struct data_chunk *next; /* in data.early */
 };
 
 struct data {
@@ -72,37 +79,37 @@ struct data {
     const unsigned *item_tables;
     size_t item_bytes;
     bool varied;
-    size_t record_size; /* keys and bytes; without rows as item_size; varied: 0 */
-    size_t item_size;   /* slots and bytes, padded to 4; varied: 0 */
-    size_t budget;      /* bytes of records beyond which only those of pinned shards are kept */
+    size_t record_size; /* keys and bytes; item_size if items have no rows; 0 if they are varied */
+    size_t item_size;   /* slots and bytes, padded to 4; 0 if items are varied */
+    size_t budget;      /* above so many bytes of records, only those of pinned shards are kept */
     uint32_t shard_count;
     uint64_t shard_inverse; /* 2^64 / shard_count, rounded up: see data_shard_of */
 
-    pthread_mutex_t lock; /* guards what follows; but records of shards that are pinned and held stay as they are */
+    pthread_mutex_t lock; /* guards the fields below; records of pinned and held shards are read without it */
     struct data_shard *shards;
     size_t bytes;        /* of all records */
-    uint64_t departures; /* see data_shard.left */
+    uint64_t departures; /* calls of data_unpin; see data_shard.left */
     uint64_t turn;       /* the order of the chunk that is put into the shards next */
-    struct data_chunk *early;
-    struct data_tally *tallies;     /* of the reading under way, those that no open chunk has */
-    struct wire_input_shard *input; /* the fingerprint of the last whole reading, by shard; NULL: none yet */
-    bool complete;                  /* the whole input has been read once */
+    struct data_chunk *early;       /* chunks that were closed before their turn, by order */
+    struct data_tally *tallies;     /* tallies of the present reading that no open chunk uses */
+    struct wire_input_shard *input; /* the fingerprint of the last complete reading, by shard; NULL: none yet */
+    bool complete;                  /* the input has been read completely at least once */
     atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
 };
 
-/* The items of some shards, arranged. Block (clock part, thread, bin) is items[starts[b]..starts[b + 1]). */
+/* The arranged items of some shards. Block b (a clock part, thread and bin) is items[starts[b]..starts[b + 1]). */
 struct data_set {
-    size_t item_size; /* varied: 0 */
+    size_t item_size; /* 0 if items are varied */
     unsigned char *items;
     size_t count;
-    size_t *starts;
-    size_t *offsets; /* varied: in bytes what `starts` is in items; else NULL */
+    size_t *starts;  /* first item of each block */
+    size_t *offsets; /* first byte of each block, if items are varied; else NULL */
     unsigned clocks, threads, bins;
     unsigned char *tests;
     size_t test_count;
-    size_t *test_starts, *test_offsets; /* per thread */
+    size_t *test_starts, *test_offsets; /* like starts and offsets, by thread */
     double totals[WIRE_TOTALS];
-    struct data_store *store; /* items and tests are its; NULL: our own */
+    struct data_store *store; /* owns items and tests; NULL: the set owns them */
 };
 
 void data_open(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget);
@@ -110,67 +117,73 @@ void data_close(struct data *data);
 
 /* ---- Which shards ---- */
 
-/* The shard of items whose first key (or number) this is. */
+/* The shard of items with this first key (or number). */
 uint32_t data_shard_of(const struct data *data, uint64_t key);
-/* The node is to work on these shards: their records stay once they are here. True when they are: no reading needed. */
+/* Pins shards that the node is to work on: their records are kept once they are here. True when all are here, so that
+ * no reading is needed. */
 bool data_pin(struct data *data, const uint32_t *shards, uint32_t count);
-/* It no longer does: the records may go when the budget is exceeded. Once for each data_pin. */
+/* Undoes one data_pin. The records of shards without a pin may be dropped when the budget is exceeded. */
 void data_unpin(struct data *data, const uint32_t *shards, uint32_t count);
 
 /* ---- Reading. One reading at a time, and no data_pin meanwhile ---- */
 
-/* The input is read from its beginning: keeps what is pinned and not here, the first time also the rest, as long as the
- * budget lasts. */
+/* Begins a reading of the input. It keeps the pinned shards that are not here; the first reading also keeps the others
+ * as long as the budget lasts. */
 void data_read_begin(struct data *data);
-/* The whole input was read; or not, then nothing of it counts. All chunks are closed. Returns true when the input's
- * fingerprint is another than before: after the first reading, or because the input has changed. */
+/* Ends a reading; all chunks must be closed. Without `whole` the reading has failed, and its items are dropped. True
+ * when the input's fingerprint is new: after the first reading, or because the input has changed. */
 bool data_read_end(struct data *data, bool whole);
 
-/* A chunk to fill, by one thread. Orders count from 0 without gaps; what leaves a gap is put together at the end. Any
- * thread. */
+/* Opens a chunk, which one thread fills. Orders count from 0; a missing one delays the later chunks to data_read_end.
+ * Any thread. */
 struct data_chunk *data_chunk_open(struct data *data, uint64_t order);
-/* The order after that of the chunks so far, when all are closed. */
+/* The order for the next chunk. All chunks must be closed. */
 uint64_t data_next_order(struct data *data);
 void data_chunk_close(struct data *data, struct data_chunk *chunk);
-/* It has as many items as one should: the same for every process. */
+/* Whether to close the chunk and open the next one: at the same item in every process. */
 bool data_chunk_full(const struct data_chunk *chunk);
-/* Keeps the item if the reading wants its shard: 1 or 0. The chunk's thread. */
+/* Keeps an item if the reading keeps its shard. Returns 1 if so, else 0. In the chunk's thread. */
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes);
-/* ... a varied one, within the limits of agileml.h. */
+/* data_emit for a varied item, which must be within the limits of agileml.h. */
 int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
                      const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size);
-/* The WIRE_TOTALS totals that the chunk's last item counts in; NULL when it was not kept. */
+/* The totals, WIRE_TOTALS of them, to which the chunk's last item adds; NULL when it was not kept. */
 double *data_totals(const struct data *data, struct data_chunk *chunk);
 
 /* ---- Arranging ---- */
 
-/* The rows that a set's items name. */
+/* Access to the cache, for the rows that a set's items name. */
 struct data_rows {
-    /* Finds their cache slots; they are in use from now on. */
+    /* Finds the rows' cache slots, and marks the rows as in use. */
     int (*slots)(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                  struct error *error);
-    /* Rows whose slots were found for an earlier set are in use again. */
+    /* Marks rows as in use whose slots were found for an earlier set. */
     void (*use)(void *context, unsigned table, const uint32_t *slots, size_t count);
     void *context;
 };
 
-/* Makes a set of these shards, which are pinned and held. The training items are ordered for `clocks` parts of an
- * iteration and `threads` threads: groups (items with the same first row) are dealt to clocks by a hash of `seed` and
- * their key, dealt to threads in equal parts, and shuffled. Items without rows and varied ones are dealt to clocks and
- * threads one by one, in parts of equal size: to clocks those of each shard by themselves. Either way an item is in the
- * same part in every set. `clocks` and `seed` are the same each time. One set at a time is made; sets may be
- * closed meanwhile. */
+/* Makes a set of these shards, which must be pinned and held. The training items are ordered for `clocks` parts of an
+ * iteration and `threads` threads:
+ *
+ *   items with fixed rows   in groups of the same first row. A hash of `seed` and the row's key chooses the group's
+ *                           part; threads get about equal numbers of items; each group is shuffled.
+ *   all other items         one by one. Each shard's items are dealt to the parts in equal sizes, then the set's to
+ *                           threads.
+ *
+ * Either way an item is in the same part in every set, as `clocks` and `seed` must be the same each time. One set is
+ * made at a time; other sets may be closed meanwhile. */
 int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
                  uint64_t seed, const struct data_rows *rows, struct data_set *set, struct error *error);
-/* After the data_unpin of its shards. */
+/* Frees a set, after the data_unpin of its shards. */
 void data_set_close(struct data *data, struct data_set *set);
 
-/* The training items of clock part `part` that `thread` works on in round `round` (0..bins-1), while the other threads
- * are in the same round. Returns their number. */
+/* Finds the training items of clock part `part` for `thread` in round `round` (0..bins-1). All threads must be in the
+ * same round, so that no two share a row. Returns the number of items. */
 size_t data_block(const struct data_set *set, unsigned part, unsigned thread, unsigned round, const void **items);
 /* How many training items the part has. */
 size_t data_part_count(const struct data_set *set, unsigned part);
+/* Finds the thread's test items. Returns their number. */
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items);
 
 #endif

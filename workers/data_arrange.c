@@ -1,4 +1,4 @@
-/* Sets: what those of all kinds of items have. See data.h. */
+/* Sets: the parts that are common to all kinds of items. See data.h. */
 #include "workers/data_private.h"
 
 #include "agileml/base/memory.h"
@@ -7,7 +7,7 @@
 
 /* ---- Sets ---- */
 
-/* The shards' records are the store's from now on. */
+/* Makes the store the place of the shards' records, and frees the shards' own. */
 static void shards_move(struct data *data, const uint32_t *shards, uint32_t count, struct data_store *store) {
     uint32_t first[2] = {0, 0};
     pthread_mutex_lock(&data->lock);
@@ -70,7 +70,7 @@ void data_set_close(struct data *data, struct data_set *set) {
     memset(set, 0, sizeof *set);
 }
 
-/* Where item starts[i] begins, in bytes. */
+/* The first byte of block i. */
 static size_t set_offset(const struct data_set *set, const size_t *starts, const size_t *offsets, size_t i) {
     return offsets != NULL ? offsets[i] : starts[i] * set->item_size;
 }

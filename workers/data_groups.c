@@ -1,6 +1,6 @@
-/* Sets of items that name fixed rows. Each shard is put in order by itself, once: its records become items in
- * groups (items with the same first row, which are in one shard alone), the groups in the order of the parts of an
- * iteration. A set then copies the shards' items, part by part. See data.h. */
+/* Sets of items with fixed rows. Each shard is put in order by itself, once: its records become items in groups of the
+ * same first row, and the groups are ordered by the parts of an iteration. (All items of a group are in one shard.) A
+ * set then copies the shards' items, part by part. See data.h. */
 #include "workers/data_private.h"
 
 #include "agileml/base/hash.h"
@@ -22,7 +22,7 @@ static uint32_t item_slot(const unsigned char *item, unsigned row) {
 
 /* ---- A shard in order ---- */
 
-/* At most DATA_ROWS_BATCH records as items. */
+/* Turns at most DATA_ROWS_BATCH records into items. */
 static int batch_to_items(const struct arranging *arranging, const unsigned char *records, size_t count,
                           unsigned char *items, struct error *error) {
     const struct data *data = arranging->data;
@@ -47,7 +47,7 @@ static int batch_to_items(const struct arranging *arranging, const unsigned char
     return 0;
 }
 
-/* A shard's records of one use, in their order. The caller frees *items. */
+/* Turns a shard's records of one use into items, in their order. The caller frees *items. */
 static int records_to_items(const struct arranging *arranging, const struct data_run *run, unsigned char **items,
                             struct error *error) {
     const struct data *data = arranging->data;
@@ -63,7 +63,7 @@ static int records_to_items(const struct arranging *arranging, const struct data
     return 0;
 }
 
-/* A record's place in the order of groups: `hash` is that of its first key, one to one. */
+/* A record's place in the order of groups. Different first keys have different values of `hash`. */
 struct place {
     uint64_t hash;
     uint32_t part, record;
@@ -96,7 +96,7 @@ static struct place *places_make(const struct arranging *arranging, const struct
     return places;
 }
 
-/* Fisher-Yates over the places of a group. */
+/* Shuffles the places of a group (Fisher-Yates). */
 static void group_shuffle(struct place *places, uint32_t count) {
     uint64_t random = places[0].hash;
     for (uint32_t i = count; i > 1; i--) {
@@ -108,7 +108,7 @@ static void group_shuffle(struct place *places, uint32_t count) {
     }
 }
 
-/* Finds the groups, and where those of each part begin; shuffles each. */
+/* Finds the groups and the first group of each part, and shuffles each group. */
 static void groups_find(const struct arranging *arranging, struct place *places, uint32_t count,
                         struct data_order *order) {
     unsigned parts = arranging->set->clocks;
@@ -159,7 +159,7 @@ void data_order_close(struct data_order *order) {
     }
 }
 
-/* Its items instead of its records, from now on. */
+/* Replaces a shard's records by its items in order. */
 static int shard_put_in_order(const struct arranging *arranging, uint32_t number, struct error *error) {
     struct data *data = arranging->data;
     struct data_shard *shard = &data->shards[number];
@@ -184,7 +184,7 @@ static int shard_put_in_order(const struct arranging *arranging, uint32_t number
     return 0;
 }
 
-/* The rows that its items name are in use again. */
+/* Marks the rows that a shard's items name as in use. */
 static void shard_use_rows(const struct arranging *arranging, const struct data_shard *shard) {
     const struct data *data = arranging->data;
     uint32_t slots[DATA_ROWS_BATCH];
@@ -212,7 +212,7 @@ static unsigned least_loaded(const uint64_t *loads, unsigned count) {
     return least;
 }
 
-/* Deals the rows of the items' second table to bins of about equal numbers of items: bin of each slot. */
+/* Deals the rows of the items' second table to bins of about equal numbers of items. Returns the bin of each slot. */
 static uint8_t *make_bins(const struct arranging *arranging) {
     const struct data_set *set = arranging->set;
     size_t capacity = 0;
@@ -244,8 +244,8 @@ static uint8_t *make_bins(const struct arranging *arranging) {
     return bin_of;
 }
 
-/* Visits a part's groups and deals them to threads, so that all have about the same number of items: calls `each` with
- * a run of items of one thread. The same calls each time. */
+/* Deals a part's groups to threads, so that all have about the same number of items. Calls `each` with runs of items of
+ * one thread; a second time it makes the same calls. */
 static void deal_part(const struct arranging *arranging, unsigned part, uint64_t *loads,
                       void (*each)(void *context, unsigned thread, const unsigned char *items, size_t count),
                       void *context) {
@@ -267,11 +267,11 @@ static void deal_part(const struct arranging *arranging, unsigned part, uint64_t
 
 /* ---- Into the set ---- */
 
-/* Filling one part's blocks. */
+/* The state of filling one part of a set. */
 struct filling {
     struct data_set *set;
     const uint8_t *bin_of; /* NULL: one bin */
-    size_t *blocks;        /* of the part's threads and bins: how many items, or where the next one goes */
+    size_t *blocks;        /* by thread and bin: first the number of items, then the place of the next item */
 };
 
 static size_t *block_of(const struct filling *filling, unsigned thread, const unsigned char *item) {
@@ -330,7 +330,7 @@ static void fill_set(const struct arranging *arranging) {
     free(bin_of);
 }
 
-/* Test items go to threads by their first row, as training items do, in the order of the records. */
+/* Gives test items to threads: those with the same first row to the same thread, in the order of the records. */
 static void fill_tests(const struct arranging *arranging) {
     struct data_set *set = arranging->set;
     set->test_starts = memory_zeroed((size_t)set->threads + 1, sizeof *set->test_starts);

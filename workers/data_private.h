@@ -1,4 +1,4 @@
-/* What the files behind data.h share: records, as shards keep them, and what data_arrange works with. */
+/* What the files behind data.h share: the form of records, and the arguments of data_arrange's parts. */
 #ifndef AGILEML_WORKERS_DATA_PRIVATE_H
 #define AGILEML_WORKERS_DATA_PRIVATE_H
 
@@ -7,29 +7,30 @@
 #include <math.h>
 #include <string.h>
 
-/* A record is item_rows keys, then the bytes; without rows it is the item. A varied one begins with this, then come
- * `runs` pairs of table and count (uint32_t), `rows` keys, and `size` bytes, padded to 4. Not aligned. */
+/* The head of a varied item's record. Behind it come `runs` pairs of table and count (uint32_t), `rows` keys, and
+ * `size` bytes, padded to 4. A fixed item's record has no head: it is item_rows keys, then the bytes; without rows it
+ * is the item. Records are not aligned. */
 struct record_head {
-    uint32_t bytes; /* of the record in all */
+    uint32_t bytes; /* of the whole record */
     uint32_t runs, rows, size;
 };
 
-/* The items of a set of fixed items without rows, which are their records too. Guarded by data.lock: refs. */
+/* The items of a set of fixed items without rows, which are also their shards' records. */
 struct data_store {
-    unsigned refs; /* the set, and each shard whose records these are */
+    unsigned refs; /* the set, and each shard whose records these are; guarded by data.lock */
     unsigned char *items[2];
-    uint32_t *places[2]; /* which item each record is, in the order of the set's shards */
+    uint32_t *places[2]; /* the index in `items` of each record, in the order of the set's shards */
 };
 
-/* A shard's items that name fixed rows, with their slots. A row's slot is the same for as long as the process runs, and
- * parts and seed are, so this is made once. */
+/* A shard's items with fixed rows. They are made once, since a row's slot, the parts and the seed stay the same for as
+ * long as the process runs. */
 struct data_order {
     unsigned char *items[2]; /* by enum aml_item_use; training items by group, test items in the order of the input */
-    uint32_t *groups;        /* the first item of each group of training items, and beyond the last */
-    uint32_t *parts;         /* the first group of each part of an iteration, and beyond the last */
+    uint32_t *groups;        /* the first training item of each group, and the end of the last */
+    uint32_t *parts;         /* the first group of each part of an iteration, and the end of the last */
 };
 
-/* What data_arrange works with. */
+/* The arguments of data_arrange, for its parts. */
 struct arranging {
     struct data *data;
     const uint32_t *shards;
@@ -65,7 +66,7 @@ static inline size_t record_size(const struct data *data, const unsigned char *r
     return data->varied ? record_head(record).bytes : data->record_size;
 }
 
-/* Record `i` of a shard, of one size with all others. */
+/* Record `i` of a shard of fixed items. */
 static inline const unsigned char *shard_record(const struct data *data, const struct data_shard *shard,
                                                 enum aml_item_use use, size_t i) {
     const struct data_store *store = shard->store;
@@ -75,13 +76,13 @@ static inline const unsigned char *shard_record(const struct data *data, const s
 
 void data_order_close(struct data_order *order); /* NULL is fine */
 
-/* Items that name fixed rows, in groups. */
+/* Arranges items with fixed rows, in groups. */
 int data_arrange_groups(const struct arranging *arranging, struct error *error);
 
-/* Under the lock. */
+/* Drops a reference to the store. Under the lock. */
 void data_store_release(struct data_store *store);
 
-/* Items that name no rows or any, one by one: to parts, threads, and into the set. */
+/* Arranges items without rows or varied items, one by one. */
 int data_arrange_solo(const struct arranging *arranging, struct error *error);
 
 #endif

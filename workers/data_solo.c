@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* An item, on its way into a set. */
+/* An item that is to be dealt to a part and a thread. */
 struct solo {
     const unsigned char *record;
     uint64_t hash;
@@ -16,12 +16,12 @@ struct solo {
     uint32_t part, thread;
 };
 
-/* In memory: struct aml_item, the slots, the bytes. */
+/* The size of a varied item in memory: struct aml_item, the slots, the bytes. */
 static size_t varied_size(const struct record_head *head) {
     return sizeof(struct aml_item) + head->rows * sizeof(uint32_t) + round_up(head->size, 4);
 }
 
-/* ---- Dealing: each item to whoever has least so far ---- */
+/* ---- Dealing: each item to the hand (a part or a thread) with the least load so far ---- */
 
 struct hand {
     uint64_t load;
@@ -38,7 +38,7 @@ static void hands_clear(struct hand *hands, uint32_t count) {
     }
 }
 
-/* Gives the first hand of a heap `weight` more. Its number. */
+/* Adds `weight` to the least loaded hand, the first of a heap. Returns the hand's number. */
 static uint32_t hand_out(struct hand *hands, uint32_t count, uint32_t weight) {
     struct hand taken = hands[0];
     uint32_t number = taken.number;
@@ -60,7 +60,7 @@ static int order_numbers(uint64_t one, uint64_t other) {
     return one < other ? -1 : one > other;
 }
 
-/* Within a part the largest first: then the loads end up closest. */
+/* Orders items for dealing: by part, then the largest first, which makes the loads most equal. */
 static int order_to_deal(const void *a, const void *b) {
     const struct solo *one = a;
     const struct solo *other = b;
@@ -70,7 +70,7 @@ static int order_to_deal(const void *a, const void *b) {
     return order != 0 ? order : order_numbers(one->number, other->number);
 }
 
-/* As they come into the set: shuffled within part and thread. */
+/* Orders items as the set has them: by part and thread, then by hash, which shuffles them. */
 static int order_of_set(const void *a, const void *b) {
     const struct solo *one = a;
     const struct solo *other = b;
@@ -86,8 +86,8 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
     }
 }
 
-/* Deals a shard's items to the parts of an iteration, from another part on in each shard. By what the shard holds
- * alone: an item is in the same part on every node. */
+/* Deals a shard's items to the parts of an iteration, beginning with another part in each shard. The result depends on
+ * this shard alone, so an item is in the same part on every node. */
 static void deal_parts(struct solo *items, size_t count, unsigned parts, struct hand *hands, uint64_t salt) {
     if (parts == 1 || count == 0) {
         return;
@@ -113,7 +113,7 @@ static void deal_threads(struct solo *items, size_t count, unsigned threads) {
     sort_items(items, count, order_of_set);
 }
 
-/* A shard's items, in the order of its records; `number` is the first one's. */
+/* Lists a shard's items in the order of its records. The first item gets the number `number`. */
 static void list_shard(const struct arranging *arranging, uint32_t shard_number, enum aml_item_use use, uint32_t number,
                        struct solo *items) {
     const struct data *data = arranging->data;
@@ -135,7 +135,7 @@ static void list_shard(const struct arranging *arranging, uint32_t shard_number,
     }
 }
 
-/* All items of one use, dealt and in order. The caller frees them. */
+/* Lists all items of one use, dealt to parts and threads, in the set's order. The caller frees the list. */
 static struct solo *list_items(const struct arranging *arranging, enum aml_item_use use, unsigned parts,
                                size_t *item_count) {
     const struct data *data = arranging->data;
@@ -157,7 +157,7 @@ static struct solo *list_items(const struct arranging *arranging, enum aml_item_
     return items;
 }
 
-/* Where each part's and thread's items start, counted in items or in bytes, and where the last one's end. */
+/* The start of each part's and thread's items, in items or in bytes, and the end of the last. */
 static size_t *make_starts(const struct solo *items, size_t count, unsigned parts, unsigned threads, bool bytes) {
     size_t blocks = (size_t)parts * threads;
     size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
@@ -187,11 +187,11 @@ static unsigned char *place_fixed(const struct arranging *arranging, const struc
 
 /* ---- Varied items ---- */
 
-/* Rows whose slots are asked for together, and where these go. */
+/* Rows whose slots are requested together. */
 struct batch {
     size_t count;
     uint64_t keys[DATA_ROWS_BATCH];
-    uint32_t *targets[DATA_ROWS_BATCH];
+    uint32_t *targets[DATA_ROWS_BATCH]; /* where to write the slots */
 };
 
 struct batches {
@@ -220,7 +220,7 @@ static int batch_add(struct batches *batches, unsigned table, uint64_t key, uint
     return batch->count == DATA_ROWS_BATCH ? batch_end(batches, table, error) : 0;
 }
 
-/* A record as an item, but for slots that come later. */
+/* Turns a record into an item. Its slots are written when their batch ends. */
 static int write_varied(struct batches *batches, const unsigned char *record, struct aml_item *item,
                         struct error *error) {
     struct record_head head = record_head(record);
@@ -244,7 +244,8 @@ static int write_varied(struct batches *batches, const unsigned char *record, st
     return result;
 }
 
-/* Slots are found in the order of the items, so that new rows lie in the order in which they will be visited. */
+/* Turns the records into items, in the set's order. So new rows get slots in the order in which they will be
+ * visited. */
 static int place_varied(const struct arranging *arranging, const struct solo *items, size_t count,
                         unsigned char *placed, struct error *error) {
     struct batches *batches = memory_resized(NULL, 1, sizeof *batches);
@@ -264,7 +265,7 @@ static int place_varied(const struct arranging *arranging, const struct solo *it
     return result;
 }
 
-/* ---- Both ---- */
+/* ---- Both kinds ---- */
 
 static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
     struct data_set *set = arranging->set;

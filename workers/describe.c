@@ -1,4 +1,4 @@
-/* See describe.h. */
+/* Checks an app's description. See describe.h. */
 #include "workers/describe.h"
 
 #include "agileml/control/report.h"
@@ -16,7 +16,7 @@ static bool option_is_number(const struct aml_option *option) {
     return option->type == AML_OPTION_INTEGER || option->type == AML_OPTION_REAL;
 }
 
-/* The option of this name in options[0..end - options), or, with `end` NULL, among all; NULL: there is none. */
+/* Finds the option of this name among those before `end` (NULL: among all). NULL: there is none. */
 static const struct aml_option *find_option(const struct aml_option *options, const struct aml_option *end,
                                             const char *name) {
     while (options != end && options->name != NULL && strcmp(options->name, name) != 0) {
@@ -61,7 +61,7 @@ static int check_option(const struct aml_app *app, const struct aml_option *opti
     return 0;
 }
 
-/* Each name is one of the app's options. */
+/* Checks that each name in `steering` is one of the app's options. */
 static int check_steering(const struct aml_app *app, struct error *error) {
     for (const char *const *steering = app->steering; steering != NULL && *steering != NULL; steering++) {
         if (app->options == NULL || find_option(app->options, NULL, *steering) == NULL) {
@@ -87,7 +87,7 @@ static int check_name(const struct aml_app *app, const char *field, unsigned num
     return 0;
 }
 
-/* An array and its length: `field` and `field`s[count]. */
+/* Checks an array and its length: the fields `field`s and `field`_count. */
 static int check_count(const struct aml_app *app, const char *field, const void *array, unsigned count, int most,
                        struct error *error) {
     if (count > (unsigned)most) {
@@ -166,7 +166,7 @@ static int check_table(const struct aml_app *app, unsigned number, struct error 
 
 /* ---- Metrics ---- */
 
-/* Metrics' names stand beside the report's own keys, in its lines. */
+/* Checks a metric. Its name must differ from the report's own keys, since both stand in the report's lines. */
 static int check_metric(const struct aml_app *app, unsigned number, struct error *error) {
     const struct aml_metric *metric = &app->metrics[number];
     if (check_name(app, "metrics", number, metric->name, error) != 0) {

@@ -1,6 +1,6 @@
-/* Checks what an app says of itself (struct aml_app) before anything starts: every error is one line that names the
- * field, its value and what is possible. Calls none of the app's functions and changes nothing. How an app uses the
- * library once it runs is check.h's. */
+/* Checks an app's description (struct aml_app) before anything starts. Every error is one line that names the field,
+ * its value and what is possible. Calls none of the app's functions and changes nothing. For the app's calls of the
+ * library, while it runs, see check.h. */
 #ifndef AGILEML_WORKERS_DESCRIBE_H
 #define AGILEML_WORKERS_DESCRIBE_H
 
@@ -12,11 +12,13 @@ enum {
     DESCRIBE_CLOCKS_MAX = 1 << 20         /* of --clocks-per-iteration */
 };
 
-/* What must be right before the command line is parsed and `configure` runs: the name, the options, how many tables and
- * metrics there are. `common` are the library's own options, whose names an app's may not have. 0 or AML_EINPUT. */
+/* Checks the fields that are used before `configure`, for parsing the command line: the name, the options, the numbers
+ * of tables and metrics. `common` are the library's own options, whose names the app's options may not have. 0 or
+ * AML_EINPUT. */
 int describe_check_first(const struct aml_app *app, const struct aml_option *common, struct error *error);
 
-/* Everything else, and the counts once more: after `configure`, which may change tables and items. 0 or AML_EINPUT. */
+/* Checks all other fields and the numbers once more, after `configure`, which may change tables and items. 0 or
+ * AML_EINPUT. */
 int describe_check(const struct aml_app *app, struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* See notice.h. */
+/* Polls the cloud's notices. See notice.h. */
 #include "workers/notice.h"
 
 #include "agileml/base/clock.h"
@@ -27,15 +27,15 @@ struct notice {
     int64_t poll_ms;
     int64_t next_ms; /* of the monotonic clock: the next poll */
     bool asking;
-    int64_t end_ms;   /* what the notices said so far, the least; 0: there was none */
-    bool recommended; /* ... to leave */
-    unsigned silent;  /* polls without an answer since the last one that had one */
+    int64_t end_ms;   /* of the monotonic clock: the earliest end by any notice; 0: there was none */
+    bool recommended; /* the cloud has recommended to leave this machine */
+    unsigned silent;  /* polls without an answer since the last answer */
     bool warned_silent, warned_off, warned_wrong;
 };
 
 /* ---- Whether this is a machine of EC2 ---- */
 
-/* Where `text`, in any case, stands in the file's first bytes; -1: nowhere. */
+/* The place of `text`, in upper or lower case, in the file's first bytes; -1: not found. */
 static ptrdiff_t notice_find(const char *sys, const char *name, const char *text) {
     char path[512];
     char bytes[128] = "";
@@ -64,7 +64,7 @@ bool notice_is_likely(const char *sys) {
            notice_find(sys, "hypervisor/uuid", "ec2") == 0;
 }
 
-/* ---- What the service says ---- */
+/* ---- The service's answers ---- */
 
 static void notice_warn(struct notice *notice, bool *warned, const char *text) {
     if (!*warned) {
@@ -73,7 +73,7 @@ static void notice_warn(struct notice *notice, bool *warned, const char *text) {
     }
 }
 
-/* Against the service's clock: this machine's may be wrong. */
+/* The time left, by the service's clock if it is known: this machine's may be wrong. */
 static double seconds_left(const struct metadata_answer *answer, const struct metadata_action *action) {
     int64_t now = answer->date > 0 ? answer->date : (int64_t)time(NULL);
     double left_s = answer->seconds_left >= 0 ? answer->seconds_left : (double)(action->time - now);
@@ -91,7 +91,7 @@ static void notice_act(struct notice *notice, const struct metadata_answer *answ
     double left_s = seconds_left(answer, &action);
     int64_t end_ms = monotonic_ms() + (int64_t)(left_s * 1000);
     if (notice->end_ms != 0 && end_ms > notice->end_ms - 1000) {
-        return; /* the same, as far as one can tell by whole seconds */
+        return; /* the same notice, within the precision of whole seconds */
     }
     notice->end_ms = end_ms;
     snprintf(text, sizeof text, "the cloud takes this machine away in %.0f s (%s)", left_s, action.action);
@@ -237,7 +237,7 @@ static void stay_answered(void *context, const struct metadata_answer *answer) {
     }
 }
 
-/* Asks once and waits for the answer. */
+/* Sends one request and waits for the answer. */
 static void stay_ask(struct http *http, struct metadata *metadata, struct stay *stay) {
     stay->answered = false;
     metadata_get(metadata, NOTICE_ACTION, stay_answered, stay);

@@ -1,6 +1,5 @@
-/* Hears from the cloud that this machine is to be taken away, by the instance metadata service (EC2): polls
- * spot/instance-action and the rebalance recommendation, on the node's own loop. Decides nothing: what is to be done
- * is its user's (runtime.c). One thread. */
+/* Learns from EC2's instance metadata service that the cloud will take this machine away. Polls spot/instance-action
+ * and the rebalance recommendation, on the node's own loop. Only reports; runtime.c decides what to do. One thread. */
 #ifndef AGILEML_WORKERS_NOTICE_H
 #define AGILEML_WORKERS_NOTICE_H
 
@@ -10,43 +9,42 @@
 #include <stdbool.h>
 
 enum {
-    NOTICE_POLL_S_DEFAULT = 5, /* what EC2 asks for */
+    NOTICE_POLL_S_DEFAULT = 5, /* EC2's recommendation */
     NOTICE_POLL_MS_MIN = 10,
     NOTICE_SLOW_MS = 60 * 1000, /* between polls of a service that is switched off, or has long been silent */
-    NOTICE_TRIES = 12,          /* polls without an answer before that is said, and polls become rarer */
-    NOTICE_STAY_S = 60,         /* beyond the time that a notice tells: clocks differ */
-    NOTICE_STAY_ASK_MS = 5000,  /* so long it is asked for, if there is no answer ... */
-    NOTICE_STAY_PAUSE_MS = 100, /* ... again and again */
+    NOTICE_TRIES = 12,          /* unanswered polls before a warning; then polls become rarer */
+    NOTICE_STAY_S = 60,         /* notice_stay waits so much longer than the notice says, as clocks differ */
+    NOTICE_STAY_ASK_MS = 5000,  /* how long notice_stay asks a service that does not answer */
+    NOTICE_STAY_PAUSE_MS = 100, /* between its requests */
     NOTICE_TEXT_MAX = 200
 };
 
 struct notice_hooks {
-    /* The machine goes in `left_ms`; `text` is a line for people. Called for the first notice, and for one with less
-     * time. */
+    /* The machine will be taken away in `left_ms`; `text` is a line for people. Called for the first notice, and for a
+     * later one that leaves less time. */
     void (*leave)(void *context, uint32_t left_ms, const char *text);
-    /* It may go earlier than others. Once. */
+    /* The machine is more likely than others to be taken away. Called once. */
     void (*rebalance)(void *context, const char *text);
-    /* Something that people should know, such as that the service does not answer. At most once each. */
+    /* Warns people, for example that the service does not answer. Called at most once for each warning. */
     void (*warn)(void *context, const char *text);
     void *context;
 };
 
 struct notice;
 
-/* Whether to poll when nobody has said so: AWS_EC2_METADATA_SERVICE_ENDPOINT is set, or the firmware says that this
- * is a machine of EC2; and AWS_EC2_METADATA_DISABLED is not true. Reads some files of /sys, asks nobody. `sys`: that
- * folder, for tests; NULL: /sys. */
+/* Whether to poll if the user has not decided: AWS_EC2_METADATA_SERVICE_ENDPOINT is set, or the firmware names EC2; and
+ * AWS_EC2_METADATA_DISABLED is not true. Reads files of the folder `sys` (NULL: /sys) and sends no request. */
 bool notice_is_likely(const char *sys);
 
-/* Polls every `poll_ms` from now on. `io` must outlive it. 0, AML_EINPUT (an endpoint in the environment that is
- * none) or AML_EFAIL. */
+/* Starts to poll every `poll_ms`. `io` must outlive it. Returns 0, AML_EINPUT (the environment names a bad endpoint) or
+ * AML_EFAIL. */
 int notice_open(struct notice **notice, struct net_io *io, uint32_t poll_ms, const struct notice_hooks *hooks,
                 struct error *error);
 void notice_close(struct notice *notice); /* NULL is allowed */
 
-/* For a node that has left its job: if the cloud is about to take this machine, waits until it does, and does not
- * return (a signal ends the process). One that shuts itself down before that is paid for, one that is taken may not
- * be. */
+/* For a node that has left its job: waits for the cloud to take this machine away, if it is about to; then a signal
+ * ends the process. The last hour of a machine that the cloud takes away may be free; a machine that shuts itself down
+ * before is paid for. Returns if the cloud has given no notice. */
 void notice_stay(void);
 
 #endif

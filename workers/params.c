@@ -1,4 +1,4 @@
-/* See params.h. */
+/* Reads and updates rows by key. See params.h. */
 #include "workers/params.h"
 
 #include <sched.h>
@@ -7,17 +7,17 @@
 
 enum {
     PARAMS_LOCKS = 1024,
-    PARAMS_SPINS = 200,          /* looks at a lock (some microseconds) before the processor is left to its holder */
+    PARAMS_SPINS = 200,          /* how often to look at a lock (some microseconds) before yielding the processor */
     PARAMS_CHUNK = 64,           /* rows that are found before the first of them is used */
-    PARAMS_AHEAD = 6,            /* so many rows before it is used a row is fetched into the processor's cache ... */
-    PARAMS_FETCHED_BYTES = 1024, /* ... the first of its bytes: after those the processor does so by itself */
+    PARAMS_AHEAD = 6,            /* how many rows before its use a row is prefetched into the processor's cache */
+    PARAMS_FETCHED_BYTES = 1024, /* of a row that are prefetched; beyond, the processor prefetches by itself */
     PARAMS_LINE_BYTES = 64
 };
 
 /* ---- Locks ---- */
 
-/* Guards the rows that fall to it, for the time of a copy. Threads that take different locks don't write to the same
- * line of a cache. */
+/* A spin lock for a share of the rows, held for the time of a copy. Each lock has a cache line of its own, so threads
+ * with different locks don't write to the same line. */
 struct row_lock {
     _Alignas(PARAMS_LINE_BYTES) atomic_bool held;
 };
@@ -41,8 +41,8 @@ void params_close(struct runtime *runtime) {
     runtime->row_locks = NULL;
 }
 
-/* The lock of a row; NULL when nobody else may use it. Given changes of one partition are kept together, so its rows
- * share a lock. */
+/* The lock of a row; NULL when there is only one thread. With changes_given, the rows of a partition share a lock,
+ * since their changes are kept together. */
 static struct row_lock *row_lock(const struct runtime *runtime, unsigned table, uint32_t slot) {
     const struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
@@ -50,7 +50,8 @@ static struct row_lock *row_lock(const struct runtime *runtime, unsigned table, 
         return NULL;
     }
     uint32_t number = rows->spec->given ? table_partition(rows->spec, cache_key(rows, slot), cache->partitions) : slot;
-    number += table * (PARAMS_LOCKS / WIRE_TABLES_MAX); /* rows that were first seen are most used, in each table */
+    /* In each table the rows with the lowest slots are used most: they get different locks in different tables. */
+    number += table * (PARAMS_LOCKS / WIRE_TABLES_MAX);
     return &runtime->row_locks[number % PARAMS_LOCKS];
 }
 
@@ -96,8 +97,8 @@ static bool find_cached(const struct cache *cache, unsigned table, const uint64_
     return true;
 }
 
-/* Finds the slots of the next rows, keys[count] or fewer, and has all of keys[count] fetched that are not there.
- * Returns how many were found, at most PARAMS_CHUNK, or a negative code. */
+/* Finds the slots of the first rows of keys[count], at most PARAMS_CHUNK. If one of these is new, fetches all new rows
+ * of keys[count]. Returns the number of slots, or a negative code. */
 static int find_next(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, uint32_t *slots) {
     const struct cache *cache = &runtime->node.cache;
     size_t next = count < PARAMS_CHUNK ? count : PARAMS_CHUNK;
@@ -108,8 +109,8 @@ static int find_next(struct runtime *runtime, unsigned table, const uint64_t *ke
     return result != 0 ? result : (int)next;
 }
 
-/* Has the processor fetch a line to write to it: other processors drop their copies now, not when it is written. The
- * compiler's builtin is this instruction only with -mprfchw; processors without it do nothing. */
+/* Prefetches a cache line for writing: other processors drop their copies now, and not when it is written. The
+ * compiler's builtin is this instruction only with -mprfchw. Processors without it do nothing. */
 static void prefetch_to_write(const void *line) {
 #if defined(__x86_64__)
     __asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
@@ -118,9 +119,8 @@ static void prefetch_to_write(const void *line) {
 #endif
 }
 
-/* Has the processor fetch a row and its lock. A row that was updated in this clock is fetched to be written to, by
- * reads too: most often the reader updates it next, and what another thread has written is fetched once instead of
- * twice. */
+/* Prefetches a row and its lock. A row that was updated in this clock is prefetched for writing, even by reads: most
+ * often the reader updates it next, and so fetches it from another processor once instead of twice. */
 static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t slot) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
     const unsigned char *row = cache_row(rows, slot);
@@ -139,7 +139,7 @@ static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t
     }
 }
 
-/* Before row i of `found` is used: fetches one ahead, or at the beginning all up to that. */
+/* Call before the use of row i of `found`: prefetches row i + PARAMS_AHEAD; at i = 0 all rows up to that one. */
 static void prefetch_ahead(const struct runtime *runtime, unsigned table, const uint32_t *slots, int i, int found) {
     for (int at = i > 0 ? i + PARAMS_AHEAD : 0; at <= i + PARAMS_AHEAD && at < found; at++) {
         prefetch_row(runtime, table, slots[at]);
@@ -156,8 +156,8 @@ static void read_row(struct runtime *runtime, unsigned table, uint32_t slot, voi
     row_lock_leave(lock);
 }
 
-/* Marks a row for the flush. Most often it is marked already, and only read: other threads have its neighbours' marks
- * in their processors' caches. */
+/* Marks a row for the flush. A mark that is set already is only read, since a write would take the cache line away from
+ * processors whose threads use its neighbours. */
 static void touch_row(const struct cache_table *rows, uint32_t slot) {
     unsigned char *touched = &rows->touched.base[slot];
     if (__atomic_load_n(touched, __ATOMIC_RELAXED) == 0) {
@@ -183,7 +183,7 @@ static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, c
     row_lock_leave(lock);
 }
 
-/* Copies the rows keys[count] into `values`; without it, updates them by `deltas`. */
+/* Copies the rows keys[count] into `values`, or, with `values` NULL, updates them by `deltas`. */
 static inline int use_rows(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count,
                            unsigned char *values, const unsigned char *deltas) {
     const size_t bytes = runtime->node.cache.tables[table].spec->row_bytes;

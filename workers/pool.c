@@ -1,4 +1,4 @@
-/* See pool.h. */
+/* Worker threads that run commands together. See pool.h. */
 #include "workers/pool.h"
 
 #include "agileml/base/clock.h"
@@ -26,7 +26,7 @@ static void spin_pause(void) {
 #endif
 }
 
-/* Waits a little for the next command, which often follows at once where the last thread sees to that. */
+/* Waits a little for the next command: where `through` begins it, it often follows at once. */
 static void pool_spin(struct pool *pool, unsigned seen) {
     for (unsigned spin = 0; spin < pool->team.spins; spin++) {
         if (atomic_load_explicit(&pool->generation, memory_order_relaxed) != seen) {
@@ -60,7 +60,7 @@ static void *pool_main(void *argument) {
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
         last = --pool->running == 0;
-        bool closing = pool->closing; /* what `through` uses may be gone */
+        bool closing = pool->closing; /* then the data that `through` uses may be freed */
         pthread_mutex_unlock(&pool->lock);
         if (last && (closing || pool->through == NULL || !pool->through(pool->context))) {
             uint64_t one = 1;
@@ -93,8 +93,8 @@ static void team_close(struct pool_team *team) {
     pthread_mutex_destroy(&team->lock);
 }
 
-/* Returns when `word` is `target`. Whoever changes it wakes sleepers afterwards: either they see the change, or it sees
- * them. */
+/* Returns when `word` is `target`. A thread that changes the word calls team_wake afterwards: either the sleepers see
+ * the change, or that thread sees the sleepers. */
 static void team_wait(struct pool_team *team, atomic_uint *word, unsigned target) {
     for (unsigned spin = 0; spin < team->spins; spin++) {
         if (atomic_load_explicit(word, memory_order_acquire) == target) {

@@ -1,6 +1,6 @@
-/* The worker threads of a process: they run one command at a time, all of them together, and a descriptor becomes
- * readable when the last one is through, or that one itself sees to what follows. Within a command thread 0 may lead
- * while the others help: it has parts of its work run by all of them. Knows nothing of what a command means. */
+/* The worker threads of a process. All of them run one command at a time together. When the last thread is through, it
+ * handles the result itself, or makes a descriptor readable. Within a command thread 0 may lead: it then calls
+ * functions that all threads run in parallel. The pool does not know what a command means. */
 #ifndef AGILEML_WORKERS_POOL_H
 #define AGILEML_WORKERS_POOL_H
 
@@ -12,60 +12,61 @@
 
 enum {
     POOL_THREADS_MAX = 128,
-    POOL_SPINS = 2000 /* looks (some ten microseconds) before a thread of the team sleeps; none when processors lack */
+    POOL_SPINS = 2000 /* how often a thread looks (some ten microseconds) before it sleeps, if each has a processor */
 };
 
 typedef void pool_part(void *context, unsigned thread, unsigned threads);
 
-/* Thread 0 and its helpers. */
+/* Thread 0 and its helpers, in pool_parallel and pool_help. */
 struct pool_team {
-    pool_part *part; /* of the call under way; NULL: the helpers are dismissed */
+    pool_part *part; /* what the present call runs; NULL: it dismisses the helpers */
     void *context;
     unsigned spins;
-    atomic_uint call;    /* number of the latest call: every helper takes part in each */
-    atomic_uint running; /* helpers not through with it */
-    unsigned *seen;      /* per thread: the last call it took part in; its own */
+    atomic_uint call;    /* number of the latest call; every helper takes part in each call */
+    atomic_uint running; /* helpers that are not through with it */
+    unsigned *seen;      /* by thread, used by that thread alone: the last call that it took part in */
     atomic_uint sleepers;
     pthread_mutex_t lock; /* for sleeping only */
     pthread_cond_t changed;
 };
 
 struct pool {
-    /* Run by every thread (0..threads-1) for each command. */
+    /* Runs a thread's part of a command; called in every thread (0..threads-1). */
     void (*run)(void *context, unsigned thread, int command);
-    /* Called by the last thread that is through with a command, which may be handed the next one meanwhile; false:
-     * `done` is to become readable. NULL or pool_close was called: always. May be set before the first command. */
+    /* Handles the end of a command, in the last thread that is through with it; it may call pool_begin. False: it has
+     * not, so `done` becomes readable. Without this function, or after pool_close, `done` always becomes readable. May
+     * be set before the first command. */
     bool (*through)(void *context);
     void *context;
     unsigned threads;
     int done;                  /* eventfd: readable when a command is through; read it before the next pool_begin */
-    pthread_barrier_t barrier; /* for `run`: all threads */
+    pthread_barrier_t barrier; /* of all threads, for use in `run` */
     struct pool_team team;
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     pthread_cond_t changed;
     int command;
-    atomic_uint generation; /* of the command; read without the lock too, before a thread sleeps */
-    unsigned running;       /* threads not through with it */
+    atomic_uint generation; /* counts commands; also read without the lock, before a thread sleeps */
+    unsigned running;       /* threads that are not through with the command */
     bool closing;
     pthread_t *handles;
     unsigned started;
 };
 
-/* All signals are blocked in the threads. */
+/* Starts the threads. They block all signals but those of crashes (crash_signals.h). */
 int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, unsigned thread, int command),
               void *context, struct error *error);
-/* Hands out a command; the one before is through. Returns at once. */
+/* Starts a command and returns at once. The command before must be through. */
 void pool_begin(struct pool *pool, int command);
 
-/* For `run`. Every thread but 0 calls pool_help, which runs parts until thread 0, after any number of calls of
- * pool_parallel, calls pool_dismiss. Both return when all threads are through. */
+/* For `run`, in every thread but 0: takes part in thread 0's calls of pool_parallel, until pool_dismiss. */
 void pool_help(struct pool *pool, unsigned thread);
-/* Runs part(context, t, threads) in each thread t at once. */
+/* For `run`, in thread 0: runs part(context, t, threads) in each thread t at once, and returns when all are through. */
 void pool_parallel(struct pool *pool, pool_part *part, void *context);
+/* For `run`, in thread 0: makes pool_help return in the other threads. */
 void pool_dismiss(struct pool *pool);
 
-/* Ends the threads; false when they have not ended within `timeout_ms`: then they are left as they are. */
+/* Ends the threads. False when they have not ended within `timeout_ms`; the pool is then not freed. */
 bool pool_close(struct pool *pool, unsigned timeout_ms);
 
 #endif

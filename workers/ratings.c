@@ -1,6 +1,6 @@
-/* See ratings.h. The calling thread fills a ring of chunks; parser threads take them in file order and finish them in
- * any order; the calling thread retires them in file order, and that is what makes the line numbers exact and the
- * reported failure the file's first. */
+/* Reads a file of ratings. See ratings.h. The calling thread fills a ring of chunks. Parser threads take them in file
+ * order and finish them in any order. The calling thread retires them in file order, so that line numbers are exact and
+ * the reported failure is the file's first. */
 #include "workers/ratings.h"
 
 #include "workers/crash.h"
@@ -18,18 +18,19 @@
 
 enum { RATINGS_SHOWN_MAX = 40 /* characters of a bad line in a message */ };
 
-/* ---- Parsing. All text ends in a line's end, which no field and no separator contains: it stops every scan. ---- */
+/* ---- Parsing. Text ends in a line's end, which stops every scan, as no field or separator contains one. ---- */
 
 static inline bool ratings_is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-/* Each ratings_take_... takes what it is named for at p, and returns the place after it or, if it isn't there, NULL. */
+/* Each ratings_take_... function parses what its name says, at p. It returns the place behind that, or NULL if it is
+ * not there. */
 
-/* What a line is taken by. */
+/* The rules for parsing a line. */
 struct ratings_rules {
     struct ratings_layout layout;
-    char separator; /* where it is one character; else 0 */
+    char separator; /* 0 if the separator is not one character */
     locale_t c_locale;
 };
 
@@ -75,7 +76,7 @@ static inline const char *ratings_take_id(const char *p, uint64_t *id) {
     return p;
 }
 
-/* [+-] digits [. digits] [e [+-] digits], with a digit before or after the point. */
+/* A number: [+-] digits [. digits] [e [+-] digits], with a digit before or after the point. */
 static const char *ratings_take_number(const char *p) {
     p += *p == '-' || *p == '+';
     size_t digits = 0;
@@ -103,7 +104,8 @@ static const char *ratings_take_number(const char *p) {
     return p;
 }
 
-/* Any number, by the C library. It needs a terminated copy, and the C locale whatever the process has set. */
+/* A value of any form, by the C library. That needs a terminated copy, and the C locale whatever the process has
+ * set. */
 static const char *ratings_take_any_value(const char *p, locale_t c_locale, float *value) {
     const char *end = ratings_take_number(p);
     if (end == NULL || end - p > RATINGS_LINE_MAX) {
@@ -117,8 +119,8 @@ static const char *ratings_take_any_value(const char *p, locale_t c_locale, floa
     return isfinite(*value) ? end : NULL;
 }
 
-/* The common numbers, such as 3 and -4.25: when the digits make an integer up to 2^24 they are exact in a float, as is
- * the power of ten, so that the one division rounds as strtof does. */
+/* A value of the common form, such as 3 and -4.25. Digits that make an integer up to 2^24 are exact in a float, and so
+ * is the power of ten; so the one division rounds as strtof does. */
 static inline const char *ratings_take_value(const char *p, locale_t c_locale, float *value) {
     static const float power_of_ten[] = {1e0F, 1e1F, 1e2F, 1e3F, 1e4F, 1e5F, 1e6F, 1e7F, 1e8F, 1e9F};
     const char *start = p;
@@ -138,7 +140,7 @@ static inline const char *ratings_take_value(const char *p, locale_t c_locale, f
         decimals = p - point - 1;
         digit_count += decimals;
     }
-    /* Nine digits fit in `integer`; of more, it holds nonsense. */
+    /* Nine digits fit in `integer`; with more it has overflowed. */
     if (digit_count < 1 || digit_count > 9 || integer > 1U << 24 || *p == 'e' || *p == 'E') {
         return ratings_take_any_value(start, c_locale, value);
     }
@@ -147,8 +149,8 @@ static inline const char *ratings_take_value(const char *p, locale_t c_locale, f
     return p;
 }
 
-/* Takes a line as it mostly is, without quotes and without blanks but at its end. Returns its end (at the CR or LF), or
- * NULL when it is another: then ratings_take_fields decides. */
+/* Parses a line of the usual form: without quotes, and with blanks at its end alone. Returns its end (at the CR or LF),
+ * or NULL for any other line, for which ratings_take_fields decides. */
 static inline const char *ratings_take_line(const char *p, struct ratings_rules rules, struct rating *rating) {
     bool blanks = rules.layout.separator == TEXT_BLANKS;
     p = blanks ? text_skip_blanks(p) : p;
@@ -189,7 +191,7 @@ static const char *ratings_find_line_end(const char *line) {
     return line;
 }
 
-/* Takes field `number` (0: the user, ... 3: the time) of a line. */
+/* Parses field `number` (0: the user, ... 3: the time) of a line. */
 static bool ratings_take_field(unsigned number, const struct text_field *field, locale_t c_locale,
                                struct rating *rating) {
     const char *end = NULL;
@@ -212,8 +214,8 @@ static bool ratings_take_field(unsigned number, const struct text_field *field, 
     return end == field->text + field->length;
 }
 
-/* Takes any line by the rules of text_fields.h. False when it does not fit, and *fault says what is wrong: bad fields
- * are named one by one only where there are as many fields as there should be; otherwise it is the line. */
+/* Parses any line by the rules of text_fields.h. False when it does not fit; then sets *fault. The fault names a field
+ * only when the number of fields is right, otherwise the line. */
 static bool ratings_take_fields(const char *line, const char *line_end, struct ratings_rules rules,
                                 struct rating *rating, struct ratings_fault *fault) {
     struct text_field field = {.next = line};
@@ -300,7 +302,7 @@ struct ratings_layout ratings_detect(const char *text, size_t size, bool allow_u
     return layout;
 }
 
-/* The bytes of the header at the start of a file, with the end of its line; 0 when there is none. */
+/* The size of the header line at the start of a file, with its end; 0 when there is none. */
 static size_t ratings_header(const char *text) {
     const char *line_end = ratings_find_line_end(text);
     const char *p = text_skip_blanks(text);
@@ -316,14 +318,15 @@ static size_t ratings_header(const char *text) {
 
 /* ---- The ring of chunks between the calling thread and the parsers. ---- */
 
-/* The calling thread's from `retired` to `published`; then a parser's, until `done`, which the mutex guards. */
+/* A piece of the file. The calling thread uses it from when it is retired until it is published; then a parser uses it
+ * until `done`, which the mutex guards. */
 struct ratings_chunk {
     char *text; /* RATINGS_CHUNK_BYTES */
     size_t start, size;
     struct ratings_layout layout;
     bool done;
-    int code;     /* 0, or what ended the reading here */
-    bool by_sink; /* `code` is the sink's */
+    int code;     /* 0, or the code of the failure in this chunk */
+    bool by_sink; /* `code` is the sink's result */
     struct ratings_parsed parsed;
 };
 
@@ -343,17 +346,17 @@ struct ratings_ring {
     struct ratings_parser *parsers;
     unsigned parser_count; /* started */
 
-    /* The calling thread's alone. */
+    /* Used by the calling thread alone. */
     uint64_t retired;      /* chunks that are done and counted below */
     uint64_t lines;        /* lines before the first chunk that is not retired */
     uint64_t rating_count; /* ratings before it */
 
-    pthread_mutex_t mutex; /* guards what follows */
-    pthread_cond_t work;   /* for parsers: published, closed or failed has changed */
-    pthread_cond_t room;   /* for the calling thread: a chunk is done */
+    pthread_mutex_t mutex; /* guards the fields below */
+    pthread_cond_t work;   /* wakes parsers: published, closed or failed has changed */
+    pthread_cond_t room;   /* wakes the calling thread: a chunk is done */
     uint64_t published, claimed;
-    bool closed; /* nothing more will be published */
-    bool failed; /* a chunk's code is not 0: claim nothing more. All chunks before it are claimed and will be done. */
+    bool closed; /* no more chunks will be published */
+    bool failed; /* a chunk has failed: claim no more. All chunks before it are claimed and will be done. */
 };
 
 static void ratings_parser_run(const struct ratings_parser *parser, uint64_t number, struct ratings_chunk *chunk) {
@@ -369,7 +372,7 @@ static void ratings_parser_run(const struct ratings_parser *parser, uint64_t num
 static void *ratings_parser_main(void *argument) {
     struct ratings_parser *parser = argument;
     struct ratings_ring *ring = parser->ring;
-    crash_thread_begin(); /* the app has its ratings in this thread */
+    crash_thread_begin(); /* the sink calls the app in this thread */
     pthread_mutex_lock(&ring->mutex);
     for (;;) {
         while (ring->claimed == ring->published && !ring->closed && !ring->failed) {
@@ -392,7 +395,7 @@ static void *ratings_parser_main(void *argument) {
     return NULL;
 }
 
-/* Ends the parser threads once they have done what is published; on a failure, what is claimed. */
+/* Ends the parser threads when they have done all published chunks, or, after a failure, the claimed ones. */
 static void ratings_ring_join(struct ratings_ring *ring) {
     pthread_mutex_lock(&ring->mutex);
     ring->closed = true;
@@ -459,7 +462,7 @@ static int ratings_ring_open(struct ratings_ring *ring, unsigned threads, rating
     return code;
 }
 
-/* Waits until there is room for the next chunk and retires the one it replaces. NULL: a chunk has failed. */
+/* Waits until there is room for the next chunk, and retires the chunk that it replaces. NULL: a chunk has failed. */
 static struct ratings_chunk *ratings_ring_next(struct ratings_ring *ring) {
     struct ratings_chunk *chunk = &ring->chunks[ring->published % ring->chunk_count];
     bool replaces = ring->published >= ring->chunk_count;
@@ -488,7 +491,7 @@ static void ratings_ring_publish(struct ratings_ring *ring, struct ratings_chunk
     pthread_mutex_unlock(&ring->mutex);
 }
 
-/* After the join: retires the rest up to the first chunk that failed, and returns that one, or NULL. */
+/* Retires the remaining chunks, after the join, up to the first that failed. Returns the failed chunk, or NULL. */
 static const struct ratings_chunk *ratings_ring_drain(struct ratings_ring *ring) {
     for (; ring->retired < ring->claimed; ring->retired++) {
         const struct ratings_chunk *chunk = &ring->chunks[ring->retired % ring->chunk_count];
@@ -504,7 +507,7 @@ static const struct ratings_chunk *ratings_ring_drain(struct ratings_ring *ring)
 
 /* ---- Reading. ---- */
 
-/* How much of text[size], to which more is going to be added, is whole lines. */
+/* How many bytes of text[size] are complete lines, if more text follows. */
 static size_t ratings_whole_lines(const char *text, size_t size) {
     size -= size > 0 && text[size - 1] == '\r'; /* an LF may follow */
     const char *lf = memrchr(text, '\n', size);
@@ -513,9 +516,9 @@ static size_t ratings_whole_lines(const char *text, size_t size) {
     return cr != NULL ? (size_t)(cr + 1 - text) : whole;
 }
 
-/* Fills the ring from the input until it ends, fails, or a chunk failed. */
+/* Fills the ring from the input, until the input ends or fails or a chunk has failed. */
 static int ratings_pump(struct ratings_ring *ring, struct text_input *input, bool allow_unrated, struct error *error) {
-    char rest[RATINGS_LINE_MAX + 1]; /* the start of the line that the last chunk's end cut, perhaps with a CR */
+    char rest[RATINGS_LINE_MAX + 1]; /* the beginning of a line that the end of the last chunk has cut */
     size_t rest_size = 0;
     struct ratings_layout layout = {TEXT_UNKNOWN, false};
     for (bool last = false; !last;) {
@@ -543,7 +546,7 @@ static int ratings_pump(struct ratings_ring *ring, struct text_input *input, boo
             memcpy(rest, chunk->text + whole, rest_size);
             chunk->size = whole;
         } else {
-            last = true; /* The line is too long: the parser is going to refuse it. */
+            last = true; /* the line is too long: the parser will refuse it */
         }
         if (last && !text_is_line_end(chunk->text[chunk->size - 1])) {
             chunk->text[chunk->size++] = '\n';
@@ -562,7 +565,7 @@ static int ratings_pump(struct ratings_ring *ring, struct text_input *input, boo
     return 0;
 }
 
-/* What a line is expected to be. */
+/* The expected form of a line, for a message. */
 static const char *ratings_line_form(struct ratings_layout layout, bool allow_unrated) {
     return layout.unrated                                      ? "'user item', as in the first line,"
            : allow_unrated && layout.separator == TEXT_UNKNOWN ? "'user item [rating [time]]'"
@@ -576,7 +579,7 @@ static int ratings_refuse_line(const char *name, uint64_t line, struct ratings_l
         [RATINGS_BAD_ITEM] = "an item from 0 to 18446744073709551615",
         [RATINGS_BAD_RATING] = "a finite decimal number (float32) as rating",
         [RATINGS_BAD_TIME] = "a decimal number as time",
-        [RATINGS_BAD_FIELDS] = "", /* by ratings_line_form */
+        [RATINGS_BAD_FIELDS] = "", /* ratings_line_form has the text */
         [RATINGS_BAD_QUOTES] = "a quoted field that ends on its line, then a separator",
         [RATINGS_BAD_LENGTH] = "a line of at most 4096 bytes",
     };
@@ -609,7 +612,7 @@ int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings
     struct ratings_ring ring;
     code = ratings_ring_open(&ring, threads, sink, context, error);
     if (code == 0) {
-        /* Kept apart, since a bad line before the place where the input failed comes first. */
+        /* Separate from *error, since a bad line before the place where the input failed takes precedence. */
         struct error input_error = {0};
         int input_code = ratings_pump(&ring, input, allow_unrated, &input_error);
         ratings_ring_join(&ring);

@@ -1,6 +1,6 @@
-/* Reads a file of ratings, plain or gzip, as a stream: the calling thread reads and inflates, parser threads turn
- * chunks of whole lines into ratings and hand them to a sink. Memory is bounded by the number of threads, never by
- * the file. Does not keep, sort, renumber or deduplicate ratings. */
+/* Reads a file of ratings, plain or gzip, as a stream. The calling thread reads and inflates; parser threads turn
+ * chunks of whole lines into ratings and pass them to a sink. Memory depends on the number of threads, not on the
+ * file's size. Does not keep, sort, renumber or deduplicate ratings. */
 #ifndef WORKERS_RATINGS_H
 #define WORKERS_RATINGS_H
 
@@ -11,21 +11,20 @@
 #include "agileml/base/error.h"
 #include "agileml/base/text_fields.h"
 
-/* The format: one rating a line, `user item rating [time]`, by the rules of text_fields.h and text_input.h: quotes,
- * blanks, line ends, byte order marks and gzip are theirs.
+/* The format: one rating a line, `user item rating [time]`. For quotes and blanks see text_fields.h; for line ends,
+ * byte order marks and gzip text_input.h.
  *
- * - The separator is a tab, a comma, a semicolon, `::` or blanks; the first data line decides, and then it holds for
- *   the whole file.
+ * - The separator is a tab, a comma, a semicolon, `::` or blanks. The first data line decides for the whole file.
  * - user, item: decimal digits, 0 to 2^64 - 1. rating: a decimal number such as 3, 4.5 or -1e-2 that is finite as a
  *   float32, to which it is rounded. time: a decimal number, ignored.
- * - Line 1 is a header, and skipped, when its first field does not start as a number does.
+ * - Line 1 is skipped as a header when its first field does not start as a number does.
  * - Lines that are empty or only blanks are skipped.
- * - Where it is allowed, ratings may be missing: when the first data line is `user item`, all lines are. */
+ * - With `allow_unrated` a file may have no ratings: if the first data line is `user item`, all lines must be. */
 enum {
     RATINGS_LINE_MAX = 4096,          /* bytes of a line, without its end */
     RATINGS_LINE_MIN = 4,             /* bytes of the shortest line that counts, with its end: "1 1\n" */
-    RATINGS_CHUNK_BYTES = 256 * 1024, /* most bytes of a chunk: with its ratings it stays in a core's cache */
-    RATINGS_CHUNKS_PER_THREAD = 2,    /* waiting or being parsed, for each parser thread (and one being filled) */
+    RATINGS_CHUNK_BYTES = 256 * 1024, /* the most bytes of a chunk: text and ratings then stay in a core's cache */
+    RATINGS_CHUNKS_PER_THREAD = 2,    /* chunks for each parser thread, and one more that is being filled */
     RATINGS_THREADS_MAX = 256
 };
 
@@ -35,27 +34,32 @@ struct rating {
     float value; /* NAN: the file has none */
 };
 
-/* Takes the ratings of one chunk, in file order; they are the sink's only during the call. Called once for each chunk
- * from the parser thread `thread` (0 to threads - 1), at the same time for different chunks on different threads.
- * `chunk` numbers the chunks in file order, from 0 without gaps; calls come in about that order, not exactly. `count`
- * can be 0. Non-zero stops the reading and is returned by ratings_read. */
+/* Takes the ratings of one chunk, in file order; they are valid only during the call. Called once for each chunk, in
+ * the parser thread `thread` (0 to threads - 1); different threads call it at the same time. `chunk` counts the chunks
+ * in file order, from 0; calls come about in that order. `count` can be 0. A non-zero result stops the reading, and
+ * ratings_read returns it. */
 typedef int ratings_sink(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count);
 
-/* Reads the file at `path` with `threads` (1 to RATINGS_THREADS_MAX) parser threads beside the calling one, and
- * returns when all have ended. `allow_unrated`: the file may be one without ratings.
+/* Reads the file at `path` with `threads` (1 to RATINGS_THREADS_MAX) parser threads beside the calling one, and returns
+ * when all have ended. `allow_unrated`: the file may have no ratings.
  *
- * Returns 0 when every line was taken. Otherwise what failed first in the order of the file decides, whatever the
- * threads' timing, though the sink may have been given chunks around it, before and after: AML_EINPUT for a file that
- * can't be read, damaged gzip, a line that does not fit (the message says `path:line: expected ..., got '...'`) or no
- * ratings at all; the sink's own value, with *error untouched, when it stopped. AML_ELIMIT for too many threads,
- * AML_ENOMEM, or AML_EFAIL when threads can't be started. When reading itself fails, the lines of the chunk that was
- * being filled are not looked at. */
+ * Returns 0 when every line was taken. Otherwise the first failure in the order of the file decides, whatever the
+ * threads' timing; the sink may have got chunks before and after it. The codes are:
+ *
+ *   AML_EINPUT     the file can't be read, its gzip is damaged, a line does not fit (the message is
+ *                  `path:line: expected ..., got '...'`), or there are no ratings at all
+ *   AML_ELIMIT     too many threads
+ *   AML_ENOMEM     no memory
+ *   AML_EFAIL      the threads can't be started
+ *   another value  the sink's result; *error is not set
+ *
+ * When reading itself fails, the lines of the chunk that was being filled are not parsed. */
 int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
                  struct error *error);
 
-/* The parts of ratings_read that are pure functions of text, for tests and fuzzing. */
+/* ---- The parts of ratings_read that are pure functions of text, for tests and fuzzing ---- */
 
-/* What the lines of a file are like. */
+/* The form of a file's lines. */
 struct ratings_layout {
     enum text_separator separator; /* TEXT_UNKNOWN: no line fits */
     bool unrated;                  /* `user item`, and nothing else */
@@ -79,16 +83,16 @@ struct ratings_fault {
 
 struct ratings_parsed {
     size_t count;               /* ratings */
-    uint64_t lines;             /* up to the end, or to the one that does not fit, which is included */
+    uint64_t lines;             /* lines up to the end, or up to and with the one that does not fit */
     struct ratings_fault fault; /* set with AML_EINPUT only */
 };
 
-/* The layout by the first line of text[size] that is not empty. Here and below the text is empty or ends in a line's
- * end, and text[size] can be read and is no LF. */
+/* The layout by the first line of text[size] that is not empty. In this function and the next, the text must be empty
+ * or end in a line's end, and text[size] must be readable and no LF. */
 struct ratings_layout ratings_detect(const char *text, size_t size, bool allow_unrated);
 
 /* Parses the lines of text[size] into `ratings`, which has room for size / RATINGS_LINE_MIN. Returns 0, AML_EINPUT at
- * the first line that does not fit, or AML_ENOMEM. Knows no header. */
+ * the first line that does not fit, or AML_ENOMEM. Does not skip a header. */
 int ratings_parse(const char *text, size_t size, struct ratings_layout layout, struct rating *ratings,
                   struct ratings_parsed *parsed);
 
