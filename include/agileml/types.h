@@ -1,5 +1,5 @@
-/* The vocabulary that apps and every layer of AgileML share: error codes, element types, how
- * updates are aggregated. Apps get it through agileml.h. Plain C99 and C++; no functions that fail. */
+/* The types that apps and every layer of AgileML share: error codes, element types, aggregation modes, options. Apps
+ * get them through agileml.h. Plain C99 and C++; no functions that fail. */
 #ifndef AGILEML_TYPES_H
 #define AGILEML_TYPES_H
 
@@ -9,12 +9,12 @@
 /* Functions that can fail return 0 or one of these. */
 enum aml_error_code {
     AML_OK = 0,
-    AML_EINPUT = -1,    /* bad usage or bad input: a file, an option, a peer's message; exit status 2 */
-    AML_EFAIL = -2,     /* the job failed: a node is missing, a disk is full; exit status 1 */
+    AML_EINPUT = -1,    /* bad usage or bad input, such as a file or an option; exit status 2 */
+    AML_EFAIL = -2,     /* the job has failed, as a node is missing or a disk is full, say; exit status 1 */
     AML_ENOMEM = -3,    /* out of memory; exit status 1 */
     AML_ELIMIT = -4,    /* a named limit was exceeded; exit status 2 */
     AML_EPROTOCOL = -5, /* a peer sent what the protocol does not allow; exit status 1 */
-    AML_ESTOP = -6      /* asked to stop (a signal, or the job ended); exit status 1 */
+    AML_ESTOP = -6      /* the process must stop: a signal came, or the job has ended; exit status 1 */
 };
 
 /* The element type of a table's rows. A row is a vector of `width` elements. */
@@ -33,9 +33,7 @@ static inline size_t aml_type_size(unsigned type) {
     return type < 4U ? size[type] : 0U;
 }
 
-/* One command-line option `--name VALUE` (or `--name=VALUE`; a flag takes no value). A table of
- * these ends with an entry whose name is NULL. `target` already holds the default, which --help
- * shows; numbers outside minimum..maximum are refused. */
+/* The type of an option's value, and of its target. */
 enum aml_option_type {
     AML_OPTION_FLAG = 0,    /* target: bool */
     AML_OPTION_INTEGER = 1, /* target: int64_t */
@@ -43,12 +41,14 @@ enum aml_option_type {
     AML_OPTION_STRING = 3   /* target: const char *, pointing into argv; NULL when not given */
 };
 
+/* One command-line option: `--name VALUE` or `--name=VALUE`; a flag takes no value. A list of options ends with an
+ * entry whose name is NULL. */
 struct aml_option {
     const char *name;  /* without the dashes */
-    const char *value; /* what --help calls the value, such as "N" or "FILE"; NULL for a flag */
+    const char *value; /* the name of the value in --help, such as "N" or "FILE"; NULL for a flag */
     enum aml_option_type type;
-    void *target;
-    double minimum, maximum; /* for numbers */
+    void *target;            /* takes the value; holds the default before, which --help shows */
+    double minimum, maximum; /* of numbers; others are refused */
     const char *help;        /* one line */
 };
 
