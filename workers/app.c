@@ -1,5 +1,5 @@
-/* The public functions of agileml.h: the command line of an app, and what its functions call. The work is done in
- * runtime.c, data.c and ratings.c. */
+/* The public functions of agileml.h: aml_main with the command line, and the functions that an app calls. They check
+ * their arguments; the work is done in runtime.c, params.c, data.c and ratings.c. */
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
 #include "workers/crash.h"
@@ -149,7 +149,7 @@ static void digest_add(uint64_t *digest, uint64_t value) {
     *digest = hash_mix(*digest ^ value);
 }
 
-/* What the app is made of: must be the same in all processes. */
+/* A hash of the app's description, which must be the same in all processes. */
 static uint64_t job_digest(const struct runtime *runtime) {
     const struct aml_app *app = runtime->app;
     uint64_t digest = WIRE_VERSION;
@@ -161,7 +161,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->rows);
         digest_add(&digest, spec->whole);
         digest_add(&digest, spec->compressed);
-        digest_add(&digest, spec->sparse); /* servers refuse flushes in a form that their table has not */
+        digest_add(&digest, spec->sparse); /* servers refuse flushes in another encoding than their table's */
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
@@ -180,7 +180,7 @@ static bool option_steers(const struct aml_app *app, const char *name) {
     return false;
 }
 
-/* The value of a number or a flag as people write it. False for text: paths may differ from machine to machine. */
+/* Prints the value of a number or a flag. False for text: paths may differ from machine to machine. */
 static bool option_value(const struct aml_option *option, char value[WIRE_OPTION_MAX]) {
     double real;
     switch (option->type) {
@@ -223,7 +223,7 @@ static int settings_add(struct settings_list *list, const struct aml_option *opt
     return 0;
 }
 
-/* The options that must be the same in all processes: the app's own, and those of the library that change results. */
+/* Lists the options that must be the same in all processes: the app's own, and the library's that change results. */
 static int make_settings(struct runtime *runtime, struct error *error) {
     const struct aml_app *app = runtime->app;
     struct runtime_options *o = &runtime->options;
@@ -251,7 +251,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
     for (unsigned i = 0; i < sizeof steering / sizeof *steering && result == 0; i++) {
         result = settings_add(list, &steering[i], true, error);
     }
-    if (result == 0 && list->count < WIRE_OPTIONS_MAX) { /* text, but not a path */
+    if (result == 0 && list->count < WIRE_OPTIONS_MAX) { /* text, but not a path: it must be the same too */
         struct wire_option *compress = &list->options[list->count++];
         snprintf(compress->name, sizeof compress->name, "compress");
         snprintf(compress->value, sizeof compress->value, "%s", o->compress);
@@ -308,7 +308,8 @@ static int call_configure(struct runtime *runtime, struct error *error) {
                : error_set(error, configured, "the app's configure function failed with code %d", configured);
 }
 
-/* Parses and checks everything. 1 when the program is done already (--help and the like). */
+/* Parses the command line, calls `configure`, and checks everything. Returns 0; 1 when the program is done already
+ * (--help and the like); or an error. */
 static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
     struct aml_app *app = runtime->app;
     struct runtime_options *options = &runtime->options;
@@ -337,7 +338,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     }
     log_set_name(app->name);
     int64_t iterations = options->iterations;
-    for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever else is said */
+    for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever other options are given */
         if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
             print_help(app, own, common);
             return 1;
@@ -391,7 +392,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     return result;
 }
 
-/* Executes the program again, as the same process. Returns only when that can't be done. */
+/* Executes the program anew in the same process. Returns only when that fails. */
 static void start_anew(char **argv, struct error *error) {
     sigset_t stop;
     sigemptyset(&stop);
@@ -417,8 +418,7 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     bool told = false;
     if (result == 0) {
         result = runtime_run(runtime, &error);
-        /* A supervised node's errors have reached the controller, which names them once for all nodes, if it was
-         * there. */
+        /* The controller, if the node has reached it, reports a supervised node's errors, once for all nodes. */
         told = runtime->options.supervised && runtime->contact == CONTACT_WELCOMED;
     }
     if (runtime->end.rejoin) {
@@ -451,8 +451,8 @@ int aml_error(aml_worker *worker, int code, const char *format, ...) {
         return check_misuse(runtime, "aml_error: code %d: expected a negative aml_error_code, for '%s'", code, text);
     }
     pthread_mutex_lock(&runtime->lock);
-    if (runtime->finish != FINISH_TO_RETURN ||
-        worker != &runtime->workers[0]) { /* finish was told to return: that is no error */
+    /* A `finish` that was made to return has not failed. */
+    if (runtime->finish != FINISH_TO_RETURN || worker != &runtime->workers[0]) {
         error_set(&runtime->error, code, "%s", text);
     }
     pthread_mutex_unlock(&runtime->lock);
@@ -469,7 +469,7 @@ static bool allowed(const aml_worker *worker, unsigned calls, const char *functi
     return !worker->runtime->check.on || check_thread(worker, function);
 }
 
-/* The same, and checks the thread even when mistakes are not searched for: for functions that take longer than that
+/* Like `allowed`, but checks the calling thread even without PROTEUS_CHECK. For functions that take longer than that
  * check. */
 static bool allowed_here(const aml_worker *worker, unsigned calls, const char *function) {
     return allowed(worker, calls, function) && check_thread(worker, function);
@@ -610,7 +610,7 @@ static bool total_allowed(const aml_worker *worker, unsigned index, unsigned cal
     return true;
 }
 
-/* The totals to which the item emitted last contributes; NULL: none. */
+/* The totals to which the item emitted last adds; NULL: it was not kept. */
 static double *item_totals(aml_worker *worker, unsigned index, const char *function) {
     return total_allowed(worker, index, CALL_READ, function) ? data_totals(&worker->runtime->data, worker->chunk)
                                                              : NULL;
@@ -653,7 +653,7 @@ static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const s
     struct ratings_call *call = context;
     struct aml_worker *worker = &call->runtime->loader.reading[thread];
     worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
-    crash_enter("read", 0); /* this thread may be one of the file's own */
+    crash_enter("read", 0); /* this may be a parser thread, outside loader_read */
     check_enter(worker, CALL_READ);
     int result = call->each(worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
     check_leave(worker);
@@ -666,8 +666,8 @@ static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const s
     return result;
 }
 
-/* Makes the workers for the threads that read, one for each. They stay in memory, so that the misuse of a kept one is
- * found. */
+/* Makes a worker for each thread that reads. The workers stay in memory, so that an app that has kept one and misuses
+ * it is found out. */
 static void open_reading(struct runtime *runtime) {
     if (runtime->loader.reading == NULL) {
         runtime->loader.reading = memory_zeroed(POOL_THREADS_MAX, sizeof *runtime->loader.reading);
@@ -700,7 +700,7 @@ int aml_read_ratings(aml_worker *worker, const char *path,
     next_chunk(worker);
     struct ratings_call call = {
         .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};
-    /* When it is read again the other threads are at work on clocks. */
+    /* While the input is read again, the other threads work on clocks. */
     unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
     worker->check.calls = CALL_READ | CALL_RATINGS;
     int result = ratings_read(path, false, threads, ratings_chunk, &call, &error);
@@ -713,7 +713,7 @@ uint64_t aml_mix(uint64_t seed, uint64_t value) {
     return hash_mix(seed ^ hash_mix(value));
 }
 
-/* ---- What is known from begin on ---- */
+/* ---- Calls that are allowed from `begin` on ---- */
 
 double aml_total(const aml_worker *worker, unsigned index) {
     return total_allowed(worker, index, CALLS_WORKING | CALL_PART, "aml_total") ? worker->runtime->node.totals[index]
@@ -751,7 +751,8 @@ const void *aml_items(const aml_worker *worker, size_t *count) {
 }
 
 unsigned aml_thread(const aml_worker *worker) {
-    return allowed(worker, CALLS_WORKING, "aml_thread") ? worker->thread : 0; /* parts are told theirs */
+    return allowed(worker, CALLS_WORKING, "aml_thread") ? worker->thread
+                                                        : 0; /* parts get their thread as an argument */
 }
 
 uint64_t aml_clock(const aml_worker *worker) {
@@ -887,7 +888,7 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
     }
     struct runtime *runtime = worker->runtime;
     const struct cache_table *rows = &runtime->node.cache.tables[table];
-    uint32_t ascending = 0; /* so many columns ascend and are there */
+    uint32_t ascending = 0; /* how many columns, from the first, ascend and exist */
     bool there = count == 0 || (columns != NULL && changes != NULL);
     while (there && ascending < count && columns[ascending] < rows->spec->width &&
            (ascending == 0 || columns[ascending] > columns[ascending - 1])) {
@@ -904,7 +905,7 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
                             rows->count);
     }
     if (count == 0) {
-        return 0; /* else the row would be flushed, and pushed to all, for nothing */
+        return 0; /* otherwise an unchanged row would be flushed, and pushed to all */
     }
     if (runtime->check.on && check_give(worker, table, slot, count, columns, changes) != 0) {
         return AML_EINPUT;
@@ -916,11 +917,11 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
     static const char name[] = "aml_table_rows";
     if (!allowed(worker, CALLS_WORKING, name) || !table_allowed(worker, table, name)) {
-        check_stop(worker->runtime, "%s", name); /* the line has been set */
+        check_stop(worker->runtime, "%s", name); /* the error line has been set before */
     }
     struct runtime *runtime = worker->runtime;
     const struct cache_table *rows = &runtime->node.cache.tables[table];
-    pthread_mutex_lock(&runtime->lock); /* another thread may be adding rows; they don't move */
+    pthread_mutex_lock(&runtime->lock); /* another thread may be adding rows; rows in memory don't move */
     struct aml_rows result = {.base = rows->rows.base,
                               .stride = rows->stride,
                               .touched = rows->touched.base,

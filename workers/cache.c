@@ -1,4 +1,4 @@
-/* See cache.h. */
+/* The row cache of one process. See cache.h. */
 #include "workers/cache.h"
 
 #include "agileml/wire/sparse.h"
@@ -48,7 +48,7 @@ void cache_close(struct cache *cache) {
     memset(cache, 0, sizeof *cache);
 }
 
-/* Calls arena_reserve or arena_grow for each of the table's arenas with the bytes that so many slots take. */
+/* Calls `make` (arena_reserve or arena_grow) for each of the table's arenas, with the bytes of so many slots. */
 static int each_arena(struct cache_table *table, int (*make)(struct arena *arena, size_t bytes), size_t slots) {
     int result = make(&table->rows, slots * table->stride);
     if (result == 0 && cache_based(table)) {
@@ -94,13 +94,13 @@ void cache_trim(struct cache *cache) {
     }
 }
 
-/* Adds a row behind the others, which there is room for; it is in use from when it is listed. */
+/* Adds a row behind the others, where there must be room. It is not in use yet: see cache_use. */
 static uint32_t add_slot(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
     uint32_t slot = table->count;
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
     __atomic_store_n(&table->count, slot + 1, __ATOMIC_RELEASE);
-    if ((slot & (slot + 1)) == 0) { /* now and then */
+    if ((slot & (slot + 1)) == 0) { /* each time the number of rows has doubled */
         each_arena(table, arena_grow, (size_t)slot + 1);
     }
     return slot;
@@ -121,7 +121,7 @@ void cache_use(struct cache *cache, unsigned table_number, uint32_t slot, uint32
     *named = set > *named ? set : *named;
 }
 
-/* The slot of a key, made when new. */
+/* Returns the slot of a key, and makes one for a new key. */
 static int64_t slot_of(struct cache *cache, unsigned table_number, uint64_t key) {
     struct cache_table *table = &cache->tables[table_number];
     int64_t found = cache_find(cache, table_number, key);
@@ -185,7 +185,7 @@ uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table_nu
 
 struct given_row {
     uint32_t slot;
-    size_t at; /* in the changes' bytes */
+    size_t at; /* place of the row in cache_changes.bytes */
 };
 
 static int given_order(const void *one, const void *other) {
@@ -194,7 +194,7 @@ static int given_order(const void *one, const void *other) {
     return a->slot != b->slot ? (a->slot > b->slot ? 1 : -1) : (a->at > b->at) - (a->at < b->at);
 }
 
-/* The rows that were given, in the order of their slots. */
+/* Lists the given rows in the order of their slots. */
 static struct given_row *given_rows(const struct cache_changes *changes, const struct table_spec *spec) {
     struct given_row *rows = memory_resized(NULL, changes->rows, sizeof *rows);
     size_t at = 0;
@@ -207,7 +207,7 @@ static struct given_row *given_rows(const struct cache_changes *changes, const s
     return rows;
 }
 
-/* Writes the sum of rows[count], which are one slot's, to `to`. Returns its bytes: no more than those of the rows. */
+/* Writes the sum of rows[count], all of one slot, to `to`. Returns the sum's size, at most that of the rows. */
 static size_t given_sum(const struct cache_changes *changes, const struct table_spec *spec,
                         const struct given_row *rows, uint32_t count, unsigned char *to) {
     const uint32_t element_bytes = spec->row_bytes / spec->width;
@@ -228,7 +228,7 @@ static size_t given_sum(const struct cache_changes *changes, const struct table_
     return bytes;
 }
 
-/* Sums what was given of one slot in pieces: then there are as many rows as slots. */
+/* Sums the entries of each slot, so that each slot has one entry. */
 static void changes_sum(struct cache_changes *changes, const struct table_spec *spec) {
     if (changes->rows == changes->slots) {
         return;
@@ -267,7 +267,7 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
         value += bytes;
         table->given.base[slots[i]] = 0;
     }
-    if (changes->size < changes->capacity / 4) { /* clocks before this one changed much more than those to come may */
+    if (changes->size < changes->capacity / 4) { /* earlier clocks changed much more than this one: free the memory */
         free(changes->bytes);
         *changes = (struct cache_changes){0};
     }
@@ -276,19 +276,19 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
     return values;
 }
 
-/* Room for so many bytes more. What was given of the same slots again and again is summed first: then memory goes by
- * the rows that were changed, not by the number of changes. */
+/* Makes room for so many bytes more. If slots have many entries, sums these first, so that memory depends on the number
+ * of changed rows and not on the number of changes. */
 static void changes_grow(struct cache_changes *changes, const struct table_spec *spec, size_t room) {
     if (changes->rows / 2 >= changes->slots) {
         changes_sum(changes, spec);
     }
-    if (changes->size + room > changes->capacity / 2) { /* else there is room for a while now */
+    if (changes->size + room > changes->capacity / 2) { /* else the sums have made enough room */
         changes->capacity = 2 * changes->capacity + room;
         changes->bytes = memory_resized(changes->bytes, changes->capacity, 1);
     }
 }
 
-/* Begins a given row of this slot: the caller writes it behind the changes' bytes, up to `room` bytes. */
+/* Begins an entry for this slot. The caller appends the row, of at most `room` bytes, and adds its size. */
 static struct cache_changes *changes_begin(struct cache *cache, unsigned table_number, uint32_t slot, size_t room) {
     const struct cache_table *table = &cache->tables[table_number];
     uint32_t partition = table_partition(table->spec, cache_key(table, slot), cache->partitions);

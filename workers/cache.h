@@ -1,53 +1,55 @@
-/* The row cache of one process: the rows its data touches, as the app reads and changes them in place, and the
- * version last received or flushed that deltas are taken against (DESIGN section 4). No messages: client.h.
+/* The row cache of one process (docs/design.md, "Memory and copies"): the rows that its data touches, which the app
+ * reads and changes in place, and for each row its *base*, the version last received or flushed, from which deltas are
+ * computed. Sends no messages: see client.h.
  *
- * Threads: rows are added under the caller's lock (runtime.c). They are found under it too, or without it as long as no
- * row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and beside a row's first state.
- * Rows' values belong to the worker threads during a clock and to the client between clocks. */
+ * Threads. Rows are added under the caller's lock (runtime.h). They are found under that lock, or without it as long as
+ * no row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and while a row's first state
+ * arrives. The worker threads use the rows' values during a clock, the client between clocks. */
 #ifndef AGILEML_WORKERS_CACHE_H
 #define AGILEML_WORKERS_CACHE_H
 
 #include "agileml/ps/table.h"
 
-/* In place of a row's clock: its state is not to be gone by any more and is asked for again. Above WIRE_CLOCK_MAX. */
+/* In place of a row's clock: its state is void, and is requested again. Above WIRE_CLOCK_MAX. */
 #define CACHE_CLOCK_VOID UINT32_MAX
 
-/* In place of a set's number: the app named the row itself, so it stays in use. */
+/* In place of a set's number: the app has used the row by key, so the row stays in use. */
 #define CACHE_NAMED_ALWAYS UINT32_MAX
 
 struct cache_table {
     const struct table_spec *spec;
     const struct row_shape *shape; /* the job's */
-    uint32_t count;       /* stored atomically: in replicated tables it is what cache_find goes by */
-    uint32_t capacity;    /* slots that fit without moving anything */
+    uint32_t count;                /* stored atomically, as cache_find reads it without the lock in replicated tables */
+    uint32_t capacity;             /* so many slots fit without moving rows */
     size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
-    struct arena rows;    /* what the app sees */
-    struct arena base;    /* cache_based: the rows when they were last received or flushed; of rounded ones plus what
-                             was sent since: rows - base is what was not */
-    struct arena touched; /* a byte per slot: changed since the last flush */
-    struct arena given;   /* given tables: a byte per slot: changes were given since the last flush */
+    struct arena rows;    /* as the app sees them */
+    struct arena base; /* only with cache_based: the rows as last received or flushed. With a rounding encoding it has
+                             what was sent, and rows - base is what the rounding has left unsent */
+    struct arena touched; /* a byte per slot: the row was changed since the last flush */
+    struct arena given;   /* with changes_given, a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */
-    struct arena named;   /* uint32_t per slot: the highest number of a set of data that names it; 0: not in use */
-    struct arena stamps;  /* uint32_t per slot: which push wrote it last (client.c), 0: it has no state ... */
-    struct arena clocks;  /* uint32_t per slot: ... and the clock of that push, or CACHE_CLOCK_VOID */
-    struct arena arrived; /* a byte per slot: its first state stands in the row, own updates included, which are added
-                             after the stamp is set; see cache_arrived */
-    struct index_map index; /* key -> slot; not for whole tables */
+    struct arena named;   /* uint32_t per slot: the highest number of a set of data that names the row; 0: not in use */
+    struct arena stamps;  /* uint32_t per slot: number of the push that wrote the row last (client.c); 0: no state */
+    struct arena clocks;  /* uint32_t per slot: the clock of that push, or CACHE_CLOCK_VOID */
+    struct arena arrived; /* a byte per slot: the row has its first state with all own updates, which are added after
+                             the stamp is set; see cache_arrived */
+    struct index_map index; /* key -> slot; unused for replicated tables */
 };
 
-/* Slots of one table in one partition that are in use, in the order in which they were added. */
+/* The slots of one table in one partition that are in use, in the order in which they were added. */
 struct cache_list {
     uint32_t *slots;
     uint32_t count, capacity;
 };
 
-/* The changes of one given table in one partition since the last flush: uint32_t slot and a row as WIRE_SPARSE, again
- * and again. A slot's may be summed before that: they take about four times as much as their sums at the most. */
+/* The changes of one table with changes_given in one partition since the last flush: a list of entries, each a uint32_t
+ * slot and a row as WIRE_SPARSE. Entries of the same slot are summed now and then, so the list takes at most about four
+ * times as much memory as the sums. */
 struct cache_changes {
     unsigned char *bytes;
     size_t size, capacity;
-    uint32_t rows;  /* as many are there ... */
-    uint32_t slots; /* ... of so many slots */
+    uint32_t rows;  /* entries */
+    uint32_t slots; /* different slots in them */
 };
 
 struct cache {
@@ -55,38 +57,40 @@ struct cache {
     uint32_t partitions;
     struct cache_table tables[WIRE_TABLES_MAX];
     struct cache_list *lists;      /* partitions x table_count */
-    struct cache_changes *changes; /* likewise */
+    struct cache_changes *changes; /* partitions x table_count */
 };
 
 void cache_open(struct cache *cache, const struct job *job, uint32_t partitions);
 void cache_close(struct cache *cache);
 
-/* Makes room for `capacity` slots in all: until then adding moves no row. */
+/* Makes room for `capacity` slots in all; until they are used up, adding moves no row. */
 int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 
 /* The slot of a key, or INDEX_NONE. */
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
-/* Frees what cache_find may have been reading while rows were added: nobody finds rows without the lock now. */
+/* Frees old versions of the indices, which cache_find may read while rows are added. Call it when no thread finds rows
+ * without the lock. */
 void cache_trim(struct cache *cache);
-/* The slot of a key, added when new (zeroed, not yet subscribed; in a whole table with all other rows), and in use from
- * now on. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no room. */
+/* Returns the slot of a key, and marks the row as in use for good. A new row is added: zeros, not subscribed to; in a
+ * replicated table together with all other rows. AML_EINPUT beyond a dense table's rows, AML_ELIMIT when there is no
+ * room. */
 int64_t cache_add(struct cache *cache, unsigned table, uint64_t key);
-/* The same for a row that the set of data with this number, from 1, names: in use until cache_forget. */
+/* cache_add for a row that a set of data names; numbers of sets count from 1. The row is in use until cache_forget. */
 int64_t cache_add_for(struct cache *cache, unsigned table, uint64_t key, uint32_t set);
-/* The same for a row that has a slot. */
+/* cache_add_for for a row that has a slot. */
 void cache_use(struct cache *cache, unsigned table, uint32_t slot, uint32_t set);
-/* Rows of one partition and table that only sets below `oldest` named are in use no more: they leave the list and have
- * no state. A row keeps its slot, for when it is added again. Returns how many. */
+/* Ends the use of the rows of one partition and table that only sets below `oldest` named: they leave the list and lose
+ * their state. A row keeps its slot, for when it is added again. Returns the number of rows. */
 uint32_t cache_forget(struct cache *cache, uint32_t partition, unsigned table, uint32_t oldest);
 
-/* Keeps what was changed in a row of a given table: elements columns[count], ascending; cache_give_row: all of them.
- * Callers see to it that nobody else does so in the same partition at the same time. */
+/* Keep changes of a row of a table with changes_given: of the elements columns[count], ascending; or, cache_give_row,
+ * of all elements. Only one thread at a time may call them for rows of the same partition. */
 void cache_give(struct cache *cache, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                 const void *changes);
 void cache_give_row(struct cache *cache, unsigned table, uint32_t slot, const void *changes);
 
-/* Takes the changes away, of a slot that has some one row as WIRE_SPARSE: their sum. slots[cache_changes()->slots] are
- * filled; the rows are the caller's to drop. */
+/* Takes the changes out of the cache: for each slot with changes their sum, a row as WIRE_SPARSE. Fills
+ * slots[cache_changes()->slots]. The caller drops the returned buffer. */
 struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsigned table, uint32_t *slots);
 
 static inline struct cache_changes *cache_changes(const struct cache *cache, uint32_t partition, unsigned table) {
@@ -101,7 +105,7 @@ static inline unsigned char *cache_row(const struct cache_table *table, uint32_t
 static inline unsigned char *cache_base(const struct cache_table *table, uint32_t slot) {
     return table->base.base + slot * table->stride;
 }
-/* Whether changes are found by comparing a row with its base. */
+/* Whether a row's changes are found by comparison with its base. */
 static inline bool cache_based(const struct cache_table *table) {
     return table->spec->mode == AML_ADD && !table->spec->given;
 }
@@ -114,7 +118,7 @@ static inline uint32_t *cache_stamps(const struct cache_table *table) {
 static inline uint32_t *cache_clocks(const struct cache_table *table) {
     return (uint32_t *)(void *)table->clocks.base;
 }
-/* Whether the row has a state. The thread that finds it so sees that state, without the lock too. */
+/* Whether the row has a state. If so, the calling thread sees that state, even without the lock. */
 static inline bool cache_arrived(const struct cache_table *table, uint32_t slot) {
     return __atomic_load_n(&table->arrived.base[slot], __ATOMIC_ACQUIRE) != 0;
 }

@@ -1,4 +1,4 @@
-/* See client.h. */
+/* The worker's side of the parameter server protocol. See client.h. */
 #include "workers/client.h"
 
 #include <assert.h>
@@ -7,21 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Which rows of a message are for the cache: those that have a state; those whose first state it is; those that were
- * asked for again. */
-enum rows_wanted { ROWS_ALL, ROWS_NEW, ROWS_VOID };
+/* Which rows of a message to apply to the cache. */
+enum rows_wanted {
+    ROWS_ALL, /* those that have a state */
+    ROWS_NEW, /* those without a state */
+    ROWS_VOID /* those whose state is void (CACHE_CLOCK_VOID) */
+};
 
 static uint64_t client_now(const struct client *client) {
     return client->io->now_us(client->io);
 }
 
-/* Clocks whose pushes wait at most: servers can't be further ahead of an origin; those of a node without assignments
- * can. */
+/* The most pushes of a partition that wait. Servers can't be further ahead of an origin; a node without assignments
+ * drops the rest, and requests it later. */
 static unsigned waiting_entries(const struct client *client) {
     return client->job->staleness + 2;
 }
 
-/* A server has sent what can't be, which has had no effect. `format` begins with the message's name. */
+/* Accuses a server of an impossible message, which must have had no effect. `format` begins with the message's name. */
 __attribute__((format(printf, 3, 4))) static void accuse(struct client *client, actor_id server, const char *format,
                                                          ...) {
     if (client->accused != ACTOR_NONE) {
@@ -97,14 +100,14 @@ void client_close(struct client *client) {
     memset(client, 0, sizeof *client);
 }
 
-/* ---- What the plan says ---- */
+/* ---- What follows from the plan ---- */
 
 actor_id client_server(const struct client *client, uint32_t partition, uint64_t clock) {
     return plan_server_at(&client->plan, clock, partition);
 }
 
-/* Returns the clock that must be committed before the next one begins: one not too far behind it, and before an
- * assignment's first clock also the one that another origin did last (node.c). The last clock of a job with a
+/* Returns the clock that must be committed before the next one may begin: by the plan's window; before an assignment's
+ * first clock, in jobs with put tables, also the clock before that (node_work.c). The last clock of a job with a
  * checkpoint at its end must be committed too, though no clock follows. */
 static uint64_t durable_wanted(const struct client *client) {
     const struct wire_assignment *assignments = client->plan.assignments;
@@ -118,14 +121,14 @@ static uint64_t durable_wanted(const struct client *client) {
     uint64_t final = client->plan.terms.final;
     wanted = final != 0 && client->wanted >= final && final > wanted ? final : wanted;
     for (uint32_t p = 0; p < client->partition_count && wanted > client->committed; p++) {
-        /* Its replica can be put at no earlier commit point: the other partitions have to reach this one. */
+        /* This partition has no earlier restore point, so the other partitions must reach this one too. */
         uint64_t from = client->partitions[p].durable_from;
         wanted = from > wanted ? from : wanted;
     }
     return wanted;
 }
 
-/* Which state our next clock wants, and, before our first one, which clock counts as flushed. */
+/* Sets, by the plan, the state that our next clock waits for, and what else depends on our assignments. */
 static void find_wanted(struct client *client) {
     const struct wire_assignment *assignments = client->plan.assignments;
     uint64_t done = client->clock > 0 ? client->flushed : 0;
@@ -157,9 +160,9 @@ static void find_wanted(struct client *client) {
     client->durable_wanted = durable_wanted(client);
 }
 
-/* ---- Waiting and asking again ---- */
+/* ---- Waiting, PULL and repeats ---- */
 
-/* The clock of the state that has arrived, be it in the cache or waiting. */
+/* The clock of the newest state that has arrived, in the cache or in a waiting push. */
 static uint64_t partition_arrived(const struct client_partition *partition) {
     for (unsigned w = partition->waiting_count; w > 0; w--) {
         if (partition->waiting[w - 1].message.push.request == 0) {
@@ -169,8 +172,8 @@ static uint64_t partition_arrived(const struct client_partition *partition) {
     return partition->clock;
 }
 
-/* We wait for the state after our own flushes, for that before our next clock, or for the commit without which it can't
- * begin. */
+/* Whether we wait for a push: with the state after our flushes, with the state for our next clock, or with the commit
+ * without which that can't begin. */
 static bool partition_behind(const struct client *client, const struct client_partition *partition) {
     uint64_t arrived = partition_arrived(partition);
     return partition->subscribed &&
@@ -218,7 +221,7 @@ static void send_flush(struct client *client, uint32_t number, struct retained_f
 static int rows_fit(const struct client *client, unsigned table, uint32_t partition, uint64_t rows,
                     struct error *error) {
     const struct table_spec *spec = &client->job->tables[table];
-    uint64_t row_bytes = spec->row_bytes + (spec->sparse ? sizeof(uint32_t) : 0); /* its count */
+    uint64_t row_bytes = spec->row_bytes + (spec->sparse ? sizeof(uint32_t) : 0); /* WIRE_SPARSE has a count */
     row_bytes = row_bytes > sizeof(uint64_t) ? row_bytes : sizeof(uint64_t);
     if (rows > WIRE_FRAME_BYTES_MAX / row_bytes) {
         return error_set(error, AML_ELIMIT,
@@ -256,7 +259,7 @@ static struct buffer *keys_void(const struct client *client, uint32_t number, un
     return keys;
 }
 
-/* Takes over `keys`, of each table; empty ones leave no trace. */
+/* Sends SUBSCRIBE for the keys of each table. Takes over the buffers in `keys`. */
 static void send_subscribe(struct client *client, actor_id server, const struct message_subscribe *subscribe,
                            struct buffer **keys) {
     struct message message = {.type = MESSAGE_SUBSCRIBE, .epoch = client->epoch, .subscribe = *subscribe};
@@ -270,7 +273,7 @@ static void send_subscribe(struct client *client, actor_id server, const struct 
     client->io->send(client->io, server, &message);
 }
 
-/* Names the rows that the open request is about: those between answered and asked, or all. */
+/* Sends the open request: for the rows between `answered` and `asked`, or, with `only`, for all. */
 static void send_request(struct client *client, uint32_t number, struct client_subscription *subscription) {
     struct buffer *keys[WIRE_TABLES_MAX];
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -299,8 +302,8 @@ static void send_restore(struct client *client, uint32_t number) {
                    keys);
 }
 
-/* Asks a server for what it was not told of yet: at first the rows whose state we have, and what changed since; then
- * new ones. One request at a time; what is new follows when it is answered. */
+/* Subscribes to rows with one server, one request at a time. The first request names the rows whose state we have, and
+ * is for what has changed since; later ones name new rows. Rows that are added meanwhile follow after the answer. */
 static int subscription_ask(struct client *client, uint32_t number, struct client_subscription *subscription,
                             struct error *error) {
     struct client_partition *partition = &client->partitions[number];
@@ -329,7 +332,7 @@ static int subscription_ask(struct client *client, uint32_t number, struct clien
     return 0;
 }
 
-/* Who joins goes by the server that it begins with, and leaves in peace the one that serves until then. */
+/* Whether to leave out the present server: a node that joins subscribes only with the server of its first clock. */
 static bool partition_skips(const struct client *client, const struct client_partition *partition) {
     return client->joins && partition->next.server != ACTOR_NONE && !partition->restoring;
 }
@@ -350,7 +353,7 @@ int client_subscribe(struct client *client, struct error *error) {
     return 0;
 }
 
-/* The server pushes every row whose state we have: only then its pushes are all that we miss. */
+/* Whether the subscription has every row whose state we have. Only then its pushes bring all that changes. */
 static bool subscription_covers(const struct client *client, const struct client_partition *partition,
                                 const struct client_subscription *subscription) {
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -388,7 +391,7 @@ bool client_subscribed(const struct client *client) {
     return client_filled(client);
 }
 
-/* Nothing is being asked for, and every row in the cache is pushed, by one server. */
+/* Whether no request is open, and every row in the cache is subscribed to, with one server alone. */
 static bool partition_rests(const struct client *client, uint32_t number) {
     const struct client_partition *partition = &client->partitions[number];
     const struct client_subscription *now = &partition->now;
@@ -401,7 +404,8 @@ static bool partition_rests(const struct client *client, uint32_t number) {
     return rests;
 }
 
-/* Until the server knows, its pushes bring the other rows too; they are passed over. */
+/* Unsubscribes from rows. Until the server has the request, its pushes bring the forgotten rows too; these are
+ * ignored. */
 static void partition_forget(struct client *client, uint32_t number, uint32_t oldest) {
     struct client_partition *partition = &client->partitions[number];
     struct client_subscription *now = &partition->now;
@@ -435,8 +439,8 @@ bool client_forget(struct client *client, uint32_t oldest) {
     return true;
 }
 
-/* Once the server of the next clock's state is another, that is whom we go by; rows of which it could not tell the
- * state, and the server before it did not either, are asked for anew. */
+/* Replaces the present server by the next one, which serves from now on. Rows are requested anew that neither the next
+ * server nor the one before it could answer with a state. */
 static void subscription_promote(const struct client *client, struct client_partition *partition) {
     subscription_close(&partition->now);
     partition->now = partition->next;
@@ -450,10 +454,10 @@ static void subscription_promote(const struct client *client, struct client_part
     }
 }
 
-/* Finds out by the plan whom to go by, now and after the switch. What was agreed with a server that stays, stays. */
+/* Sets, by the plan, the servers of now and after the switch. A subscription with a server that stays is kept. */
 static void partition_place(struct client *client, uint32_t number) {
     struct client_partition *partition = &client->partitions[number];
-    /* At the job's end there is no next one: a replica that gets ready may be at an earlier clock for good. */
+    /* At the job's end there is no next server: a replica that gets ready may stay at an earlier clock. */
     bool ended = client->last != 0;
     actor_id now = client_server(client, number, ended ? client->last : partition_arrived(partition) + 1);
     actor_id next = client_server(client, number, ended ? client->last : WIRE_CLOCK_NEVER);
@@ -472,7 +476,8 @@ static void partition_place(struct client *client, uint32_t number) {
 
 /* ---- Plans and epochs ---- */
 
-/* In a new epoch nobody knows us. We go on from `restore` at most, and may not go by what we have seen beyond it. */
+/* Begins a new epoch for a partition. No server has our subscriptions any more. Our state is at most that of `restore`,
+ * and the rows that we have seen beyond it are void. */
 static void partition_restore(const struct client *client, uint32_t number, uint64_t restore) {
     struct client_partition *partition = &client->partitions[number];
     waiting_drop(partition);
@@ -508,7 +513,8 @@ static bool rows_void(const struct client *client, uint32_t number) {
     return false;
 }
 
-/* Asks for the rows beyond the restored state, once the server knows us again; pushes may bring them first. */
+/* Requests the void rows, once the server has our subscription again. Ends restoring when there are none left: pushes
+ * bring them too. */
 static void restore_step(struct client *client, uint32_t number) {
     struct client_partition *partition = &client->partitions[number];
     if (!partition->restoring || !partition->now.known) {
@@ -547,8 +553,8 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     if (!plan_replaces(&client->plan, plan, client->epoch)) {
         return;
     }
-    /* When an epoch went by without us, the others may have been put at a clock below this restore, and gone on from
-     * there: but not if they could not have done so without our flushes. */
+    /* If we have missed an epoch, the servers may have been restored at a clock below this `restore`, and may have gone
+     * on from there. But they can't have, if they would have needed our flushes. */
     bool alone;
     bool restored = !first && plan->epoch > client->plan.epoch;
     bool missed = restored && plan->epoch > client->plan.epoch + 1 &&
@@ -560,7 +566,7 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     if (first) {
         partitions_open(client);
     }
-    client->last = restored ? 0 : client->last; /* it may have to be done again */
+    client->last = restored ? 0 : client->last; /* the last clock may have to be done again */
     find_wanted(client);
     if (restored) {
         epoch_begin(client, missed);
@@ -576,8 +582,8 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         if (partition_awaited(client, &client->partitions[p])) {
-            partition_wait(client,
-                           &client->partitions[p]); /* an assignment may begin with a state whose push was lost */
+            /* An assignment may begin with a state whose push was lost. */
+            partition_wait(client, &client->partitions[p]);
         }
     }
 }
@@ -629,8 +635,8 @@ bool client_may_begin(const struct client *client, uint64_t clock) {
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 
-/* Without staleness the rows of a flush are what deltas are taken against only when they are pushed (gather_rows). When
- * a clock begins before that, under another origin, they are it now. Those that are rounded are it already. */
+/* Makes flushed rows the base of deltas. Without staleness that is left to the push of these rows (gather_rows). But a
+ * clock under another origin may begin before the push. With a rounding encoding the base is right already. */
 static void settle_flushed(const struct client *client, const struct client_partition *partition) {
     for (unsigned r = 0; r < partition->retained_count; r++) {
         const struct retained_flush *flush = &partition->retained[r];
@@ -657,12 +663,16 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
-/* Encodes the deltas (add) or values (put) of the touched slots, and sees to what the next deltas are taken against.
- * With staleness that is the rows as they are. Without, every one of these rows is pushed before the next clock begins,
- * and nothing needs to be done (but see settle_flushed). A worker that is alone gets no rows back and makes its own
- * what the server's will be: not the rows as they are, but the old ones plus the delta, rounded alike. An encoding that
- * rounds: the old ones plus what is sent of the delta, always; the rest stays the difference between the two, through
- * pushes and restores (apply_rows), until the row is flushed again. */
+/* Encodes the deltas (add) or values (put) of the touched slots, and sets the base for the next deltas:
+ *
+ *   with staleness       the base becomes the row
+ *   without staleness    nothing is to be done, as every such row is pushed before the next clock begins (but see
+ *                        settle_flushed)
+ *   alone                no rows are pushed back. Base and row become what the server's row will be, the old base plus
+ *                        the delta, rounded alike; that may differ from the row in the last bits
+ *   rounding encoding    the base always becomes the old base plus what is sent of the delta. The rest stays the
+ *                        difference between row and base, through pushes and restores (apply_rows), until the row is
+ *                        flushed again */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
@@ -684,7 +694,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
     if (size == values->size) {
         return values;
     }
-    struct buffer *shorter = buffer_copy(values->data, size); /* it may be retained for long */
+    struct buffer *shorter = buffer_copy(values->data, size); /* without unused memory, as it may be kept for long */
     buffer_drop(values);
     return shorter;
 }
@@ -707,7 +717,7 @@ static void find_touched(const struct cache_table *table, const struct cache_lis
     }
 }
 
-/* How many rows of each table of a partition there are to flush: counts[table]. */
+/* Counts the rows of each table of a partition that are to be flushed, into counts[table]. */
 static int count_changed(const struct client *client, uint32_t number, uint32_t *counts, struct error *error) {
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
@@ -785,9 +795,9 @@ int client_check_numbers(const struct client *client, uint32_t number, const cha
 
 /* ---- Pushes into the cache ---- */
 
-/* The cache slots of a view's rows. Servers push in the order of our list, so the next row is usually further on in it;
- * the new rows of an answer stand behind the rows that have a state. NULL when a key is not in the cache (the server
- * may not push what we did not ask for). */
+/* Finds the cache slots of a view's rows. Servers push in the order of our list, so the next row is usually further on
+ * in the list; the new rows of an answer stand behind the rows that have a state. NULL when a key is not in the cache:
+ * the server must not push a row that we did not request. */
 static uint32_t *view_cache_slots(const struct client *client, uint32_t number, const struct rows_view *view,
                                   enum rows_wanted wanted) {
     const struct cache_table *table = &client->cache->tables[view->table];
@@ -812,8 +822,8 @@ static uint32_t *view_cache_slots(const struct client *client, uint32_t number, 
     return slots;
 }
 
-/* Own updates of clocks after `clock` that stand in retained flushes are not in the pushed rows: add them again, in
- * tables that are rounded to what deltas are taken against. */
+/* Adds our updates of clocks after `clock`, which stand in retained flushes, to the pushed rows, which lack them; with
+ * a rounding encoding to the base. */
 static void reapply_own(const struct client *client, const struct client_partition *partition, unsigned t,
                         uint64_t clock) {
     const struct cache_table *table = &client->cache->tables[t];
@@ -840,15 +850,16 @@ static void reapply_own(const struct client *client, const struct client_partiti
     }
 }
 
-/* A row's first state is what was asked for: a push that brings it before that, or after it is not wanted any more, is
- * not for the cache; nor is one that has waited since before it was given up, when that state is later. */
+/* Whether a row of a message is to be applied. A row gets its first state by the answer to its request alone. A push
+ * may bring it before that, or after the row was forgotten; neither is applied. Nor is a push that has waited since
+ * before the row was forgotten, if the row has a later state by now. */
 static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t row_clock, uint64_t clock) {
     bool lacks = row_clock == CACHE_CLOCK_VOID;
     return wanted == ROWS_NEW ? stamp == 0 : stamp != 0 && (lacks || (wanted == ROWS_ALL && row_clock <= clock));
 }
 
-/* A pushed row: what the app sees, and what deltas are taken against unless own updates come on top (settle_row). Of
- * tables that are rounded only the latter; the row holds meanwhile what of it has not been sent. */
+/* Copies a pushed row into the row, and into the base unless own updates will be added (settle_row). With a rounding
+ * encoding only the base gets the pushed row; the row then holds its unsent difference until settle_row. */
 static void apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
                       enum wire_encoding encoding, bool own_later) {
     const struct row_shape *shape = table->shape;
@@ -864,7 +875,8 @@ static void apply_row(const struct cache_table *table, uint32_t slot, const unsi
     }
 }
 
-/* Own updates have been added to a pushed row. */
+/* Completes a pushed row after own updates were added: with a rounding encoding the row is the base plus the unsent
+ * difference, otherwise the base is the row. */
 static void settle_row(const struct cache_table *table, uint32_t slot) {
     const struct row_shape *shape = table->shape;
     if (rows_rounded(shape->flushed)) {
@@ -882,7 +894,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     uint32_t *clocks = cache_clocks(table);
     const struct rows_codec *codec = rows_codec(view->encoding);
     const unsigned char *value = view->values;
-    bool own_later = /* else the pushed rows are the rows */
+    bool own_later = /* we have own updates that the pushed rows lack */
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
     for (uint32_t i = 0; i < view->count; i++, value += codec->bytes(table->shape, value)) {
         uint32_t slot = slots[i];
@@ -908,7 +920,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     }
 }
 
-/* Puts a PUSH's rows into the cache. False, with nothing changed, when they can't be. */
+/* Applies the rows of a PUSH to the cache. False, with nothing changed, when the message is impossible. */
 static bool apply_message(struct client *client, uint32_t number, actor_id from, const struct message *message,
                           enum rows_wanted wanted) {
     struct error error = {0};
@@ -937,7 +949,7 @@ static bool apply_message(struct client *client, uint32_t number, actor_id from,
     return count >= 0;
 }
 
-/* Forgets flushes that are committed, and in the state that the cache has. */
+/* Frees the flushes that are committed and are part of the state in the cache. */
 static void release_committed(const struct client *client, struct client_partition *partition) {
     uint64_t released = client->committed < partition->clock ? client->committed : partition->clock;
     unsigned count = 0;
@@ -951,8 +963,8 @@ static void release_committed(const struct client *client, struct client_partiti
     }
 }
 
-/* Every partition is durable as far as our next clock wants, but not all can be put at one commit point up to there.
- * Waits for a later commit point. Servers whose report of it was lost are asked again. */
+/* Waits for a later commit point. Every partition is durable as far as our next clock needs, but they have no common
+ * restore point up to there. Sends PULL later, as a server's report of that commit point may have been lost. */
 static void await_later_commit(struct client *client) {
     client->durable_wanted = durable_wanted(client);
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -970,7 +982,7 @@ static void find_committed(struct client *client) {
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         if (client->partitions[p].durable_from > committed) {
-            await_later_commit(client); /* this partition can't be put at `committed` */
+            await_later_commit(client); /* this partition has no restore point at `committed` */
             return;
         }
     }
@@ -982,7 +994,7 @@ static void find_committed(struct client *client) {
     }
 }
 
-/* The partition's state has come to `clock`. */
+/* Sets the clock of the partition's state. */
 static void partition_came_to(struct client *client, uint32_t number, uint64_t clock) {
     struct client_partition *partition = &client->partitions[number];
     partition->clock = clock;
@@ -992,7 +1004,7 @@ static void partition_came_to(struct client *client, uint32_t number, uint64_t c
     }
 }
 
-/* Applies a push whose turn it is, or the answer to `restore_request`. */
+/* Applies the next push, or the answer to `restore_request`. */
 static void apply_push(struct client *client, uint32_t number, actor_id from, const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     if (message->push.request != 0) {
@@ -1003,7 +1015,7 @@ static void apply_push(struct client *client, uint32_t number, actor_id from, co
     }
 }
 
-/* Applies a push, or keeps it until the app is through with the cache. */
+/* Applies a push, or keeps it until the app does not use the cache any more. */
 static void take_push(struct client *client, uint32_t number, actor_id from, struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     if (!client->working && !client->frozen) {
@@ -1012,7 +1024,7 @@ static void take_push(struct client *client, uint32_t number, actor_id from, str
     }
     partition->waiting = memory_resized(partition->waiting, partition->waiting_count + 1, sizeof *partition->waiting);
     partition->waiting[partition->waiting_count++] = (struct waiting_push){.from = from, .message = *message};
-    message->frame_count = 0; /* ours now */
+    message->frame_count = 0; /* the waiting push owns the frames */
 }
 
 static void apply_waiting(struct client *client) {
@@ -1026,14 +1038,14 @@ static void apply_waiting(struct client *client) {
     }
 }
 
-/* ---- What servers say ---- */
+/* ---- Messages of servers ---- */
 
-/* There is room for another push. */
+/* Whether a push can be applied, or can wait. */
 static bool push_has_room(const struct client *client, const struct client_partition *partition) {
     return (!client->working && !client->frozen) || partition->waiting_count < waiting_entries(client);
 }
 
-/* Takes a push that fits. It may bring us to the switch. */
+/* Takes the next push, which may bring us to the plan's switch. */
 static void go_on(struct client *client, uint32_t number, actor_id from, struct message *message) {
     struct client_partition *partition = &client->partitions[number];
     take_push(client, number, from, message);
@@ -1042,16 +1054,17 @@ static void go_on(struct client *client, uint32_t number, actor_id from, struct 
         partition_ask(client, number, NULL);
     }
     if (!partition->now.open && !partition->next.open) {
-        partition->retry_us = 0; /* the silence is over; another may begin. Pushes don't answer what was asked */
+        partition->retry_us = 0; /* the silence is over. A push does not answer an open request, though */
     }
     if (partition_awaited(client, partition)) {
         partition_wait(client, partition);
     }
 }
 
-/* False when the push can't be taken now: nobody waits for us, or one before it was lost. That one is sent again once,
- * however many pushes tell so before it comes; by the server of the next clock's state, for what another one has pushed
- * before the switch is lost only when that one says so. But who joins gets nothing from that one. */
+/* Takes a push of changes. False when it can't be taken now: there is no room, the server lacks some of our rows, or a
+ * push before it was lost. Requests a lost push once, from the server of the next clock. A push of another server can't
+ * show the loss: the missing push may still come from the first one. But a joining node gets pushes only from the
+ * server of its first clock, and requests them there. */
 static bool receive_changes(struct client *client, uint32_t number, struct client_subscription *subscription,
                             struct message *message) {
     struct client_partition *partition = &client->partitions[number];
@@ -1074,7 +1087,7 @@ static bool receive_changes(struct client *client, uint32_t number, struct clien
     return true;
 }
 
-/* Rows without a state are among those that the open request names. */
+/* Whether the open request names rows without a state. */
 static bool request_names_new(const struct client *client, const struct client_partition *partition,
                               const struct client_subscription *subscription) {
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -1085,7 +1098,8 @@ static bool request_names_new(const struct client *client, const struct client_p
     return false;
 }
 
-/* First state of rows that the app has not seen, so it need not wait. Not where the answer lacks rows before them. */
+/* Applies the first state of new rows at once, even during a clock, since the app does not use them yet. Applies
+ * nothing if rows before these still lack their state: `filled` counts from the list's beginning. */
 static bool fill_rows(struct client *client, uint32_t number, const struct client_subscription *subscription,
                       const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
@@ -1105,7 +1119,8 @@ static bool fill_rows(struct client *client, uint32_t number, const struct clien
     return true;
 }
 
-/* The answer to an open SUBSCRIBE. One that names all rows at once is also a push of what changed since `since`. */
+/* Takes the answer to an open SUBSCRIBE. If the first one has named all rows, its answer is also a push of the
+ * changes since `since`. */
 static void receive_answer(struct client *client, uint32_t number, struct client_subscription *subscription,
                            struct message *message) {
     struct client_partition *partition = &client->partitions[number];
@@ -1115,7 +1130,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
     bool lags = partition->subscribed && message->push.clock < partition_arrived(partition);
     bool awaited = (news && now) || partition_skips(client, partition);
     if ((awaited && !serves) || (serves && lags)) {
-        return; /* it has not got so far, or not even the plan: asked again */
+        return; /* the server lacks that state, or the plan, so far: the request is repeated */
     }
     if (news && serves && !fill_rows(client, number, subscription, message)) {
         return;
@@ -1140,7 +1155,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
             go_on(client, number, subscription->server, message);
         }
     }
-    partition_ask(client, number, NULL); /* rows added meanwhile */
+    partition_ask(client, number, NULL); /* for rows that were added meanwhile */
 }
 
 static bool restored_waits(const struct client_partition *partition) {
@@ -1159,8 +1174,8 @@ static struct client_subscription *subscription_with(struct client_partition *pa
     return server == partition->next.server ? &partition->next : NULL;
 }
 
-/* A server has answered a PULL, with a replica that knows nothing of what was agreed: it had given the partition up,
- * and has got it back by another plan. */
+/* Subscribes anew if the answer to a PULL shows that the server's replica lacks our subscription: the server had given
+ * the partition up and got it back by a later plan. */
 static void subscribe_anew(struct client *client, uint32_t number, actor_id server, const struct message_push *push) {
     struct client_subscription *subscription = subscription_with(&client->partitions[number], server);
     if (subscription != NULL && push->subscribed < subscription->agreed) {
@@ -1170,7 +1185,8 @@ static void subscribe_anew(struct client *client, uint32_t number, actor_id serv
     }
 }
 
-/* A server has answered a PULL: sends it again what was sent before that and has not come, or whose answer has not. */
+/* Repeats to a server that has answered a PULL what was sent before that PULL and was lost: flushes that it has not
+ * received, and requests that it has not answered. */
 static void send_lost(struct client *client, uint32_t number, actor_id server, const struct message_push *push) {
     struct client_partition *partition = &client->partitions[number];
     struct client_subscription *subscription = subscription_with(partition, server);
@@ -1191,7 +1207,8 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
     }
 }
 
-/* A server can't be beyond the clock before the next one of our own assignment: it waits for our flush of that one. */
+/* Whether a server can have the clocks in a PUSH. It can't be beyond the clock before our assignment's next one, for
+ * which it waits for our flush. Accuses the server if not. */
 static bool push_is_possible(struct client *client, actor_id from, const struct message_push *push) {
     const struct {
         const char *name;
@@ -1232,7 +1249,7 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     if (client->accused != ACTOR_NONE) {
         return;
     }
-    /* Where nothing is kept for undoing, nothing is waited for either. */
+    /* In a job that can't recover, every state counts as durable. */
     uint64_t durable = client->plan.terms.recoverable != 0 ? push.durable : push.clock;
     if (durable > partition->durable) {
         partition->durable = durable;
@@ -1245,13 +1262,14 @@ static void receive_push(struct client *client, actor_id from, struct message *m
         send_lost(client, number, from, &push);
     }
     if (lacking) {
-        partition_wait(client, partition); /* asked for later */
+        partition_wait(client, partition); /* PULL follows later */
     } else if (!partition_awaited(client, partition)) {
         partition->retry_us = 0;
     }
 }
 
-/* The next piece of a table, of its rows alone: false when ROWS is anything else. */
+/* Whether a ROWS message is possible: it has rows of its own table alone, and the next piece is behind it. Accuses the
+ * server if not. */
 static bool rows_are_possible(struct client *client, actor_id from, const struct message *message) {
     const struct message_rows *rows = &message->rows;
     struct error error = {0};
@@ -1298,7 +1316,7 @@ void client_thaw(struct client *client) {
     apply_waiting(client);
 }
 
-/* Keeps what was gathered until it is committed. */
+/* Retains the gathered flush until it is committed. */
 static struct retained_flush *retain(struct client_partition *partition) {
     partition->retained =
         memory_resized(partition->retained, partition->retained_count + 1, sizeof *partition->retained);
@@ -1316,7 +1334,8 @@ static struct retained_flush *retain(struct client_partition *partition) {
     return &partition->retained[at];
 }
 
-/* A catch-up may come after later clocks of ours: rows that both have put are what the later clock made them. */
+/* Applies the puts of later clocks again. A catch-up may flush a clock after later clocks of ours; rows that both have
+ * put must have the later clock's value. */
 static void put_later(struct client *client, const struct client_partition *partition,
                       const struct retained_flush *flush) {
     client->stamp++;
@@ -1354,12 +1373,12 @@ void client_flush(struct client *client) {
 
 /* ---- Time ---- */
 
-/* Asks the server of the next clock's state, and the plan's other one. */
+/* Sends PULL to the server of the next clock, and to the plan's other server of the partition. */
 static void partition_pull(struct client *client, uint32_t number) {
     const struct wire_placement *placement = &client->plan.placement[number];
     actor_id now = client->partitions[number].now.server;
     actor_id other = placement->server == now ? placement->next_server : placement->server;
-    bool ended = client->last != 0; /* without an assignment to come nothing is pushed by itself */
+    bool ended = client->last != 0; /* then no assignment follows, and servers push nothing by themselves */
     send_pull(client, number, now, ended && partition_arrived(&client->partitions[number]) < client->last);
     if (other != now && other != ACTOR_NONE && !ended) {
         send_pull(client, number, other, false);

@@ -1,10 +1,10 @@
-/* The worker's side of the parameter server protocol: subscribes to the rows in the cache, takes each clock's
- * deltas and flushes them, retains flushes until they are committed, receives pushes and puts them into the cache,
- * and says when staleness allows the next clock. A state machine behind struct io: no threads, no sockets.
+/* The worker's side of the parameter server protocol, as a state machine behind struct io: no threads, no sockets.
+ * Subscribes to the rows in the cache. Takes each clock's deltas, flushes them, and retains the flushes until they are
+ * committed. Receives pushes and applies them to the cache. Decides when staleness allows the next clock.
  *
- * Time: everything but client_gather runs on the io's thread. Pushes that arrive while a clock is being worked on
- * wait and are applied when it has been flushed, so the cache changes only between clocks; nor does it
- * change between client_freeze and client_thaw. */
+ * Everything but client_gather and client_check_numbers runs on the io's thread. The cache changes only between clocks:
+ * a push that arrives during a clock waits until the clock has been flushed. A push that arrives between client_freeze
+ * and client_thaw waits likewise. */
 #ifndef AGILEML_WORKERS_CLIENT_H
 #define AGILEML_WORKERS_CLIENT_H
 
@@ -13,61 +13,61 @@
 #include "workers/cache.h"
 
 enum {
-    CLIENT_RETRY_MIN_US = 50 * 1000,   /* first PULL after so much silence ... */
-    CLIENT_RETRY_MAX_US = 1000 * 1000, /* ... then twice as long each time, up to this */
+    CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL */
+    CLIENT_RETRY_MAX_US = 1000 * 1000, /* the longest wait between PULLs; each wait is twice the one before */
 };
 
 /* A flush that is not committed yet. */
 struct retained_flush {
     actor_id origin;
     uint64_t clock;
-    uint64_t pull;                    /* the last PULL before it was sent: see client_partition.pulls */
-    struct message message;           /* its frames held; sent again as it is */
+    uint64_t pull;                    /* number of the last PULL before it was sent: see client_partition.pulls */
+    struct message message;           /* its frames are held, for sending it again */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
 };
 
-/* What one server has been asked about one partition. Two of them while a plan changes: each row is subscribed to with
- * both. */
+/* The subscription to one partition's rows with one server. While a plan changes there are two of them, and each row is
+ * subscribed to with both servers. */
 struct client_subscription {
     actor_id server;    /* ACTOR_NONE: unused */
-    uint64_t request;   /* number of the SUBSCRIBE under way, or of the last one answered; numbers never come again */
-    uint64_t agreed;    /* the last one answered; 0: none */
-    uint64_t since;     /* the `known` it says */
-    uint64_t pull;      /* the last PULL before it was sent */
-    uint64_t again;     /* number of the PULL that has pushes sent again that were lost; 0: that was answered */
-    bool open;          /* it is not answered yet */
-    bool only;          /* it names all rows that are still wanted, whose state we have */
+    uint64_t request;   /* number of the present SUBSCRIBE, or of the last one; no number is used twice */
+    uint64_t agreed;    /* number of the last SUBSCRIBE that was answered; 0: none */
+    uint64_t since;     /* `known` in the present SUBSCRIBE */
+    uint64_t pull;      /* number of the last PULL before the present SUBSCRIBE */
+    uint64_t again;     /* number of the PULL that has requested lost pushes again; 0: none is unanswered */
+    bool open;          /* the present SUBSCRIBE is not answered yet */
+    bool only;          /* the present SUBSCRIBE names all rows that are still wanted; their state is here */
     bool known;         /* the first SUBSCRIBE was answered */
-    uint32_t *asked;    /* per table: rows of the cache's list named in SUBSCRIBEs so far */
-    uint32_t *answered; /* per table: rows of the list that were answered */
-    uint64_t heard_us;  /* when the server last answered; since when we wait if later */
+    uint32_t *asked;    /* per table: how many rows of the cache's list SUBSCRIBEs have named */
+    uint32_t *answered; /* per table: for how many rows of the list SUBSCRIBEs were answered */
+    uint64_t heard_us;  /* when the server last answered, or when we began to wait, whichever is later */
 };
 
-/* A PUSH that has come while the app has the cache. */
+/* A PUSH that has come while the app uses the cache. */
 struct waiting_push {
     actor_id from;
-    struct message message; /* frames held */
+    struct message message; /* its frames are held */
 };
 
 struct client_partition {
-    struct client_subscription now, next; /* with the server of the next clock's state; with the one after the switch */
-    bool subscribed;                      /* the first state has come: `clock` holds */
-    uint64_t clock;                       /* the state in the cache, own later updates aside */
-    uint32_t *filled; /* per table: rows of the cache's list whose first state has come: they have a stamp */
-    uint64_t durable, durable_from; /* on a reliable machine, as the server says */
-    bool restoring;           /* rows seen beyond the epoch's `restore` are asked for again: CACHE_CLOCK_VOID ... */
-    uint64_t restore_request; /* ... by this request; 0: not asked yet */
-    uint64_t restore_pull;    /* the last PULL before it was sent */
-    struct retained_flush gathered;  /* of the clock under way; touched by client_gather until client_flush */
+    struct client_subscription now, next; /* with the server of the next clock; with that after the plan's switch */
+    bool subscribed;                      /* the first state has come, and `clock` is valid */
+    uint64_t clock;                       /* of the state in the cache, apart from own later updates */
+    uint32_t *filled; /* per table: how many rows of the cache's list have their first state, and so a stamp */
+    uint64_t durable, durable_from;  /* as in the server's PUSH */
+    bool restoring;                  /* rows seen beyond the epoch's `restore` (CACHE_CLOCK_VOID) are requested again */
+    uint64_t restore_request;        /* number of that request; 0: not sent yet */
+    uint64_t restore_pull;           /* number of the last PULL before that request */
+    struct retained_flush gathered;  /* of the present clock; client_gather fills it, client_flush takes it */
     struct retained_flush *retained; /* in the order of clocks, then of origins */
     unsigned retained_count;
-    struct waiting_push *waiting; /* pushes that came during a clock or while frozen, each from where the one before
-                                     ends; and the answer to `restore_request` */
+    struct waiting_push *waiting; /* pushes that came during a clock or while frozen, each beginning where the one
+                                     before ends; and the answer to `restore_request` */
     unsigned waiting_count;
-    uint64_t pulls;    /* number of the last PULL. When a server answers one, what was sent to it before that has come,
-                          and so has what it sent on that; or it was lost, and is sent again */
-    uint64_t retry_us; /* when to ask again, 0: not waiting */
+    uint64_t pulls;    /* number of the last PULL. Connections keep order: when a PULL is answered, everything sent to
+                          that server before, and the server's answers, have arrived or were lost */
+    uint64_t retry_us; /* when to send PULL; 0: nothing is awaited */
     uint64_t retry_wait_us;
 };
 
@@ -77,90 +77,90 @@ struct client {
     const struct job *job;
     struct cache *cache;
     uint64_t epoch;
-    bool fenced;           /* no plan of `epoch` has come yet: nothing is sent or taken */
+    bool fenced;           /* no plan of `epoch` has come yet, so nothing is sent or taken */
     struct plan_view plan; /* in force */
     uint32_t partition_count;
     struct client_partition *partitions;
-    bool subscribing;        /* client_subscribe was called: what is new is asked for, a plan's new servers too */
-    uint64_t requests;       /* the last SUBSCRIBE's number */
-    uint64_t committed;      /* every partition is durable up to there */
+    bool subscribing;   /* client_subscribe was called: subscribe with a plan's new servers too */
+    uint64_t requests;  /* number of the last SUBSCRIBE */
+    uint64_t committed; /* every partition is durable up to this clock */
     uint64_t flushed; /* the highest clock flushed under `self`; before the first assignment, the clock before it */
-    uint64_t possible;       /* no server can be beyond this clock: the next one is ours to flush */
-    uint64_t wanted;         /* the state that the next clock of an assignment waits for, at the most ... */
-    uint64_t durable_wanted; /* ... and the commit */
-    uint64_t last;           /* the job's last clock, once every partition is there (client_want_last); 0: not so */
-    bool joins; /* none of our assignments is of before the plan's switch: who serves from there pushes what we miss */
-    actor_id origin; /* of the clock under way ... */
-    uint64_t clock;  /* ... which is this one */
-    bool alone;      /* ... and in which this origin is the plan's only one: nothing of it is pushed back */
-    bool working;    /* the app is at work on it: the cache is its own */
-    bool frozen;     /* the app reads the cache between clocks: it does not change */
-    uint32_t stamp;  /* number of the last push applied */
-    void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* tests: called after each push applied */
-    /* An answer to SCAN, rows_check done; the message stays the caller's. */
+    uint64_t possible;       /* the highest clock that a server can have: the one after it lacks our flush */
+    uint64_t wanted;         /* the newest state for which the next clock of an assignment may have to wait */
+    uint64_t durable_wanted; /* the clock for whose commit it may have to wait */
+    uint64_t last;   /* the job's last clock, which every partition has reached (client_want_last); 0: not yet */
+    bool joins;      /* all our assignments begin after the plan's switch; the servers of that time push what we miss */
+    actor_id origin; /* of the present clock */
+    uint64_t clock;  /* the present clock, or the last one */
+    bool alone;      /* the origin is the plan's only one in this clock, so its updates are not pushed back */
+    bool working;    /* the app works on the clock, and the cache is its own */
+    bool frozen;     /* the app reads the cache between clocks, so the cache must not change */
+    uint32_t stamp;  /* number of the last push that was applied */
+    void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* for tests: called after each push */
+    /* Takes an answer to SCAN, which rows_check has accepted. The caller keeps the message. */
     void (*rows)(void *context, const struct message *message);
     void *context;
-    /* The node of a server that has sent what can't be, and what that was, until the agent sets it to ACTOR_NONE. */
-    actor_id accused;
-    char accusation[WIRE_TEXT_MAX];
+    actor_id accused; /* the node of a server that has sent an impossible message; the agent resets it to ACTOR_NONE */
+    char accusation[WIRE_TEXT_MAX]; /* the reason */
 };
 
-/* `cache` is open and may already hold rows. */
+/* `cache` may hold rows already. */
 void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache);
 void client_close(struct client *client);
 
-/* Goes by `plan` from now on. A plan of a later epoch ends the fence: what was seen beyond its `restore` is asked for
- * again, flushes beyond it are sent again. */
+/* Puts `plan` in force. A plan of a later epoch ends the fence: rows seen beyond its `restore` are requested again, and
+ * flushes beyond it are sent again. */
 void client_plan(struct client *client, const struct plan_view *plan);
-/* The epoch is over: sends and takes nothing more until a plan of `epoch` or a later one comes. */
+/* Ends the present epoch: sends and takes nothing more until a plan of `epoch` or a later one comes. */
 void client_fence(struct client *client, uint64_t epoch);
 
 /* The server thread that serves `clock` of a partition. */
 actor_id client_server(const struct client *client, uint32_t partition, uint64_t clock);
 
-/* Asks for the state of every row in the cache that was not asked for yet. AML_ELIMIT when a partition's rows do
- * not fit one message. */
+/* Subscribes to all rows in the cache that are not subscribed to. AML_ELIMIT when a partition's rows do not fit one
+ * message. */
 int client_subscribe(struct client *client, struct error *error);
-/* Rows that only sets of data below `oldest` named (cache_forget) are not pushed any more; one that is added again is
- * asked for again, like a new one. False when that can't be done now: while the app works, something is being asked for
- * or restored, or servers are about to change. */
+/* Unsubscribes from the rows that only sets of data below `oldest` named (cache_forget). A row that is added again
+ * later is requested like a new one. False when that can't be done now: the app works, a request is open, rows are
+ * being restored, or servers are about to change. */
 bool client_forget(struct client *client, uint32_t oldest);
-/* Every row in the cache has its first state: a clock that touches any of them may begin. */
+/* Whether every row in the cache has its first state, so that a clock that touches any of them may begin. */
 bool client_filled(const struct client *client);
-/* ... and will be pushed by the servers, those after the switch too. */
+/* client_filled; and all rows are subscribed to, also with the servers after the plan's switch. */
 bool client_subscribed(const struct client *client);
 
-/* `clock` may begin: state >= clock - 1 - staleness is in the cache (SSP), nothing is being restored, and the commit is
- * not further behind than the plan's window allows. */
+/* Whether `clock` may begin: the cache has a state of clock - 1 - staleness or later (SSP), nothing is being restored,
+ * and the commit is not further behind than the plan's window allows. */
 bool client_may_begin(const struct client *client, uint64_t clock);
-/* The state at `clock` itself, or later, is in the cache. */
+/* Whether the cache has the state of `clock` or a later one. */
 bool client_has_state(const struct client *client, uint64_t clock);
-/* Every partition is at the job's last clock. Whether the partitions that this node is subscribed to are there in its
- * cache too; asks for what has not come. What it subscribes to from now on comes as of that clock. */
+/* Call it when every partition's server has reached the job's last clock. Returns whether the cache has that state of
+ * all partitions that this node is subscribed to; if not, requests it. Rows that are subscribed to later come with that
+ * state. */
 bool client_want_last(struct client *client, uint64_t clock);
-/* The app begins `clock` under one of this node's origins: pushes wait from now on. */
+/* Begins `clock` under one of this node's origins. From now on pushes wait. */
 void client_begin(struct client *client, actor_id origin, uint64_t clock);
 /* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different
- * partitions at the same time; nobody else may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
+ * partitions at the same time; no other thread may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
 int client_gather(struct client *client, uint32_t partition, struct error *error);
-/* Checks that the numbers which were gathered of the partition are finite. AML_EINPUT names table, row, clock and
- * `node`, this node. Any thread, as client_gather. */
+/* Checks that the gathered numbers of the partition are finite. AML_EINPUT names the table, the row, the clock and this
+ * node, `node`. Any thread, as client_gather. */
 int client_check_numbers(const struct client *client, uint32_t partition, const char *node, struct error *error);
-/* Sends what was gathered for the clock under way, then applies the pushes that waited. */
+/* Ends the clock: sends the gathered flushes, then applies the pushes that waited. */
 void client_flush(struct client *client);
 
-/* The app reads the cache until client_thaw: pushes wait. Not during a clock. */
+/* Freezes the cache, which the app reads, until client_thaw: pushes wait. Not during a clock. */
 void client_freeze(struct client *client);
 void client_thaw(struct client *client);
 
-/* A message of a server: PUSH or ROWS. */
+/* Receives a server's message: PUSH or ROWS. */
 void client_receive(struct client *client, actor_id from, struct message *message);
-/* Asks where an answer is overdue whether it was sent. Returns when to call next, 0: nothing to wait for. */
+/* Sends PULL where an answer is overdue. Returns when to call next; 0: nothing is awaited. */
 uint64_t client_timer(struct client *client);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
-/* This process stood still for the last `late_us` microseconds: subtracts them from every server's silence. No server
- * counts as heard after `latest_us` by that. */
+/* Subtracts the last `late_us` microseconds, in which this process stood still, from every server's silence. No server
+ * then counts as heard after `latest_us`. */
 void client_excuse(struct client *client, uint64_t late_us, uint64_t latest_us);
 
 #endif
