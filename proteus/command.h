@@ -1,5 +1,5 @@
 /* The subcommands of the proteus program. Each takes its own command line, its name at argv[0], prints its one error
- * line itself, and returns the exit status of DESIGN section 7. */
+ * line itself, and returns the exit status that docs/proteus.md names. */
 #ifndef PROTEUS_COMMAND_H
 #define PROTEUS_COMMAND_H
 

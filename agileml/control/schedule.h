@@ -75,7 +75,8 @@ uint64_t schedule_next(const struct schedule *schedule, actor_id origin, uint64_
 /* Returns how many shards `origin` has in `clock`. */
 uint32_t schedule_count(const struct schedule *schedule, actor_id origin, uint64_t clock);
 
-/* Makes two frames of PLAN: the assignments (struct wire_duty each), and the lists of shards that these refer to. */
+/* Makes two frames of PLAN: the assignments (struct wire_assignment each), and the lists of shards that these refer
+ * to. */
 void schedule_assignments(const struct schedule *schedule, struct buffer **assignments, struct buffer **shards);
 
 #endif

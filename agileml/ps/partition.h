@@ -1,6 +1,6 @@
 /* One partition: the state of a fixed subset of the rows at one clock, what has arrived of the next clocks
- * (DESIGN section 1), and what it takes to go back to an earlier clock or to follow another replica (docs/design.md,
- * "Commit points"). Pure state, no messages sent: server.h speaks for it.
+ * (docs/design.md, "State lives at clock boundaries"), and what it takes to go back to an earlier clock or to follow
+ * another replica (docs/design.md, "Commit points"). Pure state, no messages sent: server.h speaks for it.
  *
  *   partition = clock, rows exactly as of that clock, pending[clock+1 ..]
  *               commit points behind it that it can go back to, updates ahead of it that it holds
@@ -180,7 +180,7 @@ int partition_commit(struct partition *partition, uint64_t committed, struct err
 unsigned partition_restore_points(const struct partition *partition, uint64_t **clocks);
 
 /* Puts the replica at `clock`: back to a commit point, or by dropping what it holds beyond. What is pending is dropped.
- * False, with nothing changed, when the clock is not among partition_reaches. */
+ * False, with nothing changed, when the clock is not among partition_restore_points. */
 bool partition_restore(struct partition *partition, uint64_t clock);
 
 /* ---- Following ---- */

@@ -177,7 +177,7 @@ struct message_welcome {
 /* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md,
  * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a
  * receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
- * partition), assignments (struct wire_duty), the assignments' shards (uint32_t each), endpoints (struct
+ * partition), assignments (struct wire_assignment), the assignments' shards (uint32_t each), endpoints (struct
  * wire_endpoint of every server thread). */
 struct message_plan {
     uint64_t version;
@@ -266,7 +266,7 @@ struct message_heartbeat_ack {
 /* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the
  * header's, begin no clock, serve nobody, and answer FENCED: repeated until then. A PLAN of that epoch follows. */
 
-/* Frame: what the node's servers can be put at, a struct wire_reach each. */
+/* Frame: what the node's servers can be put at, a struct wire_restore_point each. */
 struct message_fenced {
     uint64_t begun;     /* the highest clock begun under any of its origins */
     uint64_t committed; /* as far as its client and servers know */

@@ -1,4 +1,4 @@
-/* What a machine costs, exact to the rule of its market model (DESIGN section 5; EC2's documentation). Amounts are
+/* What a machine costs, exact to the rule of its market model (docs/bidbrain.md; EC2's documentation). Amounts are
  * those of money.h: whole numbers, no rounding. Per machine; pure functions.
  *
  *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2

@@ -1,6 +1,6 @@
 /* A whole job in the simulation: the real controller, nodes and servers, one of two apps (app.h), everything else
  * drawn from the seed: the cluster, the job, the network, who joins and leaves, and what goes wrong. The invariants of
- * DESIGN section 3 are checked after every step that could break them. */
+ * docs/design.md are checked after every step that could break them. */
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 

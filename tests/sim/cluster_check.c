@@ -1,4 +1,4 @@
-/* The invariants of DESIGN section 3 on a simulated cluster, step by step: I1 to I7 and the bounds. See
+/* The invariants of docs/design.md on a simulated cluster, step by step: I1 to I7 and the bounds. See
  * cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
