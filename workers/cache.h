@@ -29,7 +29,7 @@ struct cache_table {
     struct arena given;   /* with changes_given, a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */
     struct arena named;   /* uint32_t per slot: the highest number of a set of data that names the row; 0: not in use */
-    struct arena stamps;  /* uint32_t per slot: number of the push that wrote the row last (client.c); 0: no state */
+    struct arena stamps;  /* uint32_t per slot: number of the push that wrote the row last; 0: no state */
     struct arena clocks;  /* uint32_t per slot: the clock of that push, or CACHE_CLOCK_VOID */
     struct arena arrived; /* a byte per slot: the row has its first state with all own updates, which are added after
                              the stamp is set; see cache_arrived */

@@ -1,0 +1,194 @@
+/* The flushes of a clock: gathered from the cache, retained until they are committed, sent. */
+#include "workers/client_private.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+void client_close_flush(const struct client *client, struct retained_flush *flush) {
+    message_close(&flush->message);
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        free(flush->slots[t]);
+    }
+    memset(flush, 0, sizeof *flush);
+}
+
+void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush) {
+    struct message copy = message_share(&flush->message);
+    flush->pull = client->partitions[number].pulls;
+    copy.epoch = client->epoch;
+    copy.flush.committed = client->committed;
+    client->io->send(client->io, client_server(client, number, flush->clock), &copy);
+}
+
+void client_settle_flushed(const struct client *client, const struct client_partition *partition) {
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        const struct retained_flush *flush = &partition->retained[r];
+        for (unsigned t = 0; t < client->job->table_count && flush->clock > partition->clock; t++) {
+            const struct cache_table *table = &client->cache->tables[t];
+            bool behind = cache_based(table) && !rows_rounded(table->shape->flushed);
+            for (uint32_t i = 0; i < flush->counts[t] && behind; i++) {
+                uint32_t slot = flush->slots[t][i];
+                memcpy(cache_base(table, slot), cache_row(table, slot), table->spec->row_bytes);
+            }
+        }
+    }
+}
+
+/* Encodes the deltas (add) or values (put) of the touched slots, and sets the base for the next deltas:
+ *
+ *   with staleness       the base becomes the row
+ *   without staleness    nothing is to be done, as every such row is pushed before the next clock begins (but see
+ *                        settle_flushed)
+ *   alone                no rows are pushed back. Base and row become what the server's row will be, the old base plus
+ *                        the delta, rounded alike; that may differ from the row in the last bits
+ *   rounding encoding    the base always becomes the old base plus what is sent of the delta. The rest stays the
+ *                        difference between row and base, through pushes and restores (client_apply), until the row is
+ *                        flushed again */
+static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
+                                  uint32_t count, uint64_t *keys) {
+    const struct row_shape *shape = table->shape;
+    const struct rows_codec *codec = rows_codec(shape->flushed);
+    const enum rows_after after = client->alone                ? ROWS_AFTER_SUM
+                                  : client->job->staleness > 0 ? ROWS_AFTER_ROW
+                                                               : ROWS_AFTER_UNCHANGED;
+    const bool put = table->spec->mode == AML_PUT;
+    struct buffer *values = buffer_new(count * codec->bytes_max(shape));
+    unsigned char *value = values->data;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t slot = slots[i];
+        keys[i] = cache_key(table, slot);
+        table->touched.base[slot] = 0;
+        value += put ? codec->write(shape, value, cache_row(table, slot), NULL, 1)
+                     : codec->delta(shape, value, cache_row(table, slot), cache_base(table, slot), after);
+    }
+    size_t size = (size_t)(value - values->data);
+    if (size == values->size) {
+        return values;
+    }
+    struct buffer *shorter = buffer_copy(values->data, size); /* without unused memory, as it may be kept for long */
+    buffer_drop(values);
+    return shorter;
+}
+
+static uint32_t count_touched(const struct cache_table *table, const struct cache_list *list) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list->count; i++) {
+        count += table->touched.base[list->slots[i]];
+    }
+    return count;
+}
+
+static void find_touched(const struct cache_table *table, const struct cache_list *list, uint32_t *slots) {
+    for (uint32_t i = 0, count = 0; i < list->count; i++) {
+        if (table->touched.base[list->slots[i]] != 0) {
+            slots[count++] = list->slots[i];
+        }
+    }
+}
+
+/* Counts the rows of each table of a partition that are to be flushed, into counts[table]. */
+static int count_changed(const struct client *client, uint32_t number, uint32_t *counts, struct error *error) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        uint32_t touched = count_touched(table, cache_list(client->cache, number, t));
+        counts[t] = table->spec->given ? cache_changes(client->cache, number, t)->slots : touched;
+        if (table->spec->given && touched > 0) {
+            return error_set(error, AML_EINPUT,
+                             "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
+                             table->spec->name);
+        }
+        if (client_rows_fit(client, t, number, counts[t], error) != 0) {
+            return AML_ELIMIT;
+        }
+    }
+    return 0;
+}
+
+int client_gather(struct client *client, uint32_t number, struct error *error) {
+    struct retained_flush *flush = &client->partitions[number].gathered;
+    uint32_t counts[WIRE_TABLES_MAX];
+    assert(client->working && flush->clock == 0);
+    int result = count_changed(client, number, counts, error);
+    if (result != 0) {
+        return result;
+    }
+    flush->origin = client->origin;
+    flush->clock = client->clock;
+    flush->message = (struct message){.type = MESSAGE_FLUSH};
+    flush->message.flush.partition = number;
+    flush->message.flush.origin = client->origin;
+    flush->message.flush.clock = client->clock;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        const struct table_spec *spec = table->spec;
+        const uint32_t count = counts[t];
+        if (count == 0) {
+            continue;
+        }
+        uint32_t *slots = memory_resized(NULL, count, sizeof *slots);
+        struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+        struct buffer *values;
+        if (spec->given) {
+            values = cache_take_changes(client->cache, number, t, slots);
+            for (uint32_t i = 0; i < count; i++) {
+                ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
+            }
+        } else {
+            find_touched(table, cache_list(client->cache, number, t), slots);
+            values = gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data);
+        }
+        flush->slots[t] = slots;
+        flush->counts[t] = count;
+        rows_append(&flush->message, t, table->shape->flushed, keys, values);
+    }
+    return 0;
+}
+
+int client_check_numbers(const struct client *client, uint32_t number, const char *node, struct error *error) {
+    const struct message *flush = &client->partitions[number].gathered.message;
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = rows_check(flush, client->job->shapes, client->job->table_count, views, error);
+    for (int v = 0; v < count; v++) {
+        const struct table_spec *spec = &client->job->tables[views[v].table];
+        size_t bad = rows_not_finite(&client->job->shapes[views[v].table], &views[v]);
+        if (bad < views[v].count) {
+            return error_set(error, AML_EINPUT,
+                             "clock: table %s: the update of row %llu in clock %llu on %s has a NaN or an infinity "
+                             "(--reject-nan)",
+                             spec->name, (unsigned long long)views[v].keys[bad], (unsigned long long)flush->flush.clock,
+                             node);
+        }
+    }
+    return count < 0 ? count : 0;
+}
+
+void client_release(const struct client *client, struct client_partition *partition) {
+    uint64_t released = client->committed < partition->clock ? client->committed : partition->clock;
+    unsigned count = 0;
+    while (count < partition->retained_count && partition->retained[count].clock <= released) {
+        client_close_flush(client, &partition->retained[count++]);
+    }
+    if (count > 0) {
+        partition->retained_count -= count;
+        memmove(partition->retained, partition->retained + count,
+                partition->retained_count * sizeof *partition->retained);
+    }
+}
+
+struct retained_flush *client_retain(struct client_partition *partition) {
+    partition->retained =
+        memory_resized(partition->retained, partition->retained_count + 1, sizeof *partition->retained);
+    const struct retained_flush *new = &partition->gathered;
+    unsigned at = partition->retained_count++;
+    for (; at > 0; at--) {
+        const struct retained_flush *before = &partition->retained[at - 1];
+        if (before->clock < new->clock || (before->clock == new->clock && before->origin < new->origin)) {
+            break;
+        }
+        partition->retained[at] = *before;
+    }
+    partition->retained[at] = *new;
+    memset(&partition->gathered, 0, sizeof partition->gathered);
+    return &partition->retained[at];
+}

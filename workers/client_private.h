@@ -1,0 +1,110 @@
+/* The files of the client (client.h), each with one concern. A function's comment stands here if other files of the
+ * client call it.
+ *
+ *   client.c            opening and closing, plans, fences, which clock may begin, commits, the end of a clock
+ *   client_subscribe.c  which servers push which rows: SUBSCRIBE
+ *   client_wait.c       what is awaited, since when, and PULL, which requests what may have been lost
+ *   client_gather.c     a clock's flushes: gathered from the cache, sent, retained until they are committed
+ *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
+ *   client_apply.c      the rows of a PUSH, and our own later updates, into the cache
+ *   client_restore.c    a new epoch: rows beyond its restore point are void and requested again
+ */
+#ifndef AGILEML_WORKERS_CLIENT_PRIVATE_H
+#define AGILEML_WORKERS_CLIENT_PRIVATE_H
+
+#include "workers/client.h"
+
+/* Which rows of a message to apply to the cache. */
+enum rows_wanted {
+    ROWS_ALL, /* those that have a state */
+    ROWS_NEW, /* those without a state */
+    ROWS_VOID /* those whose state is void (CACHE_CLOCK_VOID) */
+};
+
+/* ---- client.c ---- */
+
+/* Accuses a server of an impossible message, which must have had no effect. `format` begins with the message's name.
+ * Only the first accusation counts. */
+__attribute__((format(printf, 3, 4))) void client_accuse(struct client *client, actor_id server, const char *format,
+                                                         ...);
+/* Sets `committed` to the newest clock at which every partition is durable and has a restore point. */
+void client_find_committed(struct client *client);
+
+/* ---- client_subscribe.c ---- */
+
+void client_open_subscription(const struct client *client, struct client_subscription *subscription, actor_id server);
+void client_close_subscription(struct client_subscription *subscription);
+/* Subscribes to the partition's rows that are not subscribed to, with both its servers. AML_ELIMIT as
+ * client_subscribe. */
+int client_ask(struct client *client, uint32_t number, struct error *error);
+/* Sends the open request: for the rows between `answered` and `asked`, or, with `only`, for all. */
+void client_send_request(struct client *client, uint32_t number, struct client_subscription *subscription);
+/* Sends SUBSCRIBE for the keys of each table. Takes over the buffers in `keys`. */
+void client_send_subscribe(struct client *client, actor_id server, const struct message_subscribe *subscribe,
+                           struct buffer **keys);
+/* AML_ELIMIT if so many rows of a table's partition do not fit one message. */
+int client_rows_fit(const struct client *client, unsigned table, uint32_t partition, uint64_t rows,
+                    struct error *error);
+/* Whether to leave out the present server: a node that joins subscribes only with the server of its first clock. */
+bool client_skips_now(const struct client *client, const struct client_partition *partition);
+/* Whether the subscription has every row whose state we have. Only then its pushes bring all that changes. */
+bool client_covers(const struct client *client, const struct client_partition *partition,
+                   const struct client_subscription *subscription);
+/* Sets, by the plan, the servers of now and after the switch. A subscription with a server that stays is kept. */
+void client_place(struct client *client, uint32_t number);
+
+/* ---- client_wait.c ---- */
+
+uint64_t client_now(const struct client *client);
+/* The clock of the newest state that has arrived, in the cache or in a waiting push. */
+uint64_t client_arrived(const struct client_partition *partition);
+/* Whether an answer or a push is to come from the partition's servers. */
+bool client_awaited(const struct client *client, const struct client_partition *partition);
+/* Begins to wait for the partition's servers, unless we wait already. */
+void client_wait(const struct client *client, struct client_partition *partition);
+/* Sends PULL. With `again` the server repeats the pushes after the state that has arrived. */
+void client_pull(struct client *client, uint32_t number, actor_id server, bool again);
+
+/* ---- client_gather.c ---- */
+
+/* Makes flushed rows the base of deltas. Without staleness that is left to the push of these rows (gather_rows). But a
+ * clock under another origin may begin before the push. With a rounding encoding the base is right already. */
+void client_settle_flushed(const struct client *client, const struct client_partition *partition);
+/* Retains the gathered flush until it is committed. */
+struct retained_flush *client_retain(struct client_partition *partition);
+void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush);
+/* Frees the flushes that are committed and are part of the state in the cache. */
+void client_release(const struct client *client, struct client_partition *partition);
+void client_close_flush(const struct client *client, struct retained_flush *flush);
+
+/* ---- client_push.c ---- */
+
+/* Applies the pushes that waited while the app used the cache. */
+void client_apply_waiting(struct client *client);
+void client_drop_waiting(struct client_partition *partition);
+
+/* ---- client_apply.c ---- */
+
+/* Applies the rows of a PUSH to the cache. False, with nothing changed, when the message is impossible; `from` is then
+ * accused. */
+bool client_apply(struct client *client, uint32_t number, actor_id from, const struct message *message,
+                  enum rows_wanted wanted);
+/* Applies the puts of later clocks again. A catch-up may flush a clock after later clocks of ours; rows that both have
+ * put must have the later clock's value. */
+void client_put_later(struct client *client, const struct client_partition *partition,
+                      const struct retained_flush *flush);
+
+/* ---- client_restore.c ---- */
+
+/* Begins a new epoch: what is known of the servers is forgotten, and the rows seen beyond the plan's `restore` are
+ * void. With `missed` an epoch between was missed, and every row is void. */
+void client_restore_rows(struct client *client, bool missed);
+/* Requests the void rows, once the server has our subscription again. Ends restoring when there are none left: pushes
+ * bring them too. */
+void client_restore_step(struct client *client, uint32_t number);
+/* Sends the open request for void rows. */
+void client_send_restore(struct client *client, uint32_t number);
+/* Sends the flushes beyond the plan's `restore` again. */
+void client_send_again(struct client *client);
+
+#endif
