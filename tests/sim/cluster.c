@@ -35,18 +35,18 @@ struct cluster_node *cluster_node_of(const struct cluster *cluster, actor_id act
 }
 
 bool cluster_node_lives(const struct cluster_node *node) {
-    return !node->gone && node->leave_us == 0 && node->node.contact.heartbeat_ms != 0;
+    return !node->fate.gone && node->fate.leave_us == 0 && node->node.contact.heartbeat_ms != 0;
 }
 
 void cluster_not_calm(struct cluster *cluster, uint64_t until_us) {
-    cluster->calm_us = until_us > cluster->calm_us ? until_us : cluster->calm_us;
+    cluster->faults.calm_us = until_us > cluster->faults.calm_us ? until_us : cluster->faults.calm_us;
 }
 
 /* Whether the rest has a reliable replica of everything. */
 static bool replicas_left(const struct cluster *cluster) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (!node->gone && node->tier == TIER_RELIABLE) {
+        if (!node->fate.gone && node->tier == TIER_RELIABLE) {
             return true;
         }
     }
@@ -55,12 +55,12 @@ static bool replicas_left(const struct cluster *cluster) {
 
 void cluster_kill(struct cluster_node *node) {
     struct cluster *cluster = node->cluster;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    node->gone = true;
+    node->fate.gone = true;
     cluster->result->counts.kills++;
-    cluster->may_fail = cluster->may_fail || node->tier == TIER_RELIABLE || !replicas_left(cluster);
+    cluster->faults.may_fail = cluster->faults.may_fail || node->tier == TIER_RELIABLE || !replicas_left(cluster);
     sim_remove(cluster->sim, node->machine);
     cluster_not_calm(cluster, sim_now(cluster->sim));
 }
@@ -71,11 +71,12 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
     struct cluster_server *server = self;
     struct cluster *cluster = server->node->cluster;
     struct undo_skipped kept;
-    if (server->node->gone) {
+    if (server->node->fate.gone) {
         return;
     }
     cluster_schedule_see(cluster, server->node, from, message);
-    if (server->node->gone || !cluster_mad_server(server->node, message) || !cluster_mistake_server(server, message)) {
+    if (server->node->fate.gone || !cluster_mad_server(server->node, message) ||
+        !cluster_mistake_server(server, message)) {
         return;
     }
     cluster_mad_peer(server->node, from, message);
@@ -87,7 +88,7 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
 
 static void server_actor_timer(void *self) {
     struct cluster_server *server = self;
-    if (!server->node->gone) {
+    if (!server->node->fate.gone) {
         server_timer(&server->server);
         cluster_check_server(server);
     }
@@ -95,11 +96,11 @@ static void server_actor_timer(void *self) {
 
 static void node_actor_receive(void *self, actor_id from, struct message *message) {
     struct cluster_node *node = self;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
     cluster_schedule_see(node->cluster, node, from, message);
-    if (node->gone || !cluster_mad_node(node, from, message)) {
+    if (node->fate.gone || !cluster_mad_node(node, from, message)) {
         return;
     }
     cluster_mad_peer(node, from, message);
@@ -110,7 +111,7 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
 
 static void node_actor_timer(void *self) {
     struct cluster_node *node = self;
-    if (!node->gone) {
+    if (!node->fate.gone) {
         node_timer(&node->node);
         cluster_check_node(node);
     }
@@ -118,7 +119,7 @@ static void node_actor_timer(void *self) {
 
 static void node_begin(void *context) {
     struct cluster_node *node = context;
-    if (!node->gone) {
+    if (!node->fate.gone) {
         node_start(&node->node);
     }
 }
@@ -163,8 +164,8 @@ static void open_node(struct cluster_node *node) {
                                    .server_count = node->server_count,
                                    .metrics = metrics,
                                    .metric_count = CLUSTER_METRICS,
-                                   .timeout_ms = cluster->patience_ms,
-                                   .patience_ms = cluster->patience_ms,
+                                   .timeout_ms = cluster->drawn.patience_ms,
+                                   .patience_ms = cluster->drawn.patience_ms,
                                    .hooks = cluster_app_hooks(node)};
     snprintf(options.registration.host, sizeof options.registration.host, "host-%u", node->number);
     if (node->number % 3 != 0) {
@@ -179,10 +180,10 @@ static void open_node(struct cluster_node *node) {
 
 /* By the machine: a process that starts anew reads the same again. */
 static bool reads_other_input(const struct cluster *cluster, const struct cluster_node *node) {
-    unsigned first = CLUSTER_FIRST_NODE + cluster->initial_reliable + cluster->initial_transient;
-    return cluster->other_input == OTHER_INPUT_AT_START
+    unsigned first = CLUSTER_FIRST_NODE + cluster->drawn.initial_reliable + cluster->drawn.initial_transient;
+    return cluster->other_input.who == OTHER_INPUT_AT_START
                ? node->machine == CLUSTER_FIRST_NODE + 1
-               : cluster->other_input == OTHER_INPUT_JOINS && node->machine >= first && node->machine % 2 == 0;
+               : cluster->other_input.who == OTHER_INPUT_JOINS && node->machine >= first && node->machine % 2 == 0;
 }
 
 struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier tier, unsigned machine,
@@ -204,12 +205,13 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->server_count = (unsigned)cluster_between(cluster, least, CLUSTER_SERVERS_MAX);
     node->start_us = sim_now(cluster->sim) + after_us;
     node->load_us = cluster_between(cluster, 0, cluster_one_in(cluster, 10) ? 6 * SECOND_US : 200 * 1000);
-    node->compute_us = cluster_between(cluster, cluster->compute_us / 2, cluster->compute_us * 2);
-    node->lazy = cluster_one_in(cluster, 4);
-    node->conceals = node->number > 0 && cluster_mistake_due(cluster, MISTAKE_INPUT_CONCEALED);
-    node->other_input = node->conceals || reads_other_input(cluster, node);
-    cluster->slowest_us = node->compute_us > cluster->slowest_us ? node->compute_us : cluster->slowest_us;
-    cluster->load_us = node->load_us > cluster->load_us ? node->load_us : cluster->load_us;
+    node->compute_us = cluster_between(cluster, cluster->drawn.compute_us / 2, cluster->drawn.compute_us * 2);
+    node->input.lazy = cluster_one_in(cluster, 4);
+    node->input.conceals = node->number > 0 && cluster_mistake_due(cluster, MISTAKE_INPUT_CONCEALED);
+    node->input.other = node->input.conceals || reads_other_input(cluster, node);
+    cluster->drawn.slowest_us =
+        node->compute_us > cluster->drawn.slowest_us ? node->compute_us : cluster->drawn.slowest_us;
+    cluster->drawn.load_us = node->load_us > cluster->drawn.load_us ? node->load_us : cluster->drawn.load_us;
     cluster->nodes = memory_resized(cluster->nodes, cluster->node_count + 1, sizeof(struct cluster_node *));
     index_map_add(&cluster->node_index, node->id, cluster->node_count);
     cluster->nodes[cluster->node_count++] = node;
@@ -291,8 +293,8 @@ static void draw_cluster(struct cluster *cluster) {
     unsigned size = draw_size(cluster);
     bool big = size > 64;
     unsigned reliable = (unsigned)cluster_between(cluster, 1, cluster_one_in(cluster, 2) ? size : size < 2 ? 1 : 2);
-    cluster->initial_reliable = big ? size / 16 : reliable;
-    cluster->initial_transient = size - cluster->initial_reliable;
+    cluster->drawn.initial_reliable = big ? size / 16 : reliable;
+    cluster->drawn.initial_transient = size - cluster->drawn.initial_reliable;
     cluster->policy.stage = draw_stage(cluster);
     cluster->policy.partitions =
         (uint32_t)cluster_between(cluster, 1, big || cluster_one_in(cluster, 4) ? CLUSTER_PARTITIONS_MAX : 8);
@@ -303,32 +305,33 @@ static void draw_cluster(struct cluster *cluster) {
         cluster->policy.shards = 128;
     }
     if (cluster->policy.stage == STAGE_AUTO && cluster_one_in(cluster, 2)) {
-        cluster->thresholds = (struct plan_thresholds){.to_2 = (double)cluster_between(cluster, 5, 20) / 10,
-                                                       .to_3 = (double)cluster_between(cluster, 3, 8)};
+        cluster->drawn.thresholds = (struct plan_thresholds){.to_2 = (double)cluster_between(cluster, 5, 20) / 10,
+                                                             .to_3 = (double)cluster_between(cluster, 3, 8)};
     }
     static const uint32_t every[] = {0, 1, 2, 5};
-    cluster->commit_every = every[cluster_draw(cluster) % 4];
+    cluster->drawn.commit_every = every[cluster_draw(cluster) % 4];
     bool elastic = cluster->options.campaign == CAMPAIGN_ELASTIC;
     uint64_t salted = hash_mix(cluster->options.seed ^ SAVE_SALT); /* draws nothing that other faults would draw */
-    cluster->saves_fail = elastic && salted % 4 == 0 ? 1 + (unsigned)(salted >> 8) % SAVES_FAIL_MAX : 0;
-    cluster->heartbeat_ms = (uint32_t)cluster_between(cluster, elastic ? 50 : 100, elastic ? 300 : 700);
-    cluster->timeout_ms = (uint32_t)cluster_between(cluster, elastic ? 1500 : 4000, elastic ? 4000 : 12000);
+    cluster->run.saves_fail = elastic && salted % 4 == 0 ? 1 + (unsigned)(salted >> 8) % SAVES_FAIL_MAX : 0;
+    cluster->drawn.heartbeat_ms = (uint32_t)cluster_between(cluster, elastic ? 50 : 100, elastic ? 300 : 700);
+    cluster->drawn.timeout_ms = (uint32_t)cluster_between(cluster, elastic ? 1500 : 4000, elastic ? 4000 : 12000);
     if (cluster->options.mistake == MISTAKE_IMPATIENT_RESTART) {
-        cluster->timeout_ms = IO_RECONNECT_MS; /* the longer it is the less harm impatience does */
+        cluster->drawn.timeout_ms = IO_RECONNECT_MS; /* the longer it is the less harm impatience does */
     }
-    cluster->patience_ms = cluster->options.campaign == CAMPAIGN_MISSING ? 2 * cluster->timeout_ms : 300 * 1000;
-    cluster->compute_us = UINT64_C(1000) << (cluster_draw(cluster) % 9);
+    cluster->drawn.patience_ms =
+        cluster->options.campaign == CAMPAIGN_MISSING ? 2 * cluster->drawn.timeout_ms : 300 * 1000;
+    cluster->drawn.compute_us = UINT64_C(1000) << (cluster_draw(cluster) % 9);
     if (elastic && cluster_one_in(cluster, 3)) {
-        cluster->checkpoint_every = (uint32_t)cluster_between(cluster, 1, 3);
-        cluster->loss_intended = cluster_one_in(cluster, 2);
-        cluster->checkpoint_at_end = !cluster_one_in(cluster, 4);
+        cluster->drawn.checkpoint_every = (uint32_t)cluster_between(cluster, 1, 3);
+        cluster->faults.loss_intended = cluster_one_in(cluster, 2);
+        cluster->run.checkpoint_at_end = !cluster_one_in(cluster, 4);
     }
 }
 
 static struct sim_config draw_network(struct cluster *cluster) {
     static const uint64_t latencies_us[] = {50, 500, 5000, 50 * 1000};
     uint64_t latency_us = latencies_us[cluster_draw(cluster) % 4];
-    unsigned size = cluster->initial_reliable + cluster->initial_transient;
+    unsigned size = cluster->drawn.initial_reliable + cluster->drawn.initial_transient;
     /* What plans take grows with the square of the nodes. */
     uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4;
     return (struct sim_config){.nodes = CLUSTER_MACHINES,
@@ -349,21 +352,21 @@ static struct sim_config draw_network(struct cluster *cluster) {
 static void sort_rows(struct cluster *cluster) {
     const struct app *app = &cluster->app;
     uint32_t partitions = cluster->policy.partitions;
-    cluster->partition_rows = memory_zeroed(partitions, sizeof(unsigned *));
-    cluster->partition_row_counts = memory_zeroed(partitions, sizeof(unsigned));
+    cluster->run.partition_rows = memory_zeroed(partitions, sizeof(unsigned *));
+    cluster->run.partition_row_counts = memory_zeroed(partitions, sizeof(unsigned));
     for (unsigned r = 0; r < app->row_count; r++) {
         uint32_t p = table_partition(&app->job.tables[app->rows[r].table], app->rows[r].key, partitions);
-        unsigned count = cluster->partition_row_counts[p]++;
-        cluster->partition_rows[p] = memory_resized(cluster->partition_rows[p], count + 1, sizeof(unsigned));
-        cluster->partition_rows[p][count] = r;
+        unsigned count = cluster->run.partition_row_counts[p]++;
+        cluster->run.partition_rows[p] = memory_resized(cluster->run.partition_rows[p], count + 1, sizeof(unsigned));
+        cluster->run.partition_rows[p][count] = r;
     }
 }
 
 static uint64_t app_origin_of(void *context, unsigned shard, uint64_t clock) {
     const struct cluster *cluster = context;
-    uint64_t at = clock - cluster->first_clock - 1;
-    return clock > cluster->first_clock && at < cluster->work_clocks
-               ? cluster->works[at * cluster->policy.shards + shard].origin
+    uint64_t at = clock - cluster->drawn.first_clock - 1;
+    return clock > cluster->drawn.first_clock && at < cluster->seen.work_clocks
+               ? cluster->seen.works[at * cluster->policy.shards + shard].origin
                : ACTOR_NONE;
 }
 
@@ -393,11 +396,11 @@ static void app_open(struct cluster *cluster) {
 /* What all jobs of a run share. */
 static void run_open(struct cluster *cluster) {
     cluster->random = hash_mix(cluster->options.seed ^ 0xC105);
-    cluster->mistake_left = cluster_draw(cluster) % 8;
+    cluster->schedule.mistake_left = cluster_draw(cluster) % 8;
     draw_terms(cluster);
     draw_cluster(cluster);
     cluster_schedule_shape(cluster);
-    if (cluster->checkpoint_every > 0) {
+    if (cluster->drawn.checkpoint_every > 0) {
         cluster_disk_open(cluster);
     }
     app_open(cluster);
@@ -407,21 +410,21 @@ static void run_open(struct cluster *cluster) {
 static void run_close(struct cluster *cluster) {
     cluster_disk_close(cluster);
     for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
-        free(cluster->partition_rows[p]);
+        free(cluster->run.partition_rows[p]);
     }
-    free(cluster->partition_rows);
-    free(cluster->partition_row_counts);
+    free(cluster->run.partition_rows);
+    free(cluster->run.partition_row_counts);
     app_close(&cluster->app);
 }
 
 static void job_open(struct cluster *cluster) {
     struct sim_config network = draw_network(cluster);
-    cluster->sim = sim_open(cluster->options.seed + (uint64_t)cluster->jobs * 0x10001, &network);
-    cluster->jobs++;
+    cluster->sim = sim_open(cluster->options.seed + (uint64_t)cluster->run.jobs * 0x10001, &network);
+    cluster->run.jobs++;
     cluster->machine_count = CLUSTER_FIRST_NODE;
     cluster_control_open(cluster);
-    for (unsigned n = 0; n < cluster->initial_reliable + cluster->initial_transient; n++) {
-        cluster_node_add(cluster, n < cluster->initial_reliable ? TIER_RELIABLE : TIER_TRANSIENT, 0,
+    for (unsigned n = 0; n < cluster->drawn.initial_reliable + cluster->drawn.initial_transient; n++) {
+        cluster_node_add(cluster, n < cluster->drawn.initial_reliable ? TIER_RELIABLE : TIER_TRANSIENT, 0,
                          cluster_between(cluster, 0, 500 * 1000));
     }
     switch (cluster->options.campaign) {
@@ -453,19 +456,19 @@ static void job_close(struct cluster *cluster) {
     result->statistics.refused += statistics->refused;
     result->statistics.trace = hash_mix(result->statistics.trace ^ statistics->trace);
     result->counts.nodes += cluster->node_count;
-    result->counts.clocks += cluster->work_clocks;
+    result->counts.clocks += cluster->seen.work_clocks;
     cluster_disk_cancel(cluster);
     cluster_control_close(cluster);
     for (unsigned n = 0; n < cluster->node_count; n++) {
         close_node(cluster->nodes[n]);
     }
-    plan_close(&cluster->plan);
+    plan_close(&cluster->seen.plan);
     sim_close(cluster->sim);
-    for (unsigned a = 0; a < cluster->action_count; a++) {
-        free(cluster->actions[a].sides);
+    for (unsigned a = 0; a < cluster->faults.action_count; a++) {
+        free(cluster->faults.actions[a].sides);
     }
     free(cluster->nodes);
-    free(cluster->works);
+    free(cluster->seen.works);
     index_map_close(&cluster->node_index);
 }
 
@@ -473,24 +476,27 @@ static void job_close(struct cluster *cluster) {
 
 bool cluster_node_counts(const struct cluster_node *node) {
     const struct cluster *cluster = node->cluster;
-    bool removed = cluster->options.campaign == CAMPAIGN_MISSING && node == cluster->missing && cluster->removed;
+    bool removed =
+        cluster->options.campaign == CAMPAIGN_MISSING && node == cluster->faults.missing && cluster->faults.removed;
     bool planned = cluster->options.campaign == CAMPAIGN_MISSING ||
-                   (plan_is_there(&cluster->plan) && cluster_plan_has(&cluster->plan, node->id));
+                   (plan_is_there(&cluster->seen.plan) && cluster_plan_has(&cluster->seen.plan, node->id));
     return planned && !removed;
 }
 
 /* The controller has ended, and everybody who takes part; where the network failed some may not hear of it. */
 static bool job_ended(const struct cluster *cluster) {
-    bool gone = cluster->options.campaign == CAMPAIGN_MISSING && cluster->missing == NULL && cluster->removed;
+    bool gone =
+        cluster->options.campaign == CAMPAIGN_MISSING && cluster->faults.missing == NULL && cluster->faults.removed;
     if (!cluster->control.ended && !gone) {
         return false;
     }
-    uint64_t heard_us = cluster->control.ended_us > cluster->calm_us ? cluster->control.ended_us : cluster->calm_us;
-    if (cluster->disturbed && sim_now(cluster->sim) > heard_us + 10 * SECOND_US) {
+    uint64_t heard_us =
+        cluster->control.ended_us > cluster->faults.calm_us ? cluster->control.ended_us : cluster->faults.calm_us;
+    if (cluster->faults.disturbed && sim_now(cluster->sim) > heard_us + 10 * SECOND_US) {
         return true;
     }
     for (unsigned n = 0; n < cluster->node_count; n++) {
-        if (!cluster->nodes[n]->gone && cluster_node_counts(cluster->nodes[n])) {
+        if (!cluster->nodes[n]->fate.gone && cluster_node_counts(cluster->nodes[n])) {
             return false;
         }
     }
@@ -499,14 +505,14 @@ static bool job_ended(const struct cluster *cluster) {
 
 /* When everything must be over, once no fault is active any more. */
 static uint64_t deadline_us(const struct cluster *cluster) {
-    uint64_t timeout_us = cluster->timeout_ms * UINT64_C(1000);
+    uint64_t timeout_us = cluster->drawn.timeout_ms * UINT64_C(1000);
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
-        return cluster->calm_us + 8 * timeout_us;
+        return cluster->faults.calm_us + 8 * timeout_us;
     }
     uint64_t iterations = cluster->terms.iterations > 0 ? cluster->terms.iterations : 12;
     uint64_t clocks = iterations * cluster->terms.clocks_per_iteration;
-    return cluster->calm_us + 8 * cluster->load_us + (uint64_t)(cluster->terms.seconds * 1e6) + 30 * SECOND_US +
-           20 * timeout_us + clocks * (14 * cluster->slowest_us + 2 * SECOND_US);
+    return cluster->faults.calm_us + 8 * cluster->drawn.load_us + (uint64_t)(cluster->terms.seconds * 1e6) +
+           30 * SECOND_US + 20 * timeout_us + clocks * (14 * cluster->drawn.slowest_us + 2 * SECOND_US);
 }
 
 static void job_run(struct cluster *cluster) {
@@ -516,11 +522,11 @@ static void job_run(struct cluster *cluster) {
     while (result->violation[0] == '\0' && !job_ended(cluster)) {
         if (!sim_step(cluster->sim) || sim_now(cluster->sim) > deadline_us(cluster) || ++steps > CLUSTER_STEPS_MAX) {
             const struct controller *controller = &cluster->control.controller;
-            cluster_violation(cluster, cluster->forged ? "ended" : "I8",
+            cluster_violation(cluster, cluster->run.forged ? "ended" : "I8",
                               "not ended after %llu steps, begun clock %llu, committed %llu; controller: phase %u, "
                               "change %u, epoch %llu, version %llu, completed %llu, final %llu",
-                              (unsigned long long)steps, (unsigned long long)cluster->begun,
-                              (unsigned long long)cluster->committed, controller->phase, controller->change.state,
+                              (unsigned long long)steps, (unsigned long long)cluster->seen.begun,
+                              (unsigned long long)cluster->seen.committed, controller->phase, controller->change.state,
                               (unsigned long long)controller->plan.epoch, (unsigned long long)controller->plan.version,
                               (unsigned long long)controller->progress.completed,
                               (unsigned long long)controller->job.final);
@@ -530,16 +536,16 @@ static void job_run(struct cluster *cluster) {
         cluster_violation(cluster, "wire", "the decoder refused %llu messages",
                           (unsigned long long)sim_statistics(cluster->sim)->refused);
     }
-    if (result->violation[0] != '\0' || cluster->forged) {
+    if (result->violation[0] != '\0' || cluster->run.forged) {
         return; /* nobody has crashed, and the job has ended */
     }
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
         cluster_check_bad_end(cluster);
     } else if (cluster->control.code == 0 || cluster_lacks_checkpoints(cluster)) {
         cluster_check_good_end(cluster);
-    } else if (cluster->other_input == OTHER_INPUT_AT_START && cluster->input_reported) {
+    } else if (cluster->other_input.who == OTHER_INPUT_AT_START && cluster->other_input.reported) {
         cluster_check_input_end(cluster);
-    } else if (cluster->may_fail) {
+    } else if (cluster->faults.may_fail) {
         cluster_check_lost_end(cluster);
     } else {
         cluster_violation(cluster, "I8", "the job failed: %s", cluster->control.text);
@@ -549,7 +555,7 @@ static void job_run(struct cluster *cluster) {
 
 /* The job was lost: another one goes on from its checkpoint, on another cluster. False when there is none. */
 static bool next_job(struct cluster *cluster) {
-    if (cluster->jobs > 1 || cluster->result->violation[0] != '\0' || cluster->control.code == 0 ||
+    if (cluster->run.jobs > 1 || cluster->result->violation[0] != '\0' || cluster->control.code == 0 ||
         cluster->result->counts.checkpoints == 0 || cluster->options.campaign != CAMPAIGN_ELASTIC) {
         return false;
     }
@@ -559,28 +565,28 @@ static bool next_job(struct cluster *cluster) {
                            .app = cluster->app,
                            .terms = cluster->terms,
                            .policy = cluster->policy,
-                           .partition_rows = cluster->partition_rows,
-                           .partition_row_counts = cluster->partition_row_counts,
-                           .jobs = cluster->jobs,
-                           .heartbeat_ms = cluster->heartbeat_ms,
-                           .timeout_ms = cluster->timeout_ms,
-                           .patience_ms = cluster->patience_ms,
-                           .commit_every = cluster->commit_every,
-                           .checkpoint_every = cluster->checkpoint_every,
-                           .checkpoint_at_end = cluster->checkpoint_at_end,
-                           .disk_failed = cluster->disk_failed,
-                           .mad_certain = cluster->mad_certain,
-                           .forged = cluster->forged,
-                           .thresholds = cluster->thresholds,
-                           .compute_us = cluster->compute_us,
-                           .resume_clock = cluster->begun / 2};
+                           .run.partition_rows = cluster->run.partition_rows,
+                           .run.partition_row_counts = cluster->run.partition_row_counts,
+                           .run.jobs = cluster->run.jobs,
+                           .drawn.heartbeat_ms = cluster->drawn.heartbeat_ms,
+                           .drawn.timeout_ms = cluster->drawn.timeout_ms,
+                           .drawn.patience_ms = cluster->drawn.patience_ms,
+                           .drawn.commit_every = cluster->drawn.commit_every,
+                           .drawn.checkpoint_every = cluster->drawn.checkpoint_every,
+                           .run.checkpoint_at_end = cluster->run.checkpoint_at_end,
+                           .run.disk_failed = cluster->run.disk_failed,
+                           .run.mad_certain = cluster->run.mad_certain,
+                           .run.forged = cluster->run.forged,
+                           .drawn.thresholds = cluster->drawn.thresholds,
+                           .drawn.compute_us = cluster->drawn.compute_us,
+                           .drawn.resume_clock = cluster->seen.begun / 2};
     job_close(cluster);
-    memcpy(next.disk, cluster->disk, sizeof next.disk);
+    memcpy(next.run.disk, cluster->run.disk, sizeof next.run.disk);
     *cluster = next;
     cluster->result->counts.resumes++;
-    cluster->initial_reliable = (unsigned)cluster_between(cluster, 1, 3);
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 0, 6);
-    memcpy(cluster->resume, cluster->disk, sizeof cluster->disk);
+    cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 1, 3);
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 0, 6);
+    memcpy(cluster->drawn.resume, cluster->run.disk, sizeof cluster->run.disk);
     job_open(cluster);
     return true;
 }
@@ -589,8 +595,8 @@ bool cluster_run(const struct cluster_options *options, struct cluster_result *r
     struct cluster *cluster = memory_zeroed(1, sizeof *cluster);
     *result = (struct cluster_result){0};
     cluster->options = *options;
-    cluster->mad_certain = options->campaign == CAMPAIGN_MAD;
-    if (cluster->mad_certain) {
+    cluster->run.mad_certain = options->campaign == CAMPAIGN_MAD;
+    if (cluster->run.mad_certain) {
         cluster->options.campaign = CAMPAIGN_ELASTIC; /* but for the mad node it is */
     }
     cluster->result = result;

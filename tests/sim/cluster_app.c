@@ -12,9 +12,9 @@ static void at_later(struct cluster_node *node, uint64_t after_us, void (*functi
 }
 
 static struct cluster_set *set_find(struct cluster_node *node, unsigned number) {
-    for (unsigned s = 0; s < node->set_count; s++) {
-        if (node->sets[s].number == number) {
-            return &node->sets[s];
+    for (unsigned s = 0; s < node->app.set_count; s++) {
+        if (node->app.sets[s].number == number) {
+            return &node->app.sets[s];
         }
     }
     cluster_violation(node->cluster, "app", "%s names set %u, which it has not", node->node.name, number);
@@ -25,9 +25,9 @@ static struct cluster_set *set_find(struct cluster_node *node, unsigned number) 
  * clock. */
 static void add_rows(struct cluster_node *node, const struct cluster_set *set, unsigned step, bool by_key) {
     struct cluster *cluster = node->cluster;
-    if (node->slots == NULL) {
-        node->slots = memory_resized(NULL, cluster->app.row_count, sizeof *node->slots);
-        memset(node->slots, 0xFF, cluster->app.row_count * sizeof *node->slots);
+    if (node->app.slots == NULL) {
+        node->app.slots = memory_resized(NULL, cluster->app.row_count, sizeof *node->app.slots);
+        memset(node->app.slots, 0xFF, cluster->app.row_count * sizeof *node->app.slots);
     }
     for (unsigned s = 0; s < set->count; s += step) {
         const struct app_shard *shard = &cluster->app.shards[set->shards[s]];
@@ -40,12 +40,13 @@ static void add_rows(struct cluster_node *node, const struct cluster_set *set, u
                 cluster_violation(cluster, "app", "cache_add: %lld", (long long)slot);
                 return;
             }
-            if (node->slots[number] == slot) {
+            if (node->app.slots[number] == slot) {
                 continue;
             }
-            node->slots[number] = slot;
-            node->row_of[row->table] = memory_resized(node->row_of[row->table], (size_t)slot + 1, sizeof(unsigned));
-            node->row_of[row->table][slot] = number;
+            node->app.slots[number] = slot;
+            node->app.row_of[row->table] =
+                memory_resized(node->app.row_of[row->table], (size_t)slot + 1, sizeof(unsigned));
+            node->app.row_of[row->table][slot] = number;
         }
     }
 }
@@ -53,7 +54,7 @@ static void add_rows(struct cluster_node *node, const struct cluster_set *set, u
 /* The fingerprint of what the node reads: of some shards it is another when the node's input is. */
 static void tell_input(struct cluster_node *node) {
     const struct app *app = &node->cluster->app;
-    bool other = node->other_input && !node->conceals;
+    bool other = node->input.other && !node->input.conceals;
     struct buffer *shards = buffer_new(app->shard_count * sizeof(struct wire_input_shard));
     struct wire_input_shard *records = (void *)shards->data;
     for (unsigned s = 0; s < app->shard_count; s++) {
@@ -66,17 +67,17 @@ static void tell_input(struct cluster_node *node) {
 
 static void prepare_done(void *context) {
     struct cluster_node *node = context;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    struct cluster_set *set = set_find(node, node->preparing);
+    struct cluster_set *set = set_find(node, node->app.preparing);
     if (set == NULL) {
         return;
     }
-    set->lazy = node->lazy && node->cluster->app.kind->lazy;
+    set->lazy = node->input.lazy && node->cluster->app.kind->lazy;
     add_rows(node, set, set->lazy ? 2 : 1, false);
     set->prepared = true;
-    node->preparing = 0;
+    node->app.preparing = 0;
     if (node->node.input.reading == 0) {
         tell_input(node);
     }
@@ -89,13 +90,13 @@ static void prepare_done(void *context) {
 static void hook_prepare(void *context, const struct node_set *wanted) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    if (node->preparing != 0 || wanted->number == 0 || wanted->count == 0) {
+    if (node->app.preparing != 0 || wanted->number == 0 || wanted->count == 0) {
         cluster_violation(cluster, "app", "%s prepares set %u of %u shards while it prepares set %u", node->node.name,
-                          wanted->number, wanted->count, node->preparing);
+                          wanted->number, wanted->count, node->app.preparing);
         return;
     }
-    node->sets = memory_resized(node->sets, node->set_count + 1, sizeof *node->sets);
-    struct cluster_set *set = &node->sets[node->set_count++];
+    node->app.sets = memory_resized(node->app.sets, node->app.set_count + 1, sizeof *node->app.sets);
+    struct cluster_set *set = &node->app.sets[node->app.set_count++];
     *set = (struct cluster_set){.number = wanted->number};
     set->shards = memory_zeroed((size_t)wanted->count + 1, sizeof *set->shards);
     set->count = wanted->count;
@@ -107,7 +108,7 @@ static void hook_prepare(void *context, const struct node_set *wanted) {
     for (unsigned s = 0; s < set->count; s++) {
         set->items += cluster->app.shards[set->shards[s]].items;
     }
-    node->preparing = set->number;
+    node->app.preparing = set->number;
     at_later(node, node->load_us, prepare_done);
 }
 
@@ -121,14 +122,14 @@ static void hook_release(void *context, unsigned number) {
     if (set == NULL) {
         return;
     }
-    if ((node->computing || node->evaluating) && node->at_set == number) {
+    if ((node->work.computing || node->evaluation.under_way) && node->work.set == number) {
         cluster_violation(node->cluster, "app", "%s releases set %u, which it works on", node->node.name, number);
     }
-    if (node->preparing == number) {
+    if (node->app.preparing == number) {
         cluster_violation(node->cluster, "app", "%s releases set %u, which is being prepared", node->node.name, number);
     }
     set_close(set);
-    *set = node->sets[--node->set_count];
+    *set = node->app.sets[--node->app.set_count];
 }
 
 /* ---- A clock ---- */
@@ -141,32 +142,32 @@ static void own_forget(struct cluster_node *node) {
         known = client->partitions[p].clock < known ? client->partitions[p].clock : known;
     }
     unsigned kept = 0;
-    for (unsigned o = 0; o < node->own_count; o++) {
-        if (node->own[o].clock <= known) {
-            app_changes_close(&node->own[o].changes);
+    for (unsigned o = 0; o < node->app.own_count; o++) {
+        if (node->app.own[o].clock <= known) {
+            app_changes_close(&node->app.own[o].changes);
         } else {
-            node->own[kept++] = node->own[o];
+            node->app.own[kept++] = node->app.own[o];
         }
     }
-    node->own_count = kept;
+    node->app.own_count = kept;
 }
 
 /* A new entry behind those of the same clock and before. */
 static void own_add(struct cluster_node *node, actor_id origin, uint64_t clock) {
     own_forget(node);
-    node->own = memory_resized(node->own, node->own_count + 1, sizeof *node->own);
-    unsigned at = node->own_count++;
-    while (at > 0 && node->own[at - 1].clock > clock) {
-        node->own[at] = node->own[at - 1];
+    node->app.own = memory_resized(node->app.own, node->app.own_count + 1, sizeof *node->app.own);
+    unsigned at = node->app.own_count++;
+    while (at > 0 && node->app.own[at - 1].clock > clock) {
+        node->app.own[at] = node->app.own[at - 1];
         at--;
     }
-    node->own[at] = (struct own_change){.origin = origin, .clock = clock};
+    node->app.own[at] = (struct own_change){.origin = origin, .clock = clock};
 }
 
 static struct own_change *own_find(struct cluster_node *node, actor_id origin, uint64_t clock) {
-    for (unsigned o = 0; o < node->own_count; o++) {
-        if (node->own[o].origin == origin && node->own[o].clock == clock) {
-            return &node->own[o];
+    for (unsigned o = 0; o < node->app.own_count; o++) {
+        if (node->app.own[o].origin == origin && node->app.own[o].clock == clock) {
+            return &node->app.own[o];
         }
     }
     cluster_violation(node->cluster, "app", "%s does not know its own clock %llu", node->node.name,
@@ -177,13 +178,13 @@ static struct own_change *own_find(struct cluster_node *node, actor_id origin, u
 /* One half of the clock's work. */
 static void compute_half(struct cluster_node *node, const struct cluster_set *set, unsigned half) {
     struct app *app = &node->cluster->app;
-    struct own_change *own = own_find(node, node->at.origin, node->node.client.clock);
+    struct own_change *own = own_find(node, node->work.at.origin, node->node.client.clock);
     if (own == NULL ||
-        (origin_is_catch_up(node->at.origin) && cluster_mistake_due(node->cluster, MISTAKE_CATCH_UP_SKIPPED))) {
+        (origin_is_catch_up(node->work.at.origin) && cluster_mistake_due(node->cluster, MISTAKE_CATCH_UP_SKIPPED))) {
         return;
     }
     const struct app_work work = {.cache = &node->node.cache,
-                                  .slots = node->slots,
+                                  .slots = node->app.slots,
                                   .shards = set->shards,
                                   .shard_count = set->count,
                                   .set = set->number,
@@ -191,7 +192,7 @@ static void compute_half(struct cluster_node *node, const struct cluster_set *se
                                   .nodes = node_origins(&node->node, own->clock),
                                   .clock = own->clock,
                                   .origin = own->origin,
-                                  .process = &node->process,
+                                  .process = &node->app.process,
                                   .changes = &own->changes};
     app->kind->compute(app, &work, half);
 }
@@ -208,10 +209,10 @@ static uint64_t clock_items(const struct cluster_node *node, const struct cluste
 static void compute_done(void *context) {
     struct cluster_node *node = context;
     struct error error = {0};
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    struct cluster_set *set = set_find(node, node->at_set);
+    struct cluster_set *set = set_find(node, node->work.set);
     if (set == NULL) {
         return;
     }
@@ -233,8 +234,8 @@ static void compute_done(void *context) {
             cluster_violation(node->cluster, "app", "client_gather: %s", error.text);
         }
     }
-    node->computing = false;
-    node_computed(&node->node, clock_items(node, set), sim_now(node->cluster->sim) - node->computed_us);
+    node->work.computing = false;
+    node_computed(&node->node, clock_items(node, set), sim_now(node->cluster->sim) - node->work.began_us);
 }
 
 static void hook_compute(void *context, unsigned number, uint64_t clock) {
@@ -245,9 +246,9 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     if (set == NULL) {
         return;
     }
-    node->at = agent->work.assignment;
-    node->at_set = number;
-    if (!set->prepared || node->computing || node->evaluating ||
+    node->work.at = agent->work.assignment;
+    node->work.set = number;
+    if (!set->prepared || node->work.computing || node->evaluation.under_way ||
         agent->work.sets[agent->work.assignment.set].number != number || agent->client.clock != clock ||
         agent->client.origin != agent->work.assignment.origin) {
         cluster_violation(cluster, "app", "%s is told to compute clock %llu with set %u, its client clock %llu",
@@ -262,8 +263,8 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
                           totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1],
                           (unsigned long long)agent->total_items);
     }
-    node->computed_us = sim_now(cluster->sim);
-    node->computing = true;
+    node->work.began_us = sim_now(cluster->sim);
+    node->work.computing = true;
     own_add(node, agent->work.assignment.origin, clock);
     compute_half(node, set, 0);
     cluster_faults_clock(cluster, clock);
@@ -282,7 +283,7 @@ static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_
         const struct app_shard *shard = &app->shards[set->shards[s]];
         for (unsigned k = 0; k < shard->row_count; k++) {
             const struct cache_table *table = &node->node.cache.tables[app->rows[shard->rows[k]].table];
-            const unsigned char *row = cache_row(table, (uint32_t)node->slots[shard->rows[k]]);
+            const unsigned char *row = cache_row(table, (uint32_t)node->app.slots[shard->rows[k]]);
             for (uint32_t b = 0; b < table->spec->row_bytes; b += (uint32_t)sizeof(uint32_t)) {
                 uint32_t word;
                 memcpy(&word, row + b, sizeof word);
@@ -295,28 +296,28 @@ static uint64_t rows_hash(const struct cluster_node *node, const struct cluster_
 
 static void evaluate_done(void *context) {
     struct cluster_node *node = context;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    struct cluster_set *set = set_find(node, node->at_set);
+    struct cluster_set *set = set_find(node, node->work.set);
     if (set == NULL) {
         return;
     }
-    if (node->evaluate_hash != rows_hash(node, set)) {
+    if (node->evaluation.hash != rows_hash(node, set)) {
         cluster_violation(node->cluster, "I2", "%s: the cache changed while clock %llu was evaluated", node->node.name,
-                          (unsigned long long)node->evaluated_clock);
+                          (unsigned long long)node->evaluation.clock);
     }
-    node->evaluating = false;
+    node->evaluation.under_way = false;
     double all = (double)set->items;
     struct wire_metric_sum sums[CLUSTER_METRICS] = {
-        [METRIC_OBJECTIVE] = {.sum = cluster_objective(node->evaluated_clock) * all, .weight = all},
+        [METRIC_OBJECTIVE] = {.sum = cluster_objective(node->evaluation.clock) * all, .weight = all},
         [METRIC_EVALUATED] = {.sum = set->count, .weight = 1},
-        [METRIC_LAST] = {.sum = node->evaluates_last ? set->count : 0, .weight = 1}};
-    if (!node->evaluates_again) {
+        [METRIC_LAST] = {.sum = node->evaluation.last ? set->count : 0, .weight = 1}};
+    if (!node->evaluation.again) {
         sums[METRIC_ITEMS] = (struct wire_metric_sum){.sum = (double)clock_items(node, set), .weight = 1};
         sums[METRIC_FIGURES].weight = 1;
         for (uint32_t s = 0; s < set->count; s++) {
-            sums[METRIC_FIGURES].sum += cluster_figure(node->cluster, set->shards[s], node->evaluated_clock);
+            sums[METRIC_FIGURES].sum += cluster_figure(node->cluster, set->shards[s], node->evaluation.clock);
         }
     }
     node_evaluated(&node->node, sums);
@@ -325,22 +326,23 @@ static void evaluate_done(void *context) {
 static void hook_evaluate(void *context, unsigned number, uint64_t clock, bool again) {
     struct cluster_node *node = context;
     const struct node *agent = &node->node;
-    if ((!again && (clock != agent->client.clock || number != node->at_set)) || node->computing || node->evaluating) {
+    if ((!again && (clock != agent->client.clock || number != node->work.set)) || node->work.computing ||
+        node->evaluation.under_way) {
         cluster_violation(node->cluster, "app", "%s evaluates clock %llu with set %u after clock %llu with set %u",
                           agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock,
-                          node->at_set);
+                          node->work.set);
     }
     struct cluster_set *set = set_find(node, number);
     if (set != NULL && !set->prepared) {
         cluster_violation(node->cluster, "app", "%s evaluates set %u, which it has not prepared", agent->name, number);
     }
-    node->at_set = number;
-    node->evaluated_clock = clock;
-    node->evaluates_again = again;
-    node->evaluates_last = agent->work.last && agent->final == clock && client_has_state(&agent->client, clock);
+    node->work.set = number;
+    node->evaluation.clock = clock;
+    node->evaluation.again = again;
+    node->evaluation.last = agent->work.last && agent->final == clock && client_has_state(&agent->client, clock);
     node->cluster->result->counts.evaluations += again ? 1 : 0;
-    node->evaluate_hash = set != NULL ? rows_hash(node, set) : 0;
-    node->evaluating = true;
+    node->evaluation.hash = set != NULL ? rows_hash(node, set) : 0;
+    node->evaluation.under_way = true;
     at_later(node, cluster_between(node->cluster, 0, node->compute_us / 4), evaluate_done);
 }
 
@@ -349,23 +351,24 @@ static void hook_evaluate(void *context, unsigned number, uint64_t clock, bool a
 static void save_over(struct cluster_node *node) {
     struct cluster *cluster = node->cluster;
     struct app *app = &cluster->app;
-    bool fails = !node->unsaving && cluster->saves_fail > 0;
-    node->saving = false;
+    bool fails = !node->save.unsaving && cluster->run.saves_fail > 0;
+    node->save.saving = false;
     if (fails) {
-        cluster->saves_fail--;
+        cluster->run.saves_fail--;
         cluster->result->counts.unsaved++;
         cluster_not_calm(cluster, sim_now(cluster->sim)); /* it is read anew, which may take long: ... */
         for (unsigned n = 0; n < cluster->node_count; n++) {
-            cluster->nodes[n]->generous = false; /* ... longer than a notice, and nobody may leave before the end */
+            cluster->nodes[n]->fate.generous =
+                false; /* ... longer than a notice, and nobody may leave before the end */
         }
-    } else if (!node->unsaving && app->kind->finish != NULL) {
-        app->kind->finish(app, node->node.final, node->saved);
+    } else if (!node->save.unsaving && app->kind->finish != NULL) {
+        app->kind->finish(app, node->node.final, node->save.elements);
     }
     node_saved(&node->node,
-               node->unsaving ? AML_ESTOP
-               : fails        ? AML_EFAIL
-                              : 0,
-               node->unsaving || fails ? "stopped" : "");
+               node->save.unsaving ? AML_ESTOP
+               : fails             ? AML_EFAIL
+                                   : 0,
+               node->save.unsaving || fails ? "stopped" : "");
 }
 
 static void save_again(void *context);
@@ -374,25 +377,25 @@ static void save_again(void *context);
 static void save_ask(void *context) {
     struct cluster_node *node = context;
     struct client *client = &node->node.client;
-    if (node->gone || !node->saving) {
+    if (node->fate.gone || !node->save.saving) {
         return;
     }
-    if (node->unsaving || node->saved_partition == client->partition_count) {
+    if (node->save.unsaving || node->save.partition == client->partition_count) {
         save_over(node);
         return;
     }
     struct message scan = {.type = MESSAGE_SCAN, .epoch = client->epoch};
-    scan.scan.partition = node->saved_partition;
-    scan.scan.table = node->saved_table;
+    scan.scan.partition = node->save.partition;
+    scan.scan.table = node->save.table;
     scan.scan.min_clock = node->node.final;
-    node->io->send(node->io, client_server(client, node->saved_partition, node->node.final), &scan);
-    node->save_asked_us = sim_now(node->cluster->sim);
+    node->io->send(node->io, client_server(client, node->save.partition, node->node.final), &scan);
+    node->save.asked_us = sim_now(node->cluster->sim);
     at_later(node, SAVE_RETRY_US, save_again);
 }
 
 static void save_again(void *context) {
     struct cluster_node *node = context;
-    if (sim_now(node->cluster->sim) - node->save_asked_us >= SAVE_RETRY_US) {
+    if (sim_now(node->cluster->sim) - node->save.asked_us >= SAVE_RETRY_US) {
         save_ask(node);
     }
 }
@@ -420,55 +423,56 @@ static void check_saved(struct cluster_node *node, const struct message *message
                               row < 0 ? "a row that is none of the app's" : text);
             return;
         }
-        app_elements(app, (unsigned)row, values, node->saved + app->rows[row].first);
+        app_elements(app, (unsigned)row, values, node->save.elements + app->rows[row].first);
     }
 }
 
 static void save_rows(void *context, const struct message *message) {
     struct cluster_node *node = context;
-    if (!node->saving || node->unsaving || message->rows.partition != node->saved_partition ||
-        message->rows.table != node->saved_table) {
+    if (!node->save.saving || node->save.unsaving || message->rows.partition != node->save.partition ||
+        message->rows.table != node->save.table) {
         return;
     }
     check_saved(node, message);
-    if (++node->saved_table == node->cluster->app.job.table_count) {
-        node->saved_table = 0;
-        node->saved_partition++;
+    if (++node->save.table == node->cluster->app.job.table_count) {
+        node->save.table = 0;
+        node->save.partition++;
     }
     at_later(node, 0, save_ask);
 }
 
 static void hook_save(void *context) {
     struct cluster_node *node = context;
-    if (node->saving) {
+    if (node->save.saving) {
         cluster_violation(node->cluster, "app", "%s is asked to save while it saves", node->node.name);
     }
-    node->saving = true;
-    node->unsaving = false;
-    node->saved_partition = node->saved_table = 0;
-    size_t size = node->cluster->app.element_count * sizeof *node->saved;
-    node->saved = memory_resized(node->saved, size / sizeof *node->saved, sizeof *node->saved);
-    memcpy(node->saved, app_state(&node->cluster->app, 0), size);
-    at_later(node, cluster_between(node->cluster, 0, 2 * node->cluster->heartbeat_ms * UINT64_C(1000)), save_ask);
+    node->save.saving = true;
+    node->save.unsaving = false;
+    node->save.partition = node->save.table = 0;
+    size_t size = node->cluster->app.element_count * sizeof *node->save.elements;
+    node->save.elements =
+        memory_resized(node->save.elements, size / sizeof *node->save.elements, sizeof *node->save.elements);
+    memcpy(node->save.elements, app_state(&node->cluster->app, 0), size);
+    at_later(node, cluster_between(node->cluster, 0, 2 * node->cluster->drawn.heartbeat_ms * UINT64_C(1000)), save_ask);
 }
 
 static void hook_unsave(void *context) {
     struct cluster_node *node = context;
-    if (!node->saving) {
+    if (!node->save.saving) {
         cluster_violation(node->cluster, "app", "%s is to stop saving, which it does not do", node->node.name);
     }
-    node->unsaving = true;
+    node->save.unsaving = true;
     at_later(node, 1000, save_ask);
 }
 
 static void hook_end(void *context, int code, const char *text) {
     struct cluster_node *node = context;
-    if (node->ended) {
+    if (node->fate.ended) {
         cluster_violation(node->cluster, "app", "%s ends twice", node->node.name);
     }
-    node->ended = node->gone = true;
-    node->code = code;
-    snprintf(node->text, sizeof node->text, "%s", text);
+    node->fate.ended = node->fate.gone = true;
+    node->fate.code = code;
+    snprintf(node->fate.text, sizeof node->fate.text, "%s", text);
     sim_remove(node->cluster->sim, node->machine); /* the process leaves, and its servers with it */
 }
 
@@ -477,12 +481,12 @@ static void hook_rejoin(void *context, const char *why) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     (void)why;
-    if (node->gone) {
+    if (node->fate.gone) {
         cluster_violation(cluster, "app", "%s rejoins after its end", node->node.name);
         return;
     }
-    node->gone = true;
-    if (node->leave_us == 0) {
+    node->fate.gone = true;
+    if (node->fate.leave_us == 0) {
         cluster->result->counts.rejoins++;
         cluster_node_add(cluster, node->tier, node->machine, cluster_between(cluster, 1000, 500 * 1000));
     }
@@ -507,20 +511,20 @@ void cluster_app_open(struct cluster_node *node) {
 }
 
 void cluster_app_close(struct cluster_node *node) {
-    for (unsigned s = 0; s < node->set_count; s++) {
-        set_close(&node->sets[s]);
+    for (unsigned s = 0; s < node->app.set_count; s++) {
+        set_close(&node->app.sets[s]);
     }
-    for (unsigned o = 0; o < node->own_count; o++) {
-        app_changes_close(&node->own[o].changes);
+    for (unsigned o = 0; o < node->app.own_count; o++) {
+        app_changes_close(&node->app.own[o].changes);
     }
     for (unsigned t = 0; t < APP_TABLES_MAX; t++) {
-        free(node->row_of[t]);
+        free(node->app.row_of[t]);
     }
-    free(node->sets);
-    free(node->own);
-    free(node->slots);
-    free(node->saved);
-    if (node->process != NULL) {
-        node->cluster->app.kind->process_close(node->process);
+    free(node->app.sets);
+    free(node->app.own);
+    free(node->app.slots);
+    free(node->save.elements);
+    if (node->app.process != NULL) {
+        node->cluster->app.kind->process_close(node->app.process);
     }
 }

@@ -12,7 +12,7 @@ enum { BOUND_SLACK = 4 };
 
 void cluster_violation(struct cluster *cluster, const char *invariant, const char *format, ...) {
     char *text = cluster->result->violation;
-    if (text[0] != '\0' || (cluster->forged && strcmp(invariant, "ended") != 0)) {
+    if (text[0] != '\0' || (cluster->run.forged && strcmp(invariant, "ended") != 0)) {
         return;
     }
     size_t size = sizeof cluster->result->violation;
@@ -94,8 +94,8 @@ static void check_owners(struct cluster *cluster, const struct plan_view *plan, 
             clocks[used++] = assignments[d].until_clock + 1;
         }
     }
-    bool restored = new_epoch || plan->terms.restore > cluster->begun;
-    uint64_t from = (restored ? plan->terms.restore : cluster->begun) + 1;
+    bool restored = new_epoch || plan->terms.restore > cluster->seen.begun;
+    uint64_t from = (restored ? plan->terms.restore : cluster->seen.begun) + 1;
     clocks[used++] = from;
     qsort(clocks, used, sizeof *clocks, clock_order);
     for (size_t c = 0; c < used; c++) {
@@ -130,8 +130,8 @@ static void count_redone(struct cluster *cluster, const struct plan_view *plan) 
             continue;
         }
         for (uint32_t s = 0; s < assignments[d].count; s++) {
-            cluster->redone_most += app_shard_items(&cluster->app, shards[assignments[d].first + s],
-                                                    assignments[d].from_clock, assignments[d].until_clock);
+            cluster->seen.redone_most += app_shard_items(&cluster->app, shards[assignments[d].first + s],
+                                                         assignments[d].from_clock, assignments[d].until_clock);
         }
     }
 }
@@ -142,7 +142,7 @@ static uint64_t committed_by_survivors(const struct cluster *cluster, const stru
     uint64_t committed = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (!node->gone && cluster_plan_has(plan, node->id) && node->node.client.committed > committed) {
+        if (!node->fate.gone && cluster_plan_has(plan, node->id) && node->node.client.committed > committed) {
             committed = node->node.client.committed;
         }
     }
@@ -150,35 +150,35 @@ static uint64_t committed_by_survivors(const struct cluster *cluster, const stru
 }
 
 bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
-    return cluster->app.kind->repeatable || epoch == cluster->plan.epoch;
+    return cluster->app.kind->repeatable || epoch == cluster->seen.plan.epoch;
 }
 
 static void check_new_epoch(struct cluster *cluster, const struct plan_view *plan) {
     app_restore(&cluster->app, plan->terms.restore);
-    if (cluster->first_epoch == 0) {
-        cluster->first_epoch = plan->epoch;
-        cluster->first_clock = plan->terms.restore;
-        cluster->begun = cluster->committed = plan->terms.restore;
+    if (cluster->seen.first_epoch == 0) {
+        cluster->seen.first_epoch = plan->epoch;
+        cluster->drawn.first_clock = plan->terms.restore;
+        cluster->seen.begun = cluster->seen.committed = plan->terms.restore;
         return;
     }
     cluster->result->counts.recoveries++;
-    cluster->recovery_begun = cluster->begun;
-    cluster->restored_most =
-        plan->terms.restore > cluster->restored_most ? plan->terms.restore : cluster->restored_most;
+    cluster->seen.recovery_begun = cluster->seen.begun;
+    cluster->seen.restored_most =
+        plan->terms.restore > cluster->seen.restored_most ? plan->terms.restore : cluster->seen.restored_most;
     count_redone(cluster, plan);
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
-    if (cluster->may_fail) {
-        cluster->committed = committed_by_survivors(cluster, plan);
+    if (cluster->faults.may_fail) {
+        cluster->seen.committed = committed_by_survivors(cluster, plan);
     }
-    if (plan->terms.restore < cluster->committed) {
+    if (plan->terms.restore < cluster->seen.committed) {
         cluster_violation(cluster, "I5", "epoch %llu goes back to clock %llu, clock %llu was committed",
                           (unsigned long long)plan->epoch, (unsigned long long)plan->terms.restore,
-                          (unsigned long long)cluster->committed);
+                          (unsigned long long)cluster->seen.committed);
     }
 }
 
 static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
-    const struct plan_view *newest = &cluster->plan;
+    const struct plan_view *newest = &cluster->seen.plan;
     if (plan_is_there(newest) && plan->terms.version <= newest->terms.version) {
         const char *difference = plan_difference(plan, newest);
         if (plan->terms.version < newest->terms.version || difference != NULL) {
@@ -199,8 +199,8 @@ static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
     }
     check_owners(cluster, plan, new_epoch);
     cluster->result->counts.plans++;
-    plan_close(&cluster->plan);
-    cluster->plan = plan_share(plan);
+    plan_close(&cluster->seen.plan);
+    cluster->seen.plan = plan_share(plan);
 }
 
 void cluster_check_plan(struct cluster *cluster, const struct message *message) {
@@ -210,10 +210,10 @@ void cluster_check_plan(struct cluster *cluster, const struct message *message) 
 }
 
 struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partition, uint64_t clock) {
-    if (!plan_is_there(&cluster->plan)) {
+    if (!plan_is_there(&cluster->seen.plan)) {
         return NULL;
     }
-    actor_id actor = plan_server_at(&cluster->plan, clock, partition);
+    actor_id actor = plan_server_at(&cluster->seen.plan, clock, partition);
     struct cluster_node *node = cluster_node_of(cluster, actor);
     unsigned part = actor_part(actor);
     return node != NULL && part >= 1 && part <= node->server_count ? &node->servers[part - 1] : NULL;
@@ -224,14 +224,14 @@ struct cluster_server *cluster_serving(struct cluster *cluster, uint32_t partiti
 /* I1: a partition that has reached a clock holds every contribution up to it, once. */
 void cluster_check_partition(struct cluster *cluster, const struct partition *partition, uint64_t clock,
                              const char *what) {
-    if (cluster->forged) {
+    if (cluster->run.forged) {
         return;
     }
     const uint64_t *state = app_state(&cluster->app, clock);
     const uint64_t *start = app_state(&cluster->app, 0);
-    const unsigned *rows = cluster->partition_rows[partition->id];
+    const unsigned *rows = cluster->run.partition_rows[partition->id];
     char text[256];
-    for (unsigned r = 0; r < cluster->partition_row_counts[partition->id]; r++) {
+    for (unsigned r = 0; r < cluster->run.partition_row_counts[partition->id]; r++) {
         const struct app_row *row = &cluster->app.rows[rows[r]];
         const struct table *table = &partition->tables[row->table];
         int64_t slot =
@@ -260,16 +260,16 @@ static void check_served(struct cluster_server *server, uint32_t number) {
         return;
     }
     uint64_t epoch = server->server.epoch;
-    if (cluster->served[number].epoch == epoch && cluster->served[number].server != server->server.self &&
-        cluster->served[number].clock >= partition->clock) {
+    if (cluster->seen.served[number].epoch == epoch && cluster->seen.served[number].server != server->server.self &&
+        cluster->seen.served[number].clock >= partition->clock) {
         cluster_violation(cluster, "I7", "two servers took partition %u to clock %llu in epoch %llu, the second of %s",
                           number, (unsigned long long)partition->clock, (unsigned long long)epoch,
                           server->node->node.name);
     }
-    if (epoch >= cluster->served[number].epoch) {
-        cluster->served[number].epoch = epoch;
-        cluster->served[number].clock = partition->clock;
-        cluster->served[number].server = server->server.self;
+    if (epoch >= cluster->seen.served[number].epoch) {
+        cluster->seen.served[number].epoch = epoch;
+        cluster->seen.served[number].clock = partition->clock;
+        cluster->seen.served[number].server = server->server.self;
     }
 }
 
@@ -286,7 +286,7 @@ static void check_roles(struct cluster_server *server) {
             }
             for (unsigned n = 0; n < cluster->node_count; n++) {
                 const struct cluster_node *node = cluster->nodes[n];
-                for (unsigned s = 0; s < node->server_count && !node->gone; s++) {
+                for (unsigned s = 0; s < node->server_count && !node->fate.gone; s++) {
                     const struct server *other = &node->servers[s].server;
                     if (other != mine && !other->fenced && other->epoch == mine->epoch &&
                         node->servers[s].version == server->version && server_serves(other, p, clocks[c])) {
@@ -329,7 +329,7 @@ static bool can_be_put(const struct partition *partition, uint64_t clock) {
 static bool reliable_can_put(const struct cluster *cluster, uint32_t p, uint64_t clock) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->gone; s++) {
+        for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->fate.gone; s++) {
             const struct server *server = &node->servers[s].server;
             const struct partition *partition = p < server->partition_count ? server->replicas[p].partition : NULL;
             if (partition != NULL && replica_stands(server, p) && can_be_put(partition, clock)) {
@@ -351,19 +351,19 @@ static uint32_t first_out_of_reach(const struct cluster *cluster, uint64_t clock
 
 /* I5: what is believed committed, reliable machines can go back to, or to the later clock that was restored. */
 static void check_committed(struct cluster *cluster, uint64_t committed) {
-    if (committed <= cluster->committed) {
+    if (committed <= cluster->seen.committed) {
         return;
     }
-    cluster->committed = committed;
+    cluster->seen.committed = committed;
     const struct cluster_controller *control = &cluster->control;
     if (control->ended || (control->running && control->controller.phase >= PHASE_LEAVE)) {
         return; /* the reliable nodes may have left */
     }
-    if (cluster->may_fail || !cluster->plan.terms.recoverable) {
+    if (cluster->faults.may_fail || !cluster->seen.plan.terms.recoverable) {
         return;
     }
     uint32_t missing = first_out_of_reach(cluster, committed);
-    uint64_t restored = cluster->plan.terms.restore;
+    uint64_t restored = cluster->seen.plan.terms.restore;
     bool kept = restored > committed && first_out_of_reach(cluster, restored) == cluster->policy.partitions;
     if (missing < cluster->policy.partitions && !kept) {
         cluster_violation(cluster, "I5",
@@ -414,9 +414,9 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
     struct app *app = &node->cluster->app;
     const struct app_row *row = &app->rows[number];
     memcpy(expected + row->first, app_state(app, clock) + row->first, app_width(app, number) * sizeof *expected);
-    for (unsigned o = 0; o < node->own_count; o++) {
-        if (node->own[o].clock > clock) {
-            app_changes_apply(app, &node->own[o].changes, number, expected);
+    for (unsigned o = 0; o < node->app.own_count; o++) {
+        if (node->app.own[o].clock > clock) {
+            app_changes_apply(app, &node->app.own[o].changes, number, expected);
         }
     }
 }
@@ -430,7 +430,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
     const struct client *client = &node->node.client;
     uint64_t *expected = app->scratch;
     char text[256];
-    if (cluster->forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may be any */
+    if (cluster->run.forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may be any */
         return;
     }
     for (unsigned t = 0; t < app->job.table_count; t++) {
@@ -442,7 +442,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
             if (brought == CACHE_CLOCK_VOID) {
                 continue;
             }
-            unsigned row = node->row_of[t][slot];
+            unsigned row = node->app.row_of[t][slot];
             expected_row(node, row, brought > clock ? brought : clock, expected);
             if (!app_equal(app, row, expected, cache_row(table, slot), text, sizeof text)) {
                 cluster_violation(cluster, "I2", "%s, clock %llu flushed, sees partition %u at clock %llu: %s",
@@ -457,12 +457,12 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
 void cluster_check_node(struct cluster_node *node) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    unsigned origins =
-        1 + (unsigned)(client->epoch - cluster->first_epoch < BOUND_SLACK ? client->epoch - cluster->first_epoch
-                                                                          : BOUND_SLACK);
+    unsigned origins = 1 + (unsigned)(client->epoch - cluster->seen.first_epoch < BOUND_SLACK
+                                          ? client->epoch - cluster->seen.first_epoch
+                                          : BOUND_SLACK);
     uint64_t most =
         1 + cluster->terms.staleness + (plan_is_there(&client->plan) ? client->plan.terms.window : 0) + BOUND_SLACK;
     for (uint32_t p = 0; p < client->partition_count; p++) {
@@ -483,15 +483,15 @@ void cluster_check_node(struct cluster_node *node) {
 }
 
 static struct cluster_work *work_at(struct cluster *cluster, uint32_t shard, uint64_t clock) {
-    uint64_t clocks = clock - cluster->first_clock;
-    if (clocks > cluster->work_clocks) {
+    uint64_t clocks = clock - cluster->drawn.first_clock;
+    if (clocks > cluster->seen.work_clocks) {
         size_t shards = cluster->policy.shards;
-        cluster->works = memory_resized(cluster->works, clocks * shards, sizeof *cluster->works);
-        memset(cluster->works + cluster->work_clocks * shards, 0,
-               (clocks - cluster->work_clocks) * shards * sizeof *cluster->works);
-        cluster->work_clocks = clocks;
+        cluster->seen.works = memory_resized(cluster->seen.works, clocks * shards, sizeof *cluster->seen.works);
+        memset(cluster->seen.works + cluster->seen.work_clocks * shards, 0,
+               (clocks - cluster->seen.work_clocks) * shards * sizeof *cluster->seen.works);
+        cluster->seen.work_clocks = clocks;
     }
-    return &cluster->works[(clocks - 1) * cluster->policy.shards + shard];
+    return &cluster->seen.works[(clocks - 1) * cluster->policy.shards + shard];
 }
 
 /* I6: a shard is worked on once in each clock; again only when the one who did is lost, and beyond what was
@@ -501,7 +501,7 @@ static void check_shards(struct cluster_node *node, const struct cluster_set *se
     for (uint32_t s = 0; s < set->count; s++) {
         struct cluster_work *work = work_at(cluster, set->shards[s], clock);
         if (work->origin != ACTOR_NONE &&
-            (cluster_plan_has(&cluster->plan, work->origin) || clock <= cluster->plan.terms.restore)) {
+            (cluster_plan_has(&cluster->seen.plan, work->origin) || clock <= cluster->seen.plan.terms.restore)) {
             cluster_violation(cluster, "I6", "%s works on shard %u in clock %llu, on which another node has worked",
                               node->node.name, set->shards[s], (unsigned long long)clock);
         }
@@ -517,7 +517,7 @@ static void check_rows(const struct cluster_node *node, const struct cluster_set
         for (unsigned k = 0; k < shard->row_count; k++) {
             const struct app_row *row = &app->rows[shard->rows[k]];
             const struct cache_table *table = &node->node.cache.tables[row->table];
-            int64_t slot = node->slots[shard->rows[k]];
+            int64_t slot = node->app.slots[shard->rows[k]];
             if (cache_stamps(table)[slot] == 0 || cache_named(table)[slot] == 0) {
                 cluster_violation(node->cluster, "I2", "%s begins clock %llu without row %llu of table %u",
                                   node->node.name, (unsigned long long)clock, (unsigned long long)row->key, row->table);
@@ -546,12 +546,13 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
         cluster_violation(cluster, "bound", "%s begins clock %llu, only clock %llu is committed", node->node.name,
                           (unsigned long long)clock, (unsigned long long)client->committed);
     }
-    if (node->fenced > client->epoch || (node->fenced == client->epoch && client->plan.epoch < node->fenced)) {
+    if (node->fate.fenced > client->epoch ||
+        (node->fate.fenced == client->epoch && client->plan.epoch < node->fate.fenced)) {
         cluster_violation(cluster, "I6", "%s begins clock %llu after it has said that it stands still", node->node.name,
                           (unsigned long long)clock);
     }
-    cluster->began[node->other_input] = true;
-    if (cluster->began[0] && cluster->began[1]) {
+    cluster->other_input.began[node->input.other] = true;
+    if (cluster->other_input.began[0] && cluster->other_input.began[1]) {
         cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have read different input",
                           node->node.name, (unsigned long long)clock);
     }
@@ -563,8 +564,8 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                           (unsigned long long)clock, (unsigned long long)controller->checkpoint.clock);
     }
     check_rows(node, set, clock);
-    if (client->epoch == cluster->plan.epoch) { /* else it is out, and what it does is void */
+    if (client->epoch == cluster->seen.plan.epoch) { /* else it is out, and what it does is void */
         check_shards(node, set, origin, clock);
     }
-    cluster->begun = clock > cluster->begun ? clock : cluster->begun;
+    cluster->seen.begun = clock > cluster->seen.begun ? clock : cluster->seen.begun;
 }

@@ -62,7 +62,7 @@ static int store_write(struct store *self, const struct store_entry *entries, un
         store->fault = STORE_WORKS;
     }
     if (fault == STORE_FAILS) {
-        store->cluster->may_fail = true;
+        store->cluster->faults.may_fail = true;
         return error_set(error, AML_EFAIL, CLUSTER_STORE_FULL);
     }
     for (unsigned e = 0; e < count && fault != STORE_CRASH_BEFORE; e++) {
@@ -110,7 +110,7 @@ static uint64_t control_random(struct io *io) {
 /* What a mistaken store forgot is missed by the next controller. */
 static void kill_forgetful(void *context) {
     struct cluster *cluster = context;
-    cluster_control_kill(cluster, cluster->timeout_ms * UINT64_C(100));
+    cluster_control_kill(cluster, cluster->drawn.timeout_ms * UINT64_C(100));
 }
 
 static void control_send(struct io *io, actor_id to, struct message *message) {
@@ -121,7 +121,7 @@ static void control_send(struct io *io, actor_id to, struct message *message) {
     }
     if (message->type == MESSAGE_PLAN) {
         struct cluster *cluster = control->cluster;
-        if (cluster->store.forgets && message->plan.version > cluster->plan.terms.version) {
+        if (cluster->store.forgets && message->plan.version > cluster->seen.plan.terms.version) {
             sim_schedule(cluster->sim, CLUSTER_OPERATOR, sim_now(cluster->sim) + 20 * 1000, kill_forgetful, cluster);
         }
         cluster_check_plan(cluster, message);
@@ -197,24 +197,23 @@ static void control_start(void *context) {
     struct cluster *cluster = context;
     struct cluster_controller *control = &cluster->control;
     struct error error = {0};
-    struct controller_options options = {.reliable = cluster->initial_reliable,
-                                         .transient = cluster->initial_transient,
-                                         .policy = cluster->policy,
-                                         .thresholds = cluster->thresholds,
-                                         .commit_every = cluster->commit_every,
-                                         .heartbeat_ms = cluster->heartbeat_ms,
-                                         .timeout_ms = cluster->timeout_ms,
-                                         .answer_ms = cluster->options.mistake == MISTAKE_ANSWER_AWAITED
-                                                          ? UINT32_MAX
-                                                          : 3 * cluster->timeout_ms,
-                                         .start_timeout_ms = 2 * cluster->timeout_ms,
-                                         .checkpoint = cluster->disk[0] != '\0' ? cluster->disk : NULL,
-                                         .checkpoint_every = cluster->checkpoint_every,
-                                         .checkpoint_at_end = cluster->checkpoint_at_end,
-                                         .resume = cluster->resume[0] != '\0' ? cluster->resume : NULL,
-                                         .store = &cluster->store.store,
-                                         .end = control_end,
-                                         .context = cluster};
+    struct controller_options options = {
+        .reliable = cluster->drawn.initial_reliable,
+        .transient = cluster->drawn.initial_transient,
+        .policy = cluster->policy,
+        .thresholds = cluster->drawn.thresholds,
+        .commit_every = cluster->drawn.commit_every,
+        .heartbeat_ms = cluster->drawn.heartbeat_ms,
+        .timeout_ms = cluster->drawn.timeout_ms,
+        .answer_ms = cluster->options.mistake == MISTAKE_ANSWER_AWAITED ? UINT32_MAX : 3 * cluster->drawn.timeout_ms,
+        .start_timeout_ms = 2 * cluster->drawn.timeout_ms,
+        .checkpoint = cluster->run.disk[0] != '\0' ? cluster->run.disk : NULL,
+        .checkpoint_every = cluster->drawn.checkpoint_every,
+        .checkpoint_at_end = cluster->run.checkpoint_at_end,
+        .resume = cluster->drawn.resume[0] != '\0' ? cluster->drawn.resume : NULL,
+        .store = &cluster->store.store,
+        .end = control_end,
+        .context = cluster};
     cluster->result->counts.controller_restarts += control->started ? 1 : 0;
     control->started = true;
     control->running = true;
@@ -240,8 +239,8 @@ static void control_receive(void *self, actor_id from, struct message *message) 
         return;
     }
     struct cluster_node *node = cluster_node_of(cluster, from);
-    if (message->type == MESSAGE_FENCED && node != NULL && message->epoch > node->fenced) {
-        node->fenced = message->epoch;
+    if (message->type == MESSAGE_FENCED && node != NULL && message->epoch > node->fate.fenced) {
+        node->fate.fenced = message->epoch;
     }
     cluster_mistake_controller(cluster, from, message);
     cluster_check_accusation(cluster, node, message);
@@ -271,35 +270,35 @@ static void operator_send(struct cluster *cluster, const struct operator_request
         message.evict = (struct message_evict){.request = request->number, .notice_ms = request->detail};
     }
     message.frames[0] = buffer_hold(request->frame);
-    cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
+    cluster->operator.io->send(cluster->operator.io, ACTOR_CONTROLLER, &message);
 }
 
 static void operator_observe(struct cluster *cluster) {
-    struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = cluster->lines_read}};
-    cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &message);
+    struct message message = {.type = MESSAGE_OBSERVE, .observe = {.from = cluster->report.lines_read}};
+    cluster->operator.io->send(cluster->operator.io, ACTOR_CONTROLLER, &message);
 }
 
 static void operator_timer(void *self) {
     struct cluster *cluster = self;
     operator_observe(cluster);
-    for (unsigned r = 0; r < cluster->request_count; r++) {
-        if (cluster->requests[r].type != 0) {
-            operator_send(cluster, &cluster->requests[r]);
+    for (unsigned r = 0; r < cluster->operator.request_count; r++) {
+        if (cluster->operator.requests[r].type != 0) {
+            operator_send(cluster, &cluster->operator.requests[r]);
         }
     }
-    if (cluster->disk[0] != '\0' && cluster_one_in(cluster, OPERATOR_CHECKPOINT_ONE_IN)) {
+    if (cluster->run.disk[0] != '\0' && cluster_one_in(cluster, OPERATOR_CHECKPOINT_ONE_IN)) {
         struct message now = {.type = MESSAGE_CHECKPOINT_NOW,
                               .checkpoint_now = {.request = CLUSTER_REQUESTS_MAX + 1 + cluster_draw(cluster) % 100}};
-        cluster->operator_io->send(cluster->operator_io, ACTOR_CONTROLLER, &now);
+        cluster->operator.io->send(cluster->operator.io, ACTOR_CONTROLLER, &now);
     }
-    cluster->operator_io->set_timer(cluster->operator_io, sim_now(cluster->sim) + OPERATOR_REPEAT_US);
+    cluster->operator.io->set_timer(cluster->operator.io, sim_now(cluster->sim) + OPERATOR_REPEAT_US);
 }
 
 /* Lines come in order, or again; behind one that was lost they are asked for. */
 static void operator_read(struct cluster *cluster, const struct message *message) {
     char line[LINE_BYTES_MAX];
     size_t size = message->frames[0]->size;
-    if (message->report.number != cluster->lines_read) {
+    if (message->report.number != cluster->report.lines_read) {
         return;
     }
     if (size >= sizeof line) {
@@ -308,9 +307,9 @@ static void operator_read(struct cluster *cluster, const struct message *message
     }
     memcpy(line, message->frames[0]->data, size);
     line[size] = '\0';
-    cluster->lines_read++;
+    cluster->report.lines_read++;
     cluster_check_line(cluster, line);
-    if (cluster->summed_up || cluster->lines_read % (CONTROLLER_BURST_MAX / 2) == 0) {
+    if (cluster->report.summed_up || cluster->report.lines_read % (CONTROLLER_BURST_MAX / 2) == 0) {
         operator_observe(cluster);
     }
 }
@@ -321,21 +320,21 @@ static void operator_receive(void *self, actor_id from, struct message *message)
     if (message->type == MESSAGE_REPORT) {
         operator_read(cluster, message);
     }
-    for (unsigned r = 0; r < cluster->request_count && message->type == MESSAGE_OUTCOME; r++) {
-        if (cluster->requests[r].number == message->outcome.request) {
-            cluster->requests[r].type = 0;
+    for (unsigned r = 0; r < cluster->operator.request_count && message->type == MESSAGE_OUTCOME; r++) {
+        if (cluster->operator.requests[r].number == message->outcome.request) {
+            cluster->operator.requests[r].type = 0;
         }
     }
 }
 
 /* NULL when he has asked for too much. */
 static struct operator_request *request_add(struct cluster *cluster, enum message_type type, size_t frame_bytes) {
-    if (cluster->request_count == CLUSTER_REQUESTS_MAX || frame_bytes == 0) {
+    if (cluster->operator.request_count == CLUSTER_REQUESTS_MAX || frame_bytes == 0) {
         return NULL;
     }
-    struct operator_request *request = &cluster->requests[cluster->request_count++];
-    *request =
-        (struct operator_request){.number = cluster->request_count, .type = type, .frame = buffer_new(frame_bytes)};
+    struct operator_request *request = &cluster->operator.requests[cluster->operator.request_count++];
+    *request = (struct operator_request){
+        .number = cluster->operator.request_count, .type = type, .frame = buffer_new(frame_bytes)};
     return request;
 }
 
@@ -384,8 +383,8 @@ void cluster_control_open(struct cluster *cluster) {
     actor_id operator_id = UINT64_C(0xBEEF) << ACTOR_PART_BITS;
     sim_actor(cluster->sim, CLUSTER_OPERATOR, operator_id, "",
               (struct actor){.receive = operator_receive, .timer = operator_timer, .self = cluster},
-              &cluster->operator_io);
-    cluster->operator_io->connect(cluster->operator_io, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT);
+              &cluster->operator.io);
+    cluster->operator.io->connect(cluster->operator.io, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT);
     control_start(cluster);
     operator_timer(cluster);
 }
@@ -398,8 +397,8 @@ void cluster_control_close(struct cluster *cluster) {
         free(cluster->store.entries[e].bytes);
     }
     free(cluster->store.entries);
-    for (unsigned r = 0; r < cluster->request_count; r++) {
-        buffer_drop(cluster->requests[r].frame);
+    for (unsigned r = 0; r < cluster->operator.request_count; r++) {
+        buffer_drop(cluster->operator.requests[r].frame);
     }
-    cluster->request_count = 0;
+    cluster->operator.request_count = 0;
 }

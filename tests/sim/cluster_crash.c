@@ -11,7 +11,7 @@ enum { WAIT_US = 500 * 1000 };
 static void crash_ends(void *context) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
     cluster_kill(node);
@@ -23,12 +23,12 @@ static void crash_ends(void *context) {
 static void crash_now(void *context) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
     const struct message_crashed facts = {.signal = SIGSEGV, .clock = node->node.client.clock, .function = "clock"};
     cluster->crash.count += node_crashed(&node->node, &facts) ? 1 : 0;
-    cluster->disturbed = cluster->may_fail = true;
+    cluster->faults.disturbed = cluster->faults.may_fail = true;
     sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim) + cluster_between(cluster, 1000, WAIT_US),
                  crash_ends, node);
 }

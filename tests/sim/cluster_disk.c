@@ -42,12 +42,12 @@ static void write_done(void *context) {
     uint64_t clock = write->checkpoint.clock;
     struct message_written written = {
         .number = write->checkpoint.number, .partition = write->partition->id, .clock = clock};
-    if (!server->node->gone) {
+    if (!server->node->fate.gone) {
         if (cluster_state_stands(cluster, write->epoch)) {
             cluster_check_partition(cluster, write->partition, clock, "checkpoint");
         }
         if (cluster_one_in(cluster, WRITE_FAILS_ONE_IN)) {
-            cluster->disk_failed = true;
+            cluster->run.disk_failed = true;
             written.state = WRITTEN_FAILED;
             snprintf(written.text, sizeof written.text, "the simulated disk is full");
         } else {
@@ -103,15 +103,15 @@ void cluster_disk_cancel(struct cluster *cluster) {
 /* The same seed must give the same messages, so the folder has the same name in each process: it is in the one in which
  * the process runs, which main has made. */
 void cluster_disk_open(struct cluster *cluster) {
-    snprintf(cluster->disk, sizeof cluster->disk, "/proc/self/cwd/seed_%020llu",
+    snprintf(cluster->run.disk, sizeof cluster->run.disk, "/proc/self/cwd/seed_%020llu",
              (unsigned long long)cluster->options.seed);
-    if (mkdir(cluster->disk, 0700) != 0) {
-        cluster_violation(cluster, "app", "can't make the folder %s", cluster->disk);
+    if (mkdir(cluster->run.disk, 0700) != 0) {
+        cluster_violation(cluster, "app", "can't make the folder %s", cluster->run.disk);
     }
 }
 
 void cluster_disk_close(struct cluster *cluster) {
-    if (cluster->disk[0] != '\0') {
-        nftw(cluster->disk, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+    if (cluster->run.disk[0] != '\0') {
+        nftw(cluster->run.disk, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     }
 }

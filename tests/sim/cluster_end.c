@@ -17,10 +17,10 @@ static uint64_t whole(const json_t *object, const char *key) {
 /* Training did not take longer than the whole run, and time does not run backwards, whatever became of controllers. */
 static void check_seconds(struct cluster *cluster, const json_t *line, const char *text) {
     double seconds = json_real_value(json_object_get(line, "seconds"));
-    if (seconds < cluster->seconds || seconds > (double)sim_now(cluster->sim) / 1e6) {
-        cluster_violation(cluster, "report", "%s, after %.6f s", text, cluster->seconds);
+    if (seconds < cluster->report.seconds || seconds > (double)sim_now(cluster->sim) / 1e6) {
+        cluster_violation(cluster, "report", "%s, after %.6f s", text, cluster->report.seconds);
     }
-    cluster->seconds = seconds;
+    cluster->report.seconds = seconds;
 }
 
 static double figures(const struct cluster *cluster, uint64_t from_clock, uint64_t until_clock) {
@@ -36,9 +36,9 @@ static double figures(const struct cluster *cluster, uint64_t from_clock, uint64
 /* A line's metrics are exactly those of all shards, or it says that they are of a part. */
 static void check_iteration(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
-    uint64_t iteration = cluster->first_clock / each + cluster->iterations + 1;
+    uint64_t iteration = cluster->drawn.first_clock / each + cluster->report.iterations + 1;
     uint64_t begun = (iteration - 1) * each; /* a resumed job has only the rest of its first iteration */
-    uint64_t before = begun > cluster->first_clock ? begun : cluster->first_clock;
+    uint64_t before = begun > cluster->drawn.first_clock ? begun : cluster->drawn.first_clock;
     uint64_t items = app_items(&cluster->app, before + 1, iteration * each);
     uint64_t told = whole(line, "items");
     double expected = cluster_objective(iteration * each);
@@ -62,42 +62,42 @@ static void check_iteration(struct cluster *cluster, const json_t *line, const c
         cluster_violation(cluster, "report", "%s, expected iteration %llu, objective %.9g, %llu items and figures %.0f",
                           text, (unsigned long long)iteration, expected, (unsigned long long)items, all);
     }
-    cluster->iterations++;
-    cluster->untold_items += begun < before ? items - told : 0;
-    cluster->last_evaluated = json_real_value(json_object_get(line, "last_shards"));
-    cluster->last_partial = partial != NULL;
+    cluster->report.iterations++;
+    cluster->report.untold_items += begun < before ? items - told : 0;
+    cluster->report.last_evaluated = json_real_value(json_object_get(line, "last_shards"));
+    cluster->report.last_partial = partial != NULL;
     cluster->result->counts.partial += partial != NULL ? 1 : 0;
 }
 
 static void check_summary(struct cluster *cluster, const json_t *line, const char *text) {
     uint64_t each = cluster->terms.clocks_per_iteration;
-    uint64_t completed = cluster->completed = whole(line, "clocks");
-    uint64_t items = app_items(&cluster->app, cluster->first_clock + 1, completed);
+    uint64_t completed = cluster->report.completed = whole(line, "clocks");
+    uint64_t items = app_items(&cluster->app, cluster->drawn.first_clock + 1, completed);
     bool ok = json_is_true(json_object_get(line, "ok"));
-    cluster->summed_up = true;
+    cluster->report.summed_up = true;
     cluster->result->counts.redone_items += whole(line, "items_redone");
     if (!ok) {
         return;
     }
     uint64_t redone = whole(line, "items_redone");
     if (whole(line, "iterations") != completed / each ||
-        whole(line, "items_processed") != items - cluster->untold_items ||
-        (json_object_get(line, "partial") != NULL) != cluster->last_partial ||
-        completed / each != cluster->first_clock / each + cluster->iterations) {
+        whole(line, "items_processed") != items - cluster->report.untold_items ||
+        (json_object_get(line, "partial") != NULL) != cluster->report.last_partial ||
+        completed / each != cluster->drawn.first_clock / each + cluster->report.iterations) {
         cluster_violation(cluster, "report", "%s, expected clock %llu, %llu iterations and %llu items", text,
-                          (unsigned long long)completed, (unsigned long long)cluster->iterations,
+                          (unsigned long long)completed, (unsigned long long)cluster->report.iterations,
                           (unsigned long long)items);
     }
-    bool trained = completed > cluster->first_clock; /* else it resumed at its end: nothing was evaluated */
-    if (trained && cluster->last_evaluated != cluster->policy.shards) {
+    bool trained = completed > cluster->drawn.first_clock; /* else it resumed at its end: nothing was evaluated */
+    if (trained && cluster->report.last_evaluated != cluster->policy.shards) {
         cluster_violation(cluster, "report", "%s, of %u shards %g were evaluated as of the last clock", text,
-                          cluster->policy.shards, cluster->last_evaluated);
+                          cluster->policy.shards, cluster->report.last_evaluated);
     }
-    if (redone > cluster->redone_most) {
+    if (redone > cluster->seen.redone_most) {
         cluster_violation(cluster, "report", "%s, at most %llu items were lost", text,
-                          (unsigned long long)cluster->redone_most);
+                          (unsigned long long)cluster->seen.redone_most);
     }
-    if (!cluster->disturbed && (redone != 0 || whole(line, "failures") != 0)) {
+    if (!cluster->faults.disturbed && (redone != 0 || whole(line, "failures") != 0)) {
         cluster_violation(cluster, "report", "%s, nothing has failed", text);
     }
 }
@@ -106,7 +106,7 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
  * ways, are left out. */
 static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
     const json_t *names = json_object_get(line, "nodes");
-    if (cluster->split || cluster->may_fail || cluster->options.schedule != SCHEDULE_NONE) {
+    if (cluster->faults.split || cluster->faults.may_fail || cluster->options.schedule != SCHEDULE_NONE) {
         return;
     }
     for (size_t i = 0; i < json_array_size(names); i++) {
@@ -116,7 +116,7 @@ static void check_accused(struct cluster *cluster, const json_t *line, const cha
         for (unsigned n = 0; n < cluster->node_count; n++) {
             bool same = strcmp(cluster->nodes[n]->node.name, name) == 0;
             known = known || same;
-            hurt = hurt || (same && (cluster->nodes[n]->hurt || cluster->nodes[n]->gone));
+            hurt = hurt || (same && (cluster->nodes[n]->fate.hurt || cluster->nodes[n]->fate.gone));
         }
         if (known && !hurt) {
             cluster_violation(cluster, "accused", "%s, to which nothing was done: %s", name, text);
@@ -164,7 +164,7 @@ void cluster_check_accusation(struct cluster *cluster, const struct cluster_node
                               const struct message *message) {
     const struct cluster_node *accused =
         message->type == MESSAGE_ACCUSE ? cluster_node_of(cluster, message->accuse.accused) : NULL;
-    if (accused != NULL && accused->mad == MAD_NOT && accuser != NULL && accuser->mad == MAD_NOT) {
+    if (accused != NULL && accused->fate.mad == MAD_NOT && accuser != NULL && accuser->fate.mad == MAD_NOT) {
         cluster_violation(cluster, "accused", "%s is accused and not mad: %s", accused->node.name,
                           message->accuse.text);
     }
@@ -179,7 +179,7 @@ static void check_checkpoints(struct cluster *cluster) {
     char path[WIRE_PATH_MAX];
     struct error error = {0};
     struct manifest manifest = {0};
-    DIR *folder = opendir(cluster->disk);
+    DIR *folder = opendir(cluster->run.disk);
     for (const struct dirent *entry; folder != NULL && (entry = readdir(folder)) != NULL;) {
         if (strncmp(entry->d_name, "unfinished-", 11) == 0) {
             cluster_violation(cluster, "checkpoint", "%s is left on the disk", entry->d_name);
@@ -189,16 +189,17 @@ static void check_checkpoints(struct cluster *cluster) {
         closedir(folder);
     }
     uint64_t newest = 0;
-    if (manifest_find(cluster->disk, path, &error) == 0 && manifest_read(path, &manifest, &error) == 0) {
+    if (manifest_find(cluster->run.disk, path, &error) == 0 && manifest_read(path, &manifest, &error) == 0) {
         newest = manifest.clock;
         manifest_close(&manifest);
     }
     bool lacks = cluster_lacks_checkpoints(cluster);
-    if (!cluster->disk_failed && cluster->checkpoint_at_end && (lacks || newest != cluster->completed)) {
+    if (!cluster->run.disk_failed && cluster->run.checkpoint_at_end && (lacks || newest != cluster->report.completed)) {
         cluster_violation(cluster, "checkpoint", "the newest is of clock %llu, the job ended at %llu: %s",
-                          (unsigned long long)newest, (unsigned long long)cluster->completed, cluster->control.text);
+                          (unsigned long long)newest, (unsigned long long)cluster->report.completed,
+                          cluster->control.text);
     }
-    if (lacks && newest > cluster->first_clock) {
+    if (lacks && newest > cluster->drawn.first_clock) {
         cluster_violation(cluster, "checkpoint", "there is one of clock %llu, but: %s", (unsigned long long)newest,
                           cluster->control.text);
     }
@@ -208,21 +209,21 @@ static void check_checkpoints(struct cluster *cluster) {
 
 void cluster_check_good_end(struct cluster *cluster) {
     const struct job_terms *terms = &cluster->terms;
-    uint64_t completed = cluster->completed;
+    uint64_t completed = cluster->report.completed;
     bool lacks = cluster_lacks_checkpoints(cluster); /* then the job is done, but has failed */
-    if (cluster->disk[0] != '\0') {
+    if (cluster->run.disk[0] != '\0') {
         check_checkpoints(cluster);
     }
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        bool late = node->ended && strstr(node->text, "the job is over") != NULL;
-        bool stays = !node->gone && !cluster->disturbed && cluster_node_counts(node);
+        bool late = node->fate.ended && strstr(node->fate.text, "the job is over") != NULL;
+        bool stays = !node->fate.gone && !cluster->faults.disturbed && cluster_node_counts(node);
         /* A controller whose store failed tells the nodes; is it killed then, those who did not hear it go on. */
-        bool told = lacks || (cluster->may_fail && strcmp(node->text, CLUSTER_STORE_FULL) == 0);
-        bool refused = node->other_input && strstr(node->text, "the input differs: ") != NULL;
-        if (stays || (node->ended && node->code != 0 && !late && !told && !refused)) {
+        bool told = lacks || (cluster->faults.may_fail && strcmp(node->fate.text, CLUSTER_STORE_FULL) == 0);
+        bool refused = node->input.other && strstr(node->fate.text, "the input differs: ") != NULL;
+        if (stays || (node->fate.ended && node->fate.code != 0 && !late && !told && !refused)) {
             cluster_violation(cluster, "I8", "%s (host-%u) %s: %s", node->node.name, node->number,
-                              node->gone ? "failed" : "has not ended", node->text);
+                              node->fate.gone ? "failed" : "has not ended", node->fate.text);
             return;
         }
     }
@@ -236,24 +237,24 @@ void cluster_check_good_end(struct cluster *cluster) {
         }
         cluster_check_partition(cluster, partition, completed, "at the end");
     }
-    for (uint64_t w = 0; w < (completed - cluster->first_clock) * cluster->policy.shards; w++) {
-        if (w >= cluster->work_clocks * cluster->policy.shards || cluster->works[w].origin == ACTOR_NONE) {
+    for (uint64_t w = 0; w < (completed - cluster->drawn.first_clock) * cluster->policy.shards; w++) {
+        if (w >= cluster->seen.work_clocks * cluster->policy.shards || cluster->seen.works[w].origin == ACTOR_NONE) {
             cluster_violation(cluster, "I6", "shard %llu was not worked on in clock %llu",
                               (unsigned long long)(w % cluster->policy.shards),
-                              (unsigned long long)(cluster->first_clock + 1 + w / cluster->policy.shards));
+                              (unsigned long long)(cluster->drawn.first_clock + 1 + w / cluster->policy.shards));
             return;
         }
     }
-    uint64_t last = cluster->first_clock / terms->clocks_per_iteration + cluster->iterations;
+    uint64_t last = cluster->drawn.first_clock / terms->clocks_per_iteration + cluster->report.iterations;
     bool only_iterations = terms->seconds == 0 && terms->tolerance == 0;
-    if (!cluster->summed_up || last == 0 || (terms->iterations != 0 && last > terms->iterations) ||
+    if (!cluster->report.summed_up || last == 0 || (terms->iterations != 0 && last > terms->iterations) ||
         (only_iterations && last != terms->iterations)) {
         cluster_violation(cluster, "report", "%llu iterations, %s", (unsigned long long)last,
-                          cluster->summed_up ? "with a summary" : "without a summary");
+                          cluster->report.summed_up ? "with a summary" : "without a summary");
     }
-    if (!cluster->disturbed && cluster->plan.epoch != cluster->first_epoch) {
+    if (!cluster->faults.disturbed && cluster->seen.plan.epoch != cluster->seen.first_epoch) {
         cluster_violation(cluster, "I8", "epoch %llu, though nothing has failed",
-                          (unsigned long long)cluster->plan.epoch);
+                          (unsigned long long)cluster->seen.plan.epoch);
     }
 }
 
@@ -261,9 +262,9 @@ void cluster_check_input_end(struct cluster *cluster) {
     if (strstr(cluster->control.text, "the input differs: ") == NULL) {
         cluster_violation(cluster, "I9", "the job's error is not that the input differs: %s", cluster->control.text);
     }
-    if (cluster->begun > cluster->first_clock) {
+    if (cluster->seen.begun > cluster->drawn.first_clock) {
         cluster_violation(cluster, "I9", "clock %llu was begun on input that differs",
-                          (unsigned long long)cluster->begun);
+                          (unsigned long long)cluster->seen.begun);
     }
     cluster_check_lost_end(cluster);
 }
@@ -275,7 +276,7 @@ void cluster_check_lost_end(struct cluster *cluster) {
     }
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (node->ended && node->code == 0 && !node->leave_us) {
+        if (node->fate.ended && node->fate.code == 0 && !node->fate.leave_us) {
             cluster_violation(cluster, "I8", "%s ended well, the job did not: %s", node->node.name,
                               cluster->control.text);
         }
@@ -284,7 +285,7 @@ void cluster_check_lost_end(struct cluster *cluster) {
 
 /* Every part that is not missing itself must have ended with an error that names what is missing. */
 static bool names_missing(const struct cluster *cluster, const char *text) {
-    const struct cluster_node *missing = cluster->missing;
+    const struct cluster_node *missing = cluster->faults.missing;
     if (missing == NULL) {
         return strstr(text, "controller") != NULL;
     }
@@ -297,8 +298,8 @@ static bool names_missing(const struct cluster *cluster, const char *text) {
 }
 
 void cluster_check_bad_end(struct cluster *cluster) {
-    bool controller_missing = cluster->missing == NULL;
-    if (!controller_missing || !cluster->removed) {
+    bool controller_missing = cluster->faults.missing == NULL;
+    if (!controller_missing || !cluster->faults.removed) {
         if (cluster->control.code == 0) {
             cluster_violation(cluster, "I8", "the controller saw nothing amiss");
         } else if (!controller_missing && !names_missing(cluster, cluster->control.text)) {
@@ -307,14 +308,14 @@ void cluster_check_bad_end(struct cluster *cluster) {
     }
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (node == cluster->missing) {
-            if (!cluster->removed && node->code == 0) {
+        if (node == cluster->faults.missing) {
+            if (!cluster->faults.removed && node->fate.code == 0) {
                 cluster_violation(cluster, "I8", "%s, which was away, saw nothing amiss", node->node.name);
             }
-        } else if (node->code == 0 ||
-                   (!names_missing(cluster, node->text) && strstr(node->text, "controller") == NULL)) {
+        } else if (node->fate.code == 0 ||
+                   (!names_missing(cluster, node->fate.text) && strstr(node->fate.text, "controller") == NULL)) {
             cluster_violation(cluster, "I8", "the error of %s does not name what is missing: %s", node->node.name,
-                              node->text);
+                              node->fate.text);
         }
     }
 }

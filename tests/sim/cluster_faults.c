@@ -8,12 +8,13 @@
 enum { SECOND_US = 1000 * 1000 };
 
 static uint64_t timeout_us(const struct cluster *cluster) {
-    return cluster->timeout_ms * UINT64_C(1000);
+    return cluster->drawn.timeout_ms * UINT64_C(1000);
 }
 
 /* Long enough to leave in good order, whatever else goes on. */
 static uint64_t generous_us(const struct cluster *cluster) {
-    return 60 * (uint64_t)SECOND_US + 40 * cluster->slowest_us + 10 * cluster->load_us + 10 * timeout_us(cluster);
+    return 60 * (uint64_t)SECOND_US + 40 * cluster->drawn.slowest_us + 10 * cluster->drawn.load_us +
+           10 * timeout_us(cluster);
 }
 
 /* ---- Whom it happens to ---- */
@@ -44,7 +45,7 @@ unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, str
 static bool others_suffice(const struct cluster *cluster, struct cluster_node *const *leaving, unsigned count) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        bool leaves = node->leave_us != 0;
+        bool leaves = node->fate.leave_us != 0;
         for (unsigned l = 0; l < count; l++) {
             leaves = leaves || leaving[l] == node;
         }
@@ -59,20 +60,20 @@ static bool others_suffice(const struct cluster *cluster, struct cluster_node *c
 
 static void notice_over(void *context) {
     struct cluster_node *node = context;
-    if (node->gone) {
+    if (node->fate.gone) {
         return;
     }
-    if (node->generous && !node->cluster->disturbed) {
+    if (node->fate.generous && !node->cluster->faults.disturbed) {
         cluster_violation(node->cluster, "I8", "%s has not left within a generous notice", node->node.name);
     }
-    node->cluster->disturbed = true;
+    node->cluster->faults.disturbed = true;
     cluster_kill(node);
 }
 
 static void leave_now(void *context) {
     struct cluster_node *node = context;
-    if (!node->gone) {
-        node_leave_soon(&node->node, node->notice_ms);
+    if (!node->fate.gone) {
+        node_leave_soon(&node->node, node->fate.notice_ms);
     }
 }
 
@@ -81,19 +82,19 @@ void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigne
     if (!others_suffice(cluster, nodes, count)) {
         return;
     }
-    cluster->disturbed = cluster->disturbed || !generous;
+    cluster->faults.disturbed = cluster->faults.disturbed || !generous;
     for (unsigned n = 0; n < count; n++) {
         struct cluster_node *node = nodes[n];
-        node->leave_us = sim_now(cluster->sim) + notice_us + 1;
-        node->generous = generous;
-        node->notice_ms = (uint32_t)(notice_us / 1000);
-        node->hurt = true;
+        node->fate.leave_us = sim_now(cluster->sim) + notice_us + 1;
+        node->fate.generous = generous;
+        node->fate.notice_ms = (uint32_t)(notice_us / 1000);
+        node->fate.hurt = true;
         cluster->result->counts.evictions++;
         cluster_not_calm(cluster, sim_now(cluster->sim) + (generous ? 0 : notice_us));
         if (by_itself) {
             sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim), leave_now, node);
         }
-        sim_schedule(cluster->sim, CLUSTER_OPERATOR, node->leave_us, notice_over, node);
+        sim_schedule(cluster->sim, CLUSTER_OPERATOR, node->fate.leave_us, notice_over, node);
     }
     if (!by_itself) {
         cluster_operator_ask(cluster, MESSAGE_EVICT, nodes, count, (uint32_t)(notice_us / 1000));
@@ -102,10 +103,10 @@ void cluster_evict(struct cluster *cluster, struct cluster_node **nodes, unsigne
 
 void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, unsigned count, bool told) {
     for (unsigned n = 0; n < count; n++) {
-        nodes[n]->hurt = true;
+        nodes[n]->fate.hurt = true;
         cluster_kill(nodes[n]);
     }
-    cluster->disturbed = true;
+    cluster->faults.disturbed = true;
     if (told) {
         cluster_operator_ask(cluster, MESSAGE_GONE, nodes, count, 0);
     }
@@ -114,10 +115,10 @@ void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, uns
 static void pause_some(const struct action *action, struct cluster_node **nodes, unsigned count) {
     struct cluster *cluster = action->cluster;
     for (unsigned n = 0; n < count; n++) {
-        nodes[n]->hurt = true;
+        nodes[n]->fate.hurt = true;
         sim_pause(cluster->sim, nodes[n]->machine, sim_now(cluster->sim) + action->length_us);
     }
-    cluster->disturbed = true;
+    cluster->faults.disturbed = true;
 }
 
 static void cut_some(const struct action *action, struct cluster_node **nodes, unsigned count) {
@@ -129,7 +130,7 @@ static void cut_some(const struct action *action, struct cluster_node **nodes, u
         sides[nodes[n]->machine] = 2;
     }
     sim_separate(cluster->sim, sides, sim_now(cluster->sim) + action->length_us);
-    cluster->disturbed = true;
+    cluster->faults.disturbed = true;
 }
 
 static void join_some(const struct action *action) {
@@ -153,7 +154,7 @@ static void action_happen(void *context) {
     struct action *action = context;
     struct cluster *cluster = action->cluster;
     struct cluster_node *nodes[CLUSTER_NODES_MAX];
-    bool gathering = !plan_is_there(&cluster->plan) && cluster->options.campaign == CAMPAIGN_ELASTIC;
+    bool gathering = !plan_is_there(&cluster->seen.plan) && cluster->options.campaign == CAMPAIGN_ELASTIC;
     if (cluster->control.ended || (gathering && action->kind != ACTION_JOIN)) {
         return; /* a job that has not all its nodes does not begin */
     }
@@ -162,7 +163,7 @@ static void action_happen(void *context) {
     uint64_t until_us = sim_now(cluster->sim) + action->length_us;
     bool network = action->kind == ACTION_BREAK || action->kind == ACTION_SEPARATE || action->kind == ACTION_CUT;
     bool machine = action->kind == ACTION_REMOVE || (action->kind == ACTION_PAUSE && action->count == 0);
-    cluster->split = cluster->split || network || machine;
+    cluster->faults.split = cluster->faults.split || network || machine;
     switch (action->kind) {
     case ACTION_BREAK:
         sim_break(cluster->sim, action->machine, action->other);
@@ -198,7 +199,7 @@ static void action_happen(void *context) {
         break;
     case ACTION_CONTROLLER_PAUSE:
         sim_pause(cluster->sim, CLUSTER_CONTROLLER, until_us);
-        cluster->disturbed = true;
+        cluster->faults.disturbed = true;
         break;
     case ACTION_MAD:
         for (unsigned n = 0; n < count; n++) {
@@ -215,8 +216,8 @@ static void action_happen(void *context) {
 }
 
 void cluster_faults_clock(struct cluster *cluster, uint64_t clock) {
-    for (unsigned a = 0; a < cluster->action_count; a++) {
-        struct action *action = &cluster->actions[a];
+    for (unsigned a = 0; a < cluster->faults.action_count; a++) {
+        struct action *action = &cluster->faults.actions[a];
         if (!action->triggered && action->at_clock <= clock) {
             action->triggered = true;
             sim_schedule(cluster->sim, CLUSTER_OPERATOR, sim_now(cluster->sim) + action->delay_us, action_happen,
@@ -232,7 +233,7 @@ void cluster_faults_begin(struct cluster *cluster) {
 /* ---- What is drawn ---- */
 
 static struct action *action_add(struct cluster *cluster, enum action_kind kind, uint64_t at_clock, uint64_t delay_us) {
-    struct action *action = &cluster->actions[cluster->action_count++];
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){.cluster = cluster, .kind = kind, .at_clock = at_clock, .delay_us = delay_us};
     return action;
 }
@@ -255,7 +256,7 @@ static struct action *fault_add(struct cluster *cluster, enum action_kind kind, 
         }
     }
     uint64_t until_us = sim_now(cluster->sim) + at_us + length_us;
-    cluster->calm_us = until_us > cluster->calm_us ? until_us : cluster->calm_us;
+    cluster->faults.calm_us = until_us > cluster->faults.calm_us ? until_us : cluster->faults.calm_us;
     return action;
 }
 
@@ -285,7 +286,7 @@ void cluster_draw_missing(struct cluster *cluster) {
         memset(cut->sides, 0, CLUSTER_MACHINES);
         cut->sides[cluster->nodes[0]->machine] = 1;
         cut->sides[cluster->nodes[1]->machine] = 2; /* which has work, and so needs every server */
-        cluster->missing = cluster->nodes[0];
+        cluster->faults.missing = cluster->nodes[0];
         return;
     }
     struct action *fault = fault_add(cluster,
@@ -298,9 +299,9 @@ void cluster_draw_missing(struct cluster *cluster) {
         fault->sides[CLUSTER_OPERATOR] = 0;
         fault->sides[fault->machine] = 1;
     }
-    cluster->missing =
+    cluster->faults.missing =
         fault->machine == CLUSTER_CONTROLLER ? NULL : cluster->nodes[fault->machine - CLUSTER_FIRST_NODE];
-    cluster->removed = kind == 0;
+    cluster->faults.removed = kind == 0;
 }
 
 /* How many of those that are there. */
@@ -312,7 +313,7 @@ static unsigned draw_share(struct cluster *cluster) {
 
 static void draw_notice(struct cluster *cluster, struct action *action) {
     static const uint64_t notices_us[] = {0, 1000, 30 * 1000, 300 * 1000, 2 * SECOND_US, 6 * SECOND_US};
-    action->told = cluster->calm_only || cluster_one_in(cluster, 2);
+    action->told = cluster->faults.calm_only || cluster_one_in(cluster, 2);
     action->length_us = action->told ? generous_us(cluster)
                                      : notices_us[cluster_draw(cluster) % (sizeof notices_us / sizeof *notices_us)];
 }
@@ -351,9 +352,10 @@ static void draw_rough_action(struct cluster *cluster, struct action *action) {
 
 static void draw_action(struct cluster *cluster, uint64_t clocks) {
     uint64_t at_clock = cluster_one_in(cluster, 20) ? 0 : cluster_between(cluster, 1, clocks);
-    uint64_t delay_us = cluster_between(cluster, 0, cluster_one_in(cluster, 2) ? 4 * cluster->compute_us : SECOND_US);
-    struct action *action = action_add(cluster, ACTION_JOIN, cluster->resume_clock + at_clock, delay_us);
-    if (cluster->calm_only) {
+    uint64_t delay_us =
+        cluster_between(cluster, 0, cluster_one_in(cluster, 2) ? 4 * cluster->drawn.compute_us : SECOND_US);
+    struct action *action = action_add(cluster, ACTION_JOIN, cluster->drawn.resume_clock + at_clock, delay_us);
+    if (cluster->faults.calm_only) {
         draw_calm_action(cluster, action);
     } else {
         draw_rough_action(cluster, action);
@@ -402,7 +404,7 @@ static void draw_action(struct cluster *cluster, uint64_t clocks) {
                               ? CLUSTER_CONTROLLER
                               : CLUSTER_FIRST_NODE + (unsigned)(cluster_draw(cluster) % cluster->node_count);
         action->other = SIM_ALL_NODES;
-        cluster->disturbed = true;
+        cluster->faults.disturbed = true;
         break;
     default:
         break;
@@ -412,13 +414,13 @@ static void draw_action(struct cluster *cluster, uint64_t clocks) {
 void cluster_draw_elastic(struct cluster *cluster) {
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
     unsigned count = (unsigned)cluster_between(cluster, 1, 8);
-    cluster->calm_only = cluster_one_in(cluster, 4);
+    cluster->faults.calm_only = cluster_one_in(cluster, 4);
     for (unsigned a = 0; a < count; a++) {
         draw_action(cluster, clocks > 0 ? clocks : 8);
     }
-    if (cluster->loss_intended) {
-        struct action *loss =
-            action_add(cluster, ACTION_KILL, cluster->resume_clock + cluster_between(cluster, clocks / 2, clocks), 0);
+    if (cluster->faults.loss_intended) {
+        struct action *loss = action_add(cluster, ACTION_KILL,
+                                         cluster->drawn.resume_clock + cluster_between(cluster, clocks / 2, clocks), 0);
         loss->who = WHO_RELIABLE;
         loss->count = CLUSTER_NODES_MAX;
     }

@@ -29,18 +29,18 @@ void cluster_draw_mad(struct cluster *cluster) {
     enum mistake mistake = cluster->options.mistake;
     bool forced = mistake == MISTAKE_ANSWER_AWAITED || mistake == MISTAKE_LIE_BELIEVED;
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
-    uint64_t random = hash_mix(cluster->options.seed ^ ((uint64_t)cluster->jobs << 32) ^ 0x3AD);
-    if (random % MAD_ONE_IN != 0 && !forced && !cluster->mad_certain) {
+    uint64_t random = hash_mix(cluster->options.seed ^ ((uint64_t)cluster->run.jobs << 32) ^ 0x3AD);
+    if (random % MAD_ONE_IN != 0 && !forced && !cluster->run.mad_certain) {
         return;
     }
-    cluster->mad_random = hash_mix(random);
-    struct action *action = &cluster->actions[cluster->action_count++];
+    cluster->run.mad_random = hash_mix(random);
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){.cluster = cluster, .kind = ACTION_MAD, .count = 1};
-    action->at_clock = cluster->resume_clock + 1 + hash_mix(random + 1) % (clocks > 0 ? clocks : 8);
-    action->delay_us = hash_mix(random + 2) % (4 * cluster->compute_us);
+    action->at_clock = cluster->drawn.resume_clock + 1 + hash_mix(random + 1) % (clocks > 0 ? clocks : 8);
+    action->delay_us = hash_mix(random + 2) % (4 * cluster->drawn.compute_us);
     action->who = hash_mix(random + 3) % 12 == 0 ? WHO_RELIABLE : WHO_TRANSIENT;
     action->mad = (enum mad)(1 + hash_mix(random + 4) % (MAD_FORGES - 1));
-    if (cluster->mad_certain && hash_mix(random + 6) % 2 == 0) {
+    if (cluster->run.mad_certain && hash_mix(random + 6) % 2 == 0) {
         action->mad = MAD_FORGES;
     }
     if (forced) {
@@ -48,7 +48,7 @@ void cluster_draw_mad(struct cluster *cluster) {
         action->mad = mistake == MISTAKE_LIE_BELIEVED ? MAD_COMMITTED : MAD_AGENT;
     }
     if (needs_fence(action->mad) || action->mad == MAD_FORGES || mistake == MISTAKE_LIE_BELIEVED) {
-        struct action *kill = &cluster->actions[cluster->action_count++];
+        struct action *kill = &cluster->faults.actions[cluster->faults.action_count++];
         *kill = (struct action){.cluster = cluster, .kind = ACTION_KILL, .count = 1, .told = true};
         kill->who = WHO_TRANSIENT;
         kill->at_clock = action->at_clock;
@@ -58,38 +58,38 @@ void cluster_draw_mad(struct cluster *cluster) {
 
 void cluster_go_mad(struct cluster_node *node, enum mad mad) {
     struct cluster *cluster = node->cluster;
-    node->mad = mad;
-    node->hurt = true;
+    node->fate.mad = mad;
+    node->fate.hurt = true;
     if (cluster->options.trace != NULL) {
         fprintf(cluster->options.trace, "%12.6f %" PRIx64 " goes mad: %s\n", (double)sim_now(cluster->sim) / 1e6,
                 node->id, mad_names[mad]);
     }
-    cluster->forged = cluster->forged || mad == MAD_FORGES;
-    cluster->disturbed = true;
-    cluster->may_fail = cluster->may_fail || node->tier == TIER_RELIABLE;
+    cluster->run.forged = cluster->run.forged || mad == MAD_FORGES;
+    cluster->faults.disturbed = true;
+    cluster->faults.may_fail = cluster->faults.may_fail || node->tier == TIER_RELIABLE;
     cluster->result->counts.mad++;
     cluster->result->mistaken = cluster->result->mistaken || cluster->options.mistake == MISTAKE_ANSWER_AWAITED;
-    cluster_not_calm(cluster, sim_now(cluster->sim) + cluster->timeout_ms * UINT64_C(6000));
+    cluster_not_calm(cluster, sim_now(cluster->sim) + cluster->drawn.timeout_ms * UINT64_C(6000));
 }
 
 bool cluster_mad_node(const struct cluster_node *node, actor_id from, struct message *message) {
     if (from != ACTOR_CONTROLLER) {
         return true;
     }
-    if (node->mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
+    if (node->fate.mad == MAD_BARRIER && message->type == MESSAGE_HEARTBEAT_ACK) {
         message->heartbeat_ack.barrier = 0; /* an old one */
     }
-    return node->mad != MAD_AGENT && (node->mad != MAD_PLAN || message->type != MESSAGE_PLAN);
+    return node->fate.mad != MAD_AGENT && (node->fate.mad != MAD_PLAN || message->type != MESSAGE_PLAN);
 }
 
 bool cluster_mad_server(const struct cluster_node *node, const struct message *message) {
-    return (node->mad != MAD_FENCE || message->type != MESSAGE_FENCE) &&
-           (node->mad != MAD_CHECKPOINT || message->type != MESSAGE_CHECKPOINT);
+    return (node->fate.mad != MAD_FENCE || message->type != MESSAGE_FENCE) &&
+           (node->fate.mad != MAD_CHECKPOINT || message->type != MESSAGE_CHECKPOINT);
 }
 
 /* Far beyond what can be, or a little beyond it. */
 static uint64_t lie(const struct cluster *cluster) {
-    return cluster->mad_random % 2 == 0 ? NO_CLOCK : possible_clock(&cluster->control.controller) + 1;
+    return cluster->run.mad_random % 2 == 0 ? NO_CLOCK : possible_clock(&cluster->control.controller) + 1;
 }
 
 static void lie_in_fenced(struct cluster_node *node, struct message *message) {
@@ -99,13 +99,14 @@ static void lie_in_fenced(struct cluster_node *node, struct message *message) {
     buffer_drop(message->frames[0]);
     message->frames[0] = copy;
     for (size_t r = 0; r < copy->size / sizeof *restore_points; r++) {
-        restore_points[r].server =
-            node->mad == MAD_OTHER_SERVER ? restore_points[r].server ^ (UINT64_C(1) << 50) : restore_points[r].server;
-        restore_points[r].clock = node->mad == MAD_POINTS ? restore_points[r].clock + 1000 : restore_points[r].clock;
+        restore_points[r].server = node->fate.mad == MAD_OTHER_SERVER ? restore_points[r].server ^ (UINT64_C(1) << 50)
+                                                                      : restore_points[r].server;
+        restore_points[r].clock =
+            node->fate.mad == MAD_POINTS ? restore_points[r].clock + 1000 : restore_points[r].clock;
     }
-    if (node->mad == MAD_BEGUN) {
+    if (node->fate.mad == MAD_BEGUN) {
         message->fenced.begun = possible_clock(&cluster->control.controller) + 1;
-    } else if (node->mad == MAD_UNBEGUN) {
+    } else if (node->fate.mad == MAD_UNBEGUN) {
         message->fenced.begun = 0;
         message->fenced.committed = 0;
     }
@@ -116,7 +117,7 @@ static void lie_in_rows(struct cluster *cluster, struct message *message) {
     if (message->frame_count < 2 || message->type == MESSAGE_PLAN || message->type == MESSAGE_REPLICAS) {
         return;
     }
-    unsigned frame = cluster->mad_random % 2 == 0 ? 0 : message->frame_count - 1;
+    unsigned frame = cluster->run.mad_random % 2 == 0 ? 0 : message->frame_count - 1;
     struct buffer *copy = buffer_copy(message->frames[frame]->data, message->frames[frame]->size);
     buffer_drop(message->frames[frame]);
     message->frames[frame] = copy;
@@ -128,8 +129,8 @@ static void lie_in_rows(struct cluster *cluster, struct message *message) {
 }
 
 static void forge_some(struct cluster *cluster, struct message *message) {
-    if (hash_mix(cluster->mad_random++) % FORGED_ONE_IN == 0) {
-        forge_change(message, &cluster->mad_random);
+    if (hash_mix(cluster->run.mad_random++) % FORGED_ONE_IN == 0) {
+        forge_change(message, &cluster->run.mad_random);
     }
 }
 
@@ -138,9 +139,9 @@ void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct mes
     if (sender == NULL || sender == node) {
         return;
     }
-    if (sender->mad == MAD_ROWS) {
+    if (sender->fate.mad == MAD_ROWS) {
         lie_in_rows(node->cluster, message);
-    } else if (sender->mad == MAD_FORGES) {
+    } else if (sender->fate.mad == MAD_FORGES) {
         forge_some(node->cluster, message);
     }
 }
@@ -148,11 +149,11 @@ void cluster_mad_peer(const struct cluster_node *node, actor_id from, struct mes
 /* With each heartbeat it accuses another node. */
 static void accuse(struct cluster *cluster, actor_id from) {
     struct controller *controller = &cluster->control.controller;
-    actor_id accused = controller->members[cluster->mad_random++ % controller->member_count].node.actor;
+    actor_id accused = controller->members[cluster->run.mad_random++ % controller->member_count].node.actor;
     struct message message = {.type = MESSAGE_ACCUSE, .epoch = controller->plan.epoch, .accuse.accused = accused};
     struct cluster_node *node = cluster_node_of(cluster, accused);
     if (node != NULL) {
-        node->hurt = true;
+        node->fate.hurt = true;
     }
     controller_receive(controller, from, &message);
 }
@@ -160,26 +161,26 @@ static void accuse(struct cluster *cluster, actor_id from) {
 void cluster_mad_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
     struct controller *controller = &cluster->control.controller;
-    if (node == NULL || !is_lie(node->mad) || controller_find_member(controller, node->id) == NULL) {
+    if (node == NULL || !is_lie(node->fate.mad) || controller_find_member(controller, node->id) == NULL) {
         return;
     }
-    if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_COMMITTED) {
+    if (message->type == MESSAGE_HEARTBEAT && node->fate.mad == MAD_COMMITTED) {
         if (cluster->options.mistake == MISTAKE_LIE_BELIEVED) {
             controller->commit.clock = NO_CLOCK;
             cluster->result->mistaken = true;
             return;
         }
         message->heartbeat.committed = lie(cluster);
-    } else if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_CLOCK) {
+    } else if (message->type == MESSAGE_HEARTBEAT && node->fate.mad == MAD_CLOCK) {
         message->heartbeat.clock = possible_clock(controller) + 1;
-    } else if (message->type == MESSAGE_PROGRESS && node->mad == MAD_PROGRESS) {
+    } else if (message->type == MESSAGE_PROGRESS && node->fate.mad == MAD_PROGRESS) {
         message->progress.clock = NO_CLOCK;
-    } else if (message->type == MESSAGE_PROGRESS && node->mad == MAD_ORIGIN) {
+    } else if (message->type == MESSAGE_PROGRESS && node->fate.mad == MAD_ORIGIN) {
         actor_id first = controller->members[0].node.actor;
         message->progress.origin = first != node->id ? first : first ^ (UINT64_C(1) << 50);
-    } else if (message->type == MESSAGE_HEARTBEAT && node->mad == MAD_ACCUSES) {
+    } else if (message->type == MESSAGE_HEARTBEAT && node->fate.mad == MAD_ACCUSES) {
         accuse(cluster, from);
-    } else if (node->mad == MAD_FORGES) {
+    } else if (node->fate.mad == MAD_FORGES) {
         forge_some(cluster, message);
     } else if (message->type == MESSAGE_FENCED) {
         lie_in_fenced(node, message);

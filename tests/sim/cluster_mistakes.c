@@ -36,8 +36,8 @@ bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
     if (cluster->options.mistake != mistake || cluster->result->mistaken) {
         return false;
     }
-    if (cluster->mistake_left > 0) {
-        cluster->mistake_left--;
+    if (cluster->schedule.mistake_left > 0) {
+        cluster->schedule.mistake_left--;
         return false;
     }
     cluster->result->mistaken = true;
@@ -95,8 +95,8 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
     bool taken = partition != NULL && message->epoch == server->server.epoch && !server->server.fenced &&
                  flush->clock == partition->clock + 1 && has_changes(message) &&
                  server_serves(&server->server, flush->partition, flush->clock);
-    bool again = message->epoch > cluster->first_epoch && flush->clock > cluster->plan.terms.restore &&
-                 flush->clock <= cluster->recovery_begun;
+    bool again = message->epoch > cluster->seen.first_epoch && flush->clock > cluster->seen.plan.terms.restore &&
+                 flush->clock <= cluster->seen.recovery_begun;
     if (taken && (cluster_mistake_due(cluster, MISTAKE_FLUSH_WITHOUT_ROWS) ||
                   (again && cluster_mistake_due(cluster, MISTAKE_FLUSH_LOST_IN_RESTORE)))) {
         message_close(message);
@@ -122,7 +122,7 @@ static void mistake_subscribe(struct cluster *cluster, struct message *message) 
 static void mistake_plan(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     enum mistake mistake = cluster->options.mistake;
-    bool fenced = message->epoch > cluster->first_epoch;
+    bool fenced = message->epoch > cluster->seen.first_epoch;
     for (uint32_t p = 0; p < message->plan.partitions; p++) {
         const struct wire_placement *placement =
             (const struct wire_placement *)(const void *)message->frames[1]->data + p;
@@ -149,7 +149,7 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
     if (message->type == MESSAGE_SUBSCRIBE) {
         mistake_subscribe(cluster, message);
     }
-    bool fenced = message->epoch > cluster->first_epoch;
+    bool fenced = message->epoch > cluster->seen.first_epoch;
     if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||
                                           (mistake == MISTAKE_TWO_SERVERS_FENCED && fenced))) {
         mistake_plan(server, message);
@@ -161,7 +161,7 @@ void cluster_mistake_keep_row(struct cluster_server *server, const struct messag
     struct cluster *cluster = server->node->cluster;
     *kept = (struct undo_skipped){0};
     if (cluster->options.mistake != MISTAKE_UNDO_SKIPPED || message->type != MESSAGE_PLAN ||
-        message->epoch <= cluster->first_epoch || cluster->result->mistaken) {
+        message->epoch <= cluster->seen.first_epoch || cluster->result->mistaken) {
         return;
     }
     const uint64_t *state = app_state(&cluster->app, message->plan.restore);
@@ -187,7 +187,7 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
     struct cluster *cluster = server->node->cluster;
     for (uint32_t p = 0; kept->row != NULL && p < server->server.partition_count; p++) {
         struct partition *partition = server->server.replicas[p].partition;
-        if (partition == kept->partition && partition->clock == cluster->plan.terms.restore &&
+        if (partition == kept->partition && partition->clock == cluster->seen.plan.terms.restore &&
             cluster_mistake_due(cluster, MISTAKE_UNDO_SKIPPED)) {
             memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->app.job.tables[0].row_bytes);
         }
@@ -259,7 +259,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
         message->progress.items *= 2;
     }
-    if (message->type == MESSAGE_FENCED && node != NULL && !node->gone && could_begin(node) &&
+    if (message->type == MESSAGE_FENCED && node != NULL && !node->fate.gone && could_begin(node) &&
         cluster_mistake_due(cluster, MISTAKE_NOT_FENCED)) {
         node->node.client.fenced = false;
         node_wake(&node->node);

@@ -86,6 +86,64 @@ enum mad {
     MAD_KINDS
 };
 
+/* How a node reads its input. */
+struct cluster_node_input {
+    bool lazy;     /* the rows of half of its shards are added only when a clock comes to them */
+    bool other;    /* it reads other input than most nodes */
+    bool conceals; /* it reports the input that most nodes read: MISTAKE_INPUT_CONCEALED */
+};
+
+/* The app's process in a node. */
+struct cluster_node_app {
+    struct cluster_set *sets;
+    unsigned set_count;
+    unsigned preparing;               /* the set's number; 0: none */
+    int64_t *slots;                   /* by the app's rows: the cache's slot, or -1 */
+    unsigned *row_of[APP_TABLES_MAX]; /* by table and slot: the app's row */
+    void *process;                    /* the app's own */
+    struct own_change *own;           /* of the clocks not yet committed, in order */
+    unsigned own_count;
+};
+
+/* The clock that a node's app computes. */
+struct cluster_node_work {
+    bool computing;
+    struct node_assignment at; /* at work on */
+    unsigned set;              /* its set's number */
+    uint64_t began_us;
+};
+
+struct cluster_node_evaluation {
+    bool under_way;
+    bool again; /* of what was not just computed */
+    bool last;  /* of the job's last clock, in its whole state */
+    uint64_t clock;
+    uint64_t hash; /* of the cache's rows when evaluation began */
+};
+
+/* A node that saves the model. */
+struct cluster_node_save {
+    bool saving, unsaving;
+    uint32_t partition, table; /* the next to be saved */
+    uint64_t *elements;        /* the app's so far, or their start values */
+    uint64_t asked_us;
+};
+
+/* What happens to a node, and what becomes of it. */
+struct cluster_node_fate {
+    uint64_t fenced;    /* it has reported FENCED of this epoch */
+    uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
+    bool generous;      /* the notice was long enough */
+    enum mad mad;
+    bool hurt;          /* something was done to it that may cost it its place in the job */
+    uint32_t notice_ms; /* to ask for by itself */
+    bool gone;          /* its process has ended, in whatever way */
+    bool ended;         /* its process has ended by itself, with `code` and `text` */
+    int code;
+    char text[ERROR_TEXT_MAX];
+    bool crash_heard; /* the controller has heard that its app crashed */
+};
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
@@ -100,39 +158,12 @@ struct cluster_node {
     unsigned threads;
     enum node_tier tier;
     uint64_t start_us, load_us, compute_us;
-    bool lazy;
-    bool other_input; /* it reads other input than most nodes */
-    bool conceals;    /* it reports the input that most nodes read: MISTAKE_INPUT_CONCEALED */
-    struct cluster_set *sets;
-    unsigned set_count;
-    unsigned preparing;               /* the set's number; 0: none */
-    int64_t *slots;                   /* by the app's rows: the cache's slot, or -1 */
-    unsigned *row_of[APP_TABLES_MAX]; /* by table and slot: the app's row */
-    void *process;                    /* the app's */
-    struct own_change *own;           /* of the clocks not yet committed, in order */
-    unsigned own_count;
-    struct node_assignment at; /* at work on */
-    unsigned at_set;        /* its set's number */
-    uint64_t computed_us;   /* when that began */
-    uint64_t evaluate_hash; /* of the cache's rows when evaluation began */
-    uint64_t evaluated_clock;
-    bool evaluates_again; /* what it has not just computed */
-    bool evaluates_last;  /* the job's last clock, in its whole state */
-    bool computing, evaluating, saving, unsaving;
-    uint32_t saved_partition, saved_table; /* the next to be saved */
-    uint64_t *saved;                       /* the app's elements so far, or their start values */
-    uint64_t save_asked_us;
-    uint64_t fenced;    /* it has said FENCED of this epoch */
-    uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
-    bool generous;      /* the notice was long enough */
-    enum mad mad;
-    bool hurt;          /* something was done to it that may cost it its place in the job */
-    uint32_t notice_ms; /* to ask for by itself */
-    bool gone;          /* its process has ended, in whatever way */
-    bool ended;         /* ... by itself, with: */
-    int code;
-    char text[ERROR_TEXT_MAX];
-    bool crash_heard; /* the controller has heard that its app crashed */
+    struct cluster_node_input input;
+    struct cluster_node_app app;
+    struct cluster_node_work work;
+    struct cluster_node_evaluation evaluation;
+    struct cluster_node_save save;
+    struct cluster_node_fate fate;
 };
 
 /* The controller's process: its io hears nothing any more once it has crashed. */
@@ -213,55 +244,34 @@ struct cluster_work {
     actor_id origin; /* who worked on a shard in a clock */
 };
 
-struct cluster {
-    struct cluster_options options;
-    struct cluster_result *result;
-    uint64_t random;
-    uint64_t mad_random; /* chooses what a mad node says */
-    bool mad_certain;    /* CAMPAIGN_MAD: there is a mad node in any case, and it may forge */
-    bool forged;         /* a node forges what it sends: states, metrics and clocks may be anything */
-    /* Of all jobs of the run: */
-    struct app app;
-    struct job_terms terms;
-    struct plan_policy policy;
-    char disk[64];    /* a folder for checkpoints; empty: none */
-    bool disk_failed; /* a checkpoint could not be written */
-    bool checkpoint_at_end;
-    unsigned saves_fail;       /* so many attempts at saving the model, one fewer than the controller allows at most */
-    unsigned **partition_rows; /* by partition: the app's rows in it */
-    unsigned *partition_row_counts;
-    unsigned jobs; /* begun */
-    /* Of one job: */
-    struct sim *sim;
-    struct cluster_controller control;
-    struct cluster_store store;
-    struct io *operator_io;
-    struct operator_request requests[CLUSTER_REQUESTS_MAX];
-    unsigned request_count;
+/* What is drawn for a job. */
+struct cluster_drawn {
     unsigned initial_reliable, initial_transient;
-    struct cluster_node **nodes;
-    unsigned node_count;
-    struct index_map node_index;  /* by id */
-    unsigned machine_count;       /* used */
-    struct cluster_write *writes; /* of checkpoints, under way */
     uint32_t heartbeat_ms, timeout_ms, patience_ms, commit_every, checkpoint_every;
     struct plan_thresholds thresholds;
-    uint64_t compute_us; /* of a typical node and clock */
-    char resume[WIRE_PATH_MAX];
-    uint64_t first_clock, resume_clock; /* the job's state when it began */
+    uint64_t compute_us;                /* of a typical node and clock */
+    uint64_t load_us;                   /* of a typical node */
+    uint64_t slowest_us;                /* of the slowest node and clock */
+    char resume[WIRE_PATH_MAX];         /* the checkpoint; empty: none */
+    uint64_t resume_clock, first_clock; /* of the checkpoint; of the job's state when it began */
+};
+
+/* What happens to a job's machines and network. */
+struct cluster_faults {
     struct action actions[CLUSTER_ACTIONS_MAX];
     unsigned action_count;
-    uint64_t calm_us; /* no fault is active after that */
-    uint64_t slowest_us, load_us;
-    bool calm_only;     /* nothing is drawn that does */
-    bool disturbed;     /* something happened that may cost a recovery */
-    bool split;         /* something happened to the network, which may cost any node its place */
-    bool may_fail;      /* something happened that may end the job */
-    bool loss_intended; /* all reliable nodes are to be lost once there is a checkpoint */
-    /* CAMPAIGN_MISSING: */
-    struct cluster_node *missing; /* NULL: the controller */
+    uint64_t calm_us;             /* no fault is active after that */
+    bool calm_only;               /* nothing is drawn that is a fault */
+    bool disturbed;               /* something happened that may cost a recovery */
+    bool split;                   /* something happened to the network, which may cost any node its place */
+    bool may_fail;                /* something happened that may end the job */
+    bool loss_intended;           /* all reliable nodes are to be lost once there is a checkpoint */
+    struct cluster_node *missing; /* CAMPAIGN_MISSING; NULL: the controller */
     bool removed;                 /* the missing one is gone for good */
-    /* What was seen: */
+};
+
+/* What was seen of a job, whoever did it. */
+struct cluster_seen {
     struct plan_view plan;   /* the newest that the controller sent */
     uint64_t begun;          /* the highest clock begun by anybody */
     uint64_t committed;      /* the highest clock that anybody believed committed */
@@ -275,7 +285,11 @@ struct cluster {
     uint64_t work_clocks;
     uint64_t redone_most; /* items that recoveries may have done again */
     uint64_t first_epoch;
-    uint64_t lines_read; /* of the report */
+};
+
+/* What the report's lines have said. */
+struct cluster_report {
+    uint64_t lines_read;
     uint64_t iterations;
     uint64_t untold_items; /* of the iteration that the job resumed in, whose lost work no line can tell */
     double last_evaluated; /* METRIC_LAST of the last iteration's line */
@@ -283,21 +297,77 @@ struct cluster {
     double seconds; /* by its last line */
     bool summed_up;
     uint64_t completed; /* clocks, by the summary */
+};
 
-    enum { OTHER_INPUT_NOBODY, OTHER_INPUT_AT_START, OTHER_INPUT_JOINS } other_input; /* who reads other data */
-    bool began[2];       /* a clock was begun by a node with the input that most have; with the other one */
-    bool input_reported; /* the other input has reached the controller */
-    /* The schedule's own: */
+/* The nodes that read other input than most. */
+struct cluster_other_input {
+    enum { OTHER_INPUT_NOBODY, OTHER_INPUT_AT_START, OTHER_INPUT_JOINS } who;
+    bool began[2]; /* a clock was begun by a node with the input that most have; with the other one */
+    bool reported; /* the other input has reached the controller */
+};
+
+/* The schedule's own state. */
+struct cluster_schedule_state {
     unsigned step, left;
     uint64_t mark;
     actor_id mark_id;
     uint64_t mistake_left; /* opportunities to let pass before the mistake is made */
-    struct {
-        uint64_t clock; /* from which on the app crashes on an item; 0: it does not */
-        unsigned shard; /* with that item */
-        unsigned count; /* nodes that have crashed on it ... */
-        unsigned heard; /* ... and of which the controller has heard */
-    } crash;
+};
+
+/* An item on which the app crashes. */
+struct cluster_app_crash {
+    uint64_t clock; /* from which on the app crashes on the item; 0: it does not */
+    unsigned shard; /* with that item */
+    unsigned count; /* nodes that have crashed on it ... */
+    unsigned heard; /* ... and of which the controller has heard */
+};
+
+/* Of all jobs of a run. */
+struct cluster_run {
+    uint64_t mad_random; /* chooses what a mad node says */
+    bool mad_certain;    /* CAMPAIGN_MAD: there is a mad node in any case, and it may forge */
+    bool forged;         /* a node forges what it sends: states, metrics and clocks may be anything */
+    char disk[64];       /* a folder for checkpoints; empty: none */
+    bool disk_failed;    /* a checkpoint could not be written */
+    bool checkpoint_at_end;
+    unsigned saves_fail;       /* so many attempts at saving the model, one fewer than the controller allows at most */
+    unsigned **partition_rows; /* by partition: the app's rows in it */
+    unsigned *partition_row_counts;
+    unsigned jobs; /* begun */
+};
+
+/* The operator's process. */
+struct cluster_operator {
+    struct io *io;
+    struct operator_request requests[CLUSTER_REQUESTS_MAX];
+    unsigned request_count;
+};
+
+struct cluster {
+    struct cluster_options options;
+    struct cluster_result *result;
+    uint64_t random;
+    struct app app;
+    struct job_terms terms;
+    struct plan_policy policy;
+    struct cluster_run run;
+    /* Of the present job: */
+    struct sim *sim;
+    struct cluster_controller control;
+    struct cluster_store store;
+    struct cluster_operator operator;
+    struct cluster_node **nodes;
+    unsigned node_count;
+    struct index_map node_index;  /* by id */
+    unsigned machine_count;       /* used */
+    struct cluster_write *writes; /* of checkpoints, under way */
+    struct cluster_drawn drawn;
+    struct cluster_faults faults;
+    struct cluster_seen seen;
+    struct cluster_report report;
+    struct cluster_other_input other_input;
+    struct cluster_schedule_state schedule;
+    struct cluster_app_crash crash;
 };
 
 /* ---- Chance ---- */

@@ -27,7 +27,7 @@ static enum plan_kind plan_kind(const struct cluster *cluster, const struct mess
             return PLAN_SWITCH;
         }
     }
-    return message->epoch > cluster->first_epoch ? PLAN_RECOVER : PLAN_OTHER;
+    return message->epoch > cluster->seen.first_epoch ? PLAN_RECOVER : PLAN_OTHER;
 }
 
 /* ---- Means ---- */
@@ -35,7 +35,7 @@ static enum plan_kind plan_kind(const struct cluster *cluster, const struct mess
 /* Nodes that serve, or are to serve, some partition by the newest plan, transient ones only; up to `most`. */
 static unsigned serving_nodes(struct cluster *cluster, bool next, unsigned most, struct cluster_node **nodes) {
     unsigned count = 0;
-    const struct wire_placement *placement = cluster->plan.placement;
+    const struct wire_placement *placement = cluster->seen.plan.placement;
     for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
         struct cluster_node *node = cluster_node_of(cluster, next ? placement[p].next_server : placement[p].server);
         bool known = node == NULL || !cluster_node_lives(node) || node->tier != TIER_TRANSIENT;
@@ -58,25 +58,25 @@ static void strike(struct cluster *cluster, struct cluster_node **nodes, unsigne
 
 /* Lets a few sights pass, so that the moment varies from seed to seed; then once. */
 static bool now(struct cluster *cluster) {
-    if (cluster->step != 0) {
+    if (cluster->schedule.step != 0) {
         return false;
     }
-    if (cluster->left > 0) {
-        cluster->left--;
+    if (cluster->schedule.left > 0) {
+        cluster->schedule.left--;
         return false;
     }
-    cluster->step = 1;
+    cluster->schedule.step = 1;
     return true;
 }
 
 static void join_at(struct cluster *cluster, uint64_t clock, unsigned count) {
-    struct action *action = &cluster->actions[cluster->action_count++];
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){
         .cluster = cluster, .kind = ACTION_JOIN, .at_clock = clock, .who = WHO_TRANSIENT, .count = count};
 }
 
 static void evict_at(struct cluster *cluster, uint64_t clock, enum who who, unsigned count) {
-    struct action *action = &cluster->actions[cluster->action_count++];
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){.cluster = cluster,
                               .kind = cluster_one_in(cluster, 2) ? ACTION_EVICT : ACTION_LEAVE,
                               .at_clock = clock,
@@ -87,11 +87,11 @@ static void evict_at(struct cluster *cluster, uint64_t clock, enum who who, unsi
 }
 
 static void kill_at(struct cluster *cluster, uint64_t clock, unsigned count) {
-    struct action *action = &cluster->actions[cluster->action_count++];
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){.cluster = cluster,
                               .kind = ACTION_KILL,
                               .at_clock = clock,
-                              .delay_us = cluster_between(cluster, 0, cluster->compute_us),
+                              .delay_us = cluster_between(cluster, 0, cluster->drawn.compute_us),
                               .who = WHO_TRANSIENT,
                               .count = count,
                               .told = cluster_one_in(cluster, 2)};
@@ -99,8 +99,8 @@ static void kill_at(struct cluster *cluster, uint64_t clock, unsigned count) {
 
 /* Some transient nodes serve, some reliable ones follow. */
 static void shape_tiers(struct cluster *cluster) {
-    cluster->initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 3, 8);
+    cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 3, 8);
     cluster->policy.stage = cluster_one_in(cluster, 2) ? STAGE_2 : STAGE_3;
 }
 
@@ -109,9 +109,9 @@ static void shape_tiers(struct cluster *cluster) {
 static void shape_stage_change(struct cluster *cluster) {
     shape_tiers(cluster);
     cluster->policy.stage = STAGE_AUTO;
-    cluster->thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
-    cluster->initial_reliable = 2;
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 7);
+    cluster->drawn.thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
+    cluster->drawn.initial_reliable = 2;
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 4, 7);
     join_at(cluster, cluster_between(cluster, 1, 3), 6);
 }
 
@@ -148,7 +148,7 @@ static void see_promotion(struct cluster *cluster, struct cluster_node *node, ac
             return;
         }
     }
-    cluster->step = 0; /* none of that kind: the next time */
+    cluster->schedule.step = 0; /* none of that kind: the next time */
 }
 
 /* ---- One that was warned dies before its notice is over ---- */
@@ -167,7 +167,7 @@ static void see_notice(struct cluster *cluster, struct cluster_node *node, actor
     }
     for (unsigned n = 0; n < cluster->node_count; n++) {
         struct cluster_node *leaving = cluster->nodes[n];
-        if (leaving->leave_us != 0 && !leaving->gone && now(cluster)) {
+        if (leaving->fate.leave_us != 0 && !leaving->fate.gone && now(cluster)) {
             strike(cluster, &leaving, 1);
             return;
         }
@@ -179,7 +179,7 @@ static void see_notice(struct cluster *cluster, struct cluster_node *node, actor
 static void shape_recovery(struct cluster *cluster) {
     shape_tiers(cluster);
     kill_at(cluster, cluster_between(cluster, 2, 5), (unsigned)cluster_between(cluster, 1, 3));
-    cluster->left = (unsigned)cluster_between(cluster, 0, 2 * cluster->initial_transient);
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 2 * cluster->drawn.initial_transient);
 }
 
 static void see_recovery(struct cluster *cluster, struct cluster_node *node, actor_id from,
@@ -190,7 +190,7 @@ static void see_recovery(struct cluster *cluster, struct cluster_node *node, act
     bool recovered = plan_kind(cluster, message) == PLAN_RECOVER && node != NULL;
     if ((fence || fenced || recovered) && now(cluster)) {
         cluster->result->counts.triggered = 1;
-        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(2000)));
+        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->drawn.timeout_ms * UINT64_C(2000)));
     }
 }
 
@@ -200,11 +200,11 @@ static void see_recovery(struct cluster *cluster, struct cluster_node *node, act
 static void shape_half_told(struct cluster *cluster) {
     shape_tiers(cluster);
     cluster->policy.stage = STAGE_AUTO;
-    cluster->thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
-    cluster->initial_reliable = 2;
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 7);
-    evict_at(cluster, cluster_between(cluster, 1, 3), WHO_TRANSIENT, cluster->initial_transient - 1);
-    cluster->left = (unsigned)cluster_between(cluster, 0, 3 * cluster->initial_transient);
+    cluster->drawn.thresholds = (struct plan_thresholds){.to_2 = 1.5, .to_3 = 4};
+    cluster->drawn.initial_reliable = 2;
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 4, 7);
+    evict_at(cluster, cluster_between(cluster, 1, 3), WHO_TRANSIENT, cluster->drawn.initial_transient - 1);
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 3 * cluster->drawn.initial_transient);
 }
 
 /* Nobody has failed: nobody may be found to have. */
@@ -214,7 +214,7 @@ static void see_half_told(struct cluster *cluster, struct cluster_node *node, ac
     bool announced = message->type == MESSAGE_PLAN && message->plan.from_clock != 0;
     if (node != NULL && announced && now(cluster)) {
         cluster->result->counts.triggered = 1;
-        cluster_control_kill(cluster, cluster_between(cluster, 1, 4) * cluster->timeout_ms * UINT64_C(1000));
+        cluster_control_kill(cluster, cluster_between(cluster, 1, 4) * cluster->drawn.timeout_ms * UINT64_C(1000));
     }
 }
 
@@ -222,27 +222,28 @@ static void see_half_told(struct cluster *cluster, struct cluster_node *node, ac
 
 static void shape_flaps(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->left = (unsigned)cluster_between(cluster, 2, 4);
-    cluster->mark = cluster_between(cluster, 0, cluster->initial_transient - 1);
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 2, 4);
+    cluster->schedule.mark = cluster_between(cluster, 0, cluster->drawn.initial_transient - 1);
 }
 
 /* Its machine is stopped for longer than the timeout when training goes on, then each time that a new incarnation is
  * taken in or gets a plan. */
 static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_id from,
                       const struct message *message) {
-    unsigned machine = CLUSTER_FIRST_NODE + cluster->initial_reliable + (unsigned)cluster->mark;
+    unsigned machine = CLUSTER_FIRST_NODE + cluster->drawn.initial_reliable + (unsigned)cluster->schedule.mark;
     (void)from;
-    enum message_type moment = cluster->mark_id == 0 || cluster->left % 2 == 0 ? MESSAGE_HEARTBEAT_ACK : MESSAGE_PLAN;
-    if (node == NULL || node->machine != machine || message->type != moment || cluster->left == 0 ||
-        cluster->begun < cluster->first_clock + 1 || cluster->mark_id == node->id) {
+    enum message_type moment =
+        cluster->schedule.mark_id == 0 || cluster->schedule.left % 2 == 0 ? MESSAGE_HEARTBEAT_ACK : MESSAGE_PLAN;
+    if (node == NULL || node->machine != machine || message->type != moment || cluster->schedule.left == 0 ||
+        cluster->seen.begun < cluster->drawn.first_clock + 1 || cluster->schedule.mark_id == node->id) {
         return;
     }
-    cluster->left--;
-    cluster->mark_id = node->id;
+    cluster->schedule.left--;
+    cluster->schedule.mark_id = node->id;
     cluster->result->counts.triggered = 1;
-    cluster->disturbed = true;
+    cluster->faults.disturbed = true;
     uint64_t until_us =
-        sim_now(cluster->sim) + cluster_between(cluster, 1, 4) * cluster->timeout_ms * UINT64_C(1000) * 3 / 4;
+        sim_now(cluster->sim) + cluster_between(cluster, 1, 4) * cluster->drawn.timeout_ms * UINT64_C(1000) * 3 / 4;
     sim_pause(cluster->sim, machine, until_us);
     cluster_not_calm(cluster, until_us);
 }
@@ -251,16 +252,17 @@ static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_
 
 static void shape_half_flushed(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->mark = cluster_between(cluster, 2, 6);
-    cluster->left = (unsigned)cluster_between(
-        cluster, 1, cluster->policy.partitions * (cluster->initial_transient + cluster->initial_reliable));
+    cluster->schedule.mark = cluster_between(cluster, 2, 6);
+    cluster->schedule.left = (unsigned)cluster_between(
+        cluster, 1, cluster->policy.partitions * (cluster->drawn.initial_transient + cluster->drawn.initial_reliable));
 }
 
 static void see_half_flushed(struct cluster *cluster, struct cluster_node *node, actor_id from,
                              const struct message *message) {
     struct cluster_node *victims[CLUSTER_NODES_MAX];
     (void)from;
-    if (node != NULL && message->type == MESSAGE_FLUSH && message->flush.clock == cluster->mark && now(cluster)) {
+    if (node != NULL && message->type == MESSAGE_FLUSH && message->flush.clock == cluster->schedule.mark &&
+        now(cluster)) {
         strike(cluster, victims, cluster_pick(cluster, WHO_TRANSIENT, CLUSTER_NODES_MAX, victims));
     }
 }
@@ -269,7 +271,7 @@ static void see_half_flushed(struct cluster *cluster, struct cluster_node *node,
 
 static void shape_save(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->left = 0;
+    cluster->schedule.left = 0;
 }
 
 static void see_save(struct cluster *cluster, struct cluster_node *node, actor_id from, const struct message *message) {
@@ -283,15 +285,15 @@ static void see_save(struct cluster *cluster, struct cluster_node *node, actor_i
 /* ---- A reliable node leaves in good order ---- */
 
 static void shape_reliable(struct cluster *cluster) {
-    cluster->initial_reliable = (unsigned)cluster_between(cluster, 2, 4);
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 0, 6);
+    cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 2, 4);
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 0, 6);
     evict_at(cluster, cluster_between(cluster, 1, 4), WHO_RELIABLE, (unsigned)cluster_between(cluster, 1, 2));
 }
 
 static void see_reliable(struct cluster *cluster, struct cluster_node *node, actor_id from,
                          const struct message *message) {
     (void)from;
-    if (node != NULL && message->type == MESSAGE_DONE && node->leave_us != 0) {
+    if (node != NULL && message->type == MESSAGE_DONE && node->fate.leave_us != 0) {
         cluster->result->counts.triggered = 1;
     }
 }
@@ -300,24 +302,25 @@ static void see_reliable(struct cluster *cluster, struct cluster_node *node, act
 
 static void shape_cut(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->mark = cluster_between(cluster, 1, 4);
+    cluster->schedule.mark = cluster_between(cluster, 1, 4);
 }
 
 static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id from, const struct message *message) {
     struct cluster_node *worker = cluster_node_of(cluster, from);
     if (node == NULL || worker == NULL || worker == node || message->type != MESSAGE_FLUSH ||
-        message->flush.clock < cluster->mark || (worker->tier == TIER_RELIABLE && node->tier == TIER_RELIABLE) ||
-        !now(cluster)) {
+        message->flush.clock < cluster->schedule.mark ||
+        (worker->tier == TIER_RELIABLE && node->tier == TIER_RELIABLE) || !now(cluster)) {
         return;
     }
     unsigned char sides[CLUSTER_MACHINES] = {0};
     sides[node->machine] = 1;
     sides[worker->machine] = 2;
-    uint64_t until_us = sim_now(cluster->sim) + cluster_between(cluster, 2, 6) * cluster->timeout_ms * UINT64_C(1000);
+    uint64_t until_us =
+        sim_now(cluster->sim) + cluster_between(cluster, 2, 6) * cluster->drawn.timeout_ms * UINT64_C(1000);
     sim_separate(cluster->sim, sides, until_us);
     cluster_not_calm(cluster, until_us);
-    cluster->disturbed = true;
-    cluster->may_fail = node->tier == TIER_RELIABLE || worker->tier == TIER_RELIABLE;
+    cluster->faults.disturbed = true;
+    cluster->faults.may_fail = node->tier == TIER_RELIABLE || worker->tier == TIER_RELIABLE;
     cluster->result->counts.triggered = 1;
 }
 
@@ -325,9 +328,9 @@ static void see_cut(struct cluster *cluster, struct cluster_node *node, actor_id
 
 static void shape_reliable_again(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->initial_reliable = 1;
-    cluster->left = (unsigned)cluster_between(cluster, 0, cluster->initial_transient);
-    struct action *action = &cluster->actions[cluster->action_count++];
+    cluster->drawn.initial_reliable = 1;
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, cluster->drawn.initial_transient);
+    struct action *action = &cluster->faults.actions[cluster->faults.action_count++];
     *action = (struct action){.cluster = cluster,
                               .kind = ACTION_KILL,
                               .at_clock = cluster_between(cluster, 2, 5),
@@ -341,17 +344,17 @@ static void see_reliable_again(struct cluster *cluster, struct cluster_node *nod
     enum plan_kind kind = plan_kind(cluster, message);
     (void)from;
     for (unsigned n = 0; n < cluster->node_count; n++) {
-        if (!cluster->nodes[n]->gone && cluster->nodes[n]->tier == TIER_RELIABLE) {
+        if (!cluster->nodes[n]->fate.gone && cluster->nodes[n]->tier == TIER_RELIABLE) {
             return;
         }
     }
     if (node == NULL || (kind != PLAN_RECOVER && kind != PLAN_PREPARE)) {
         return;
     }
-    if (cluster->mark == 0 && kind == PLAN_RECOVER) {
-        cluster->mark = 1;
+    if (cluster->schedule.mark == 0 && kind == PLAN_RECOVER) {
+        cluster->schedule.mark = 1;
         cluster_node_add(cluster, TIER_TRANSIENT, 0, cluster_between(cluster, 0, 500 * 1000));
-    } else if (cluster->mark == 1 && kind == PLAN_PREPARE && now(cluster)) {
+    } else if (cluster->schedule.mark == 1 && kind == PLAN_PREPARE && now(cluster)) {
         cluster->result->counts.triggered = 1;
         cluster_node_add(cluster, TIER_RELIABLE, 0, cluster_between(cluster, 0, 500 * 1000));
     }
@@ -362,13 +365,13 @@ static void see_reliable_again(struct cluster *cluster, struct cluster_node *nod
 /* Commits are rare and come late, clocks are short, and the one that dies first need not serve. */
 static void shape_taken_over(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->initial_transient = (unsigned)cluster_between(cluster, 4, 8);
+    cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 4, 8);
     cluster->policy.partitions = (uint32_t)cluster_between(cluster, 1, 3);
     cluster->terms.staleness %= 2;
     cluster->terms.clocks_per_iteration = cluster->terms.staleness + 1;
-    cluster->commit_every = (uint32_t)cluster_between(cluster, 4, 8);
-    cluster->compute_us = 1000;
-    cluster->left = (unsigned)cluster_between(cluster, 0, cluster->policy.partitions);
+    cluster->drawn.commit_every = (uint32_t)cluster_between(cluster, 4, 8);
+    cluster->drawn.compute_us = 1000;
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, cluster->policy.partitions);
     if (cluster_one_in(cluster, 4)) {
         join_at(cluster, cluster_between(cluster, 1, 5), (unsigned)cluster_between(cluster, 1, 4));
     } else {
@@ -380,14 +383,15 @@ static void see_taken_over(struct cluster *cluster, struct cluster_node *node, a
                            const struct message *message) {
     struct cluster_node *victims[CLUSTER_NODES_MAX];
     struct cluster_node *worker = cluster_node_of(cluster, from);
-    if (node == NULL || worker == NULL || message->type != MESSAGE_FLUSH || message->epoch != cluster->plan.epoch) {
+    if (node == NULL || worker == NULL || message->type != MESSAGE_FLUSH ||
+        message->epoch != cluster->seen.plan.epoch) {
         return;
     }
-    const struct message_plan *plan = &cluster->plan.terms;
+    const struct message_plan *plan = &cluster->seen.plan.terms;
     bool switched = plan->from_clock > plan->restore + 1 && plan->from_clock != WIRE_CLOCK_NEVER;
     uint64_t first = switched ? plan->from_clock : plan->restore + 1;
     bool taken = switched || origin_is_catch_up(message->flush.origin);
-    if (!taken || message->flush.clock < first || cluster->committed + 1 >= first || !cluster_node_lives(worker) ||
+    if (!taken || message->flush.clock < first || cluster->seen.committed + 1 >= first || !cluster_node_lives(worker) ||
         worker->tier != TIER_TRANSIENT || !now(cluster)) {
         return;
     }
@@ -405,24 +409,26 @@ static void see_taken_over(struct cluster *cluster, struct cluster_node *node, a
 
 static void announce_at(struct cluster *cluster, uint64_t clock) {
     join_at(cluster, clock, (unsigned)cluster_between(cluster, 1, 5));
-    cluster->actions[cluster->action_count - 1].told = true;
-    cluster->actions[cluster->action_count - 1].delay_us = cluster_between(cluster, 0, 2 * cluster->compute_us);
+    cluster->faults.actions[cluster->faults.action_count - 1].told = true;
+    cluster->faults.actions[cluster->faults.action_count - 1].delay_us =
+        cluster_between(cluster, 0, 2 * cluster->drawn.compute_us);
 }
 
 static void shape_expected(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->mark = cluster_between(cluster, 1, 3);
-    announce_at(cluster, cluster->mark);
+    cluster->schedule.mark = cluster_between(cluster, 1, 3);
+    announce_at(cluster, cluster->schedule.mark);
     announce_at(cluster, cluster_between(cluster, 1, 4));
-    evict_at(cluster, cluster->mark, WHO_TRANSIENT, (unsigned)cluster_between(cluster, 1, 2));
-    cluster->left = (unsigned)cluster_between(cluster, 0, 4);
+    evict_at(cluster, cluster->schedule.mark, WHO_TRANSIENT, (unsigned)cluster_between(cluster, 1, 2));
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 4);
 }
 
 static void see_expected(struct cluster *cluster, struct cluster_node *node, actor_id from,
                          const struct message *message) {
     struct cluster_node *victims[1];
     (void)from;
-    if (node == NULL && message->type == MESSAGE_REGISTER && cluster->begun >= cluster->mark && now(cluster)) {
+    if (node == NULL && message->type == MESSAGE_REGISTER && cluster->seen.begun >= cluster->schedule.mark &&
+        now(cluster)) {
         strike(cluster, victims, serving_nodes(cluster, false, 1, victims));
     }
 }
@@ -431,25 +437,25 @@ static void see_expected(struct cluster *cluster, struct cluster_node *node, act
 
 static void shape_other_input(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->other_input = OTHER_INPUT_JOINS;
+    cluster->other_input.who = OTHER_INPUT_JOINS;
     join_at(cluster, cluster_between(cluster, 1, 3), (unsigned)cluster_between(cluster, 2, 5));
     join_at(cluster, cluster_between(cluster, 2, 5), (unsigned)cluster_between(cluster, 2, 5));
     if (cluster_one_in(cluster, 2)) {
         kill_at(cluster, cluster_between(cluster, 2, 5), 1);
     }
-    cluster->left = (unsigned)cluster_between(cluster, 0, 2);
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 2);
 }
 
 static void see_other_input(struct cluster *cluster, struct cluster_node *node, actor_id from,
                             const struct message *message) {
     const struct cluster_node *sender = cluster_node_of(cluster, from);
-    if (node != NULL || message->type != MESSAGE_INPUT || sender == NULL || !sender->other_input) {
+    if (node != NULL || message->type != MESSAGE_INPUT || sender == NULL || !sender->input.other) {
         return;
     }
-    cluster->input_reported = true;
+    cluster->other_input.reported = true;
     cluster->result->counts.triggered = 1;
     if (now(cluster)) {
-        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(2000)));
+        cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->drawn.timeout_ms * UINT64_C(2000)));
     }
 }
 
@@ -457,51 +463,53 @@ static void see_other_input(struct cluster *cluster, struct cluster_node *node, 
 
 static void shape_other_input_first(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->other_input = OTHER_INPUT_AT_START;
-    cluster->left = (unsigned)cluster_between(cluster, 0, 2);
+    cluster->other_input.who = OTHER_INPUT_AT_START;
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 2);
 }
 
 /* ---- The app crashes on an item, and the controller dies about when it hears of it ---- */
 
 static void shape_crash(struct cluster *cluster) {
     shape_tiers(cluster);
-    cluster->checkpoint_every = 0;
+    cluster->drawn.checkpoint_every = 0;
     cluster->terms.seconds = cluster->terms.tolerance = 0;
     cluster->terms.iterations = cluster->terms.iterations > 4 ? cluster->terms.iterations : 4;
     cluster->crash.clock = cluster_between(cluster, 1, 4);
     cluster->crash.shard = (unsigned)cluster_between(cluster, 0, cluster->policy.shards - 1);
-    cluster->left = (unsigned)cluster_between(cluster, 0, 1);
-    cluster->mark = cluster_between(cluster, 0, 4); /* 0: before it hears, 1: in a write to its store, 2: later */
+    cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 1);
+    cluster->schedule.mark =
+        cluster_between(cluster, 0, 4); /* 0: before it hears, 1: in a write to its store, 2: later */
 }
 
 static void kill_controller(void *context) {
     struct cluster *cluster = context;
-    cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(500)));
+    cluster_control_kill(cluster, cluster_between(cluster, 0, cluster->drawn.timeout_ms * UINT64_C(500)));
 }
 
 static void see_crash(struct cluster *cluster, struct cluster_node *node, actor_id from,
                       const struct message *message) {
     struct cluster_node *crashed = cluster_node_of(cluster, from);
-    if (node != NULL || message->type != MESSAGE_CRASHED || crashed->crash_heard) {
+    if (node != NULL || message->type != MESSAGE_CRASHED || crashed->fate.crash_heard) {
         return;
     }
     cluster->result->counts.triggered = 1;
-    bool strike_now = cluster->mark <= 2 && now(cluster);
-    if (strike_now && cluster->mark == 0) {
+    bool strike_now = cluster->schedule.mark <= 2 && now(cluster);
+    if (strike_now && cluster->schedule.mark == 0) {
         kill_controller(cluster);
         return;
     }
-    if (strike_now && cluster->mark == 1) {
+    if (strike_now && cluster->schedule.mark == 1) {
         cluster->store.fault = cluster_one_in(cluster, 2) ? STORE_CRASH_BEFORE : STORE_CRASH_AFTER;
         cluster->store.writes_left = (unsigned)cluster_between(cluster, 0, 2);
-        cluster->control.restart_us = cluster_between(cluster, 0, cluster->timeout_ms * UINT64_C(500));
+        cluster->control.restart_us = cluster_between(cluster, 0, cluster->drawn.timeout_ms * UINT64_C(500));
         return;
     }
-    crashed->crash_heard = true;
+    crashed->fate.crash_heard = true;
     cluster->crash.heard++;
     if (strike_now) {
         sim_schedule(cluster->sim, CLUSTER_OPERATOR,
-                     sim_now(cluster->sim) + cluster_between(cluster, 0, 2 * cluster->heartbeat_ms * UINT64_C(1000)),
+                     sim_now(cluster->sim) +
+                         cluster_between(cluster, 0, 2 * cluster->drawn.heartbeat_ms * UINT64_C(1000)),
                      kill_controller, cluster);
     }
 }
@@ -537,7 +545,7 @@ const char *cluster_schedule_name(unsigned schedule) {
 
 void cluster_schedule_shape(struct cluster *cluster) {
     if (cluster->options.schedule != SCHEDULE_NONE) {
-        cluster->left = (unsigned)cluster_between(cluster, 0, 12);
+        cluster->schedule.left = (unsigned)cluster_between(cluster, 0, 12);
         schedules[cluster->options.schedule].shape(cluster);
     }
 }

@@ -108,6 +108,47 @@ struct player {
     actor_id accuses;
 };
 
+/* Where the controller's process is killed, and how often it was. */
+struct fake_kill {
+    enum kill where;
+    unsigned at, calls, count;
+    bool dead; /* what it still does is not seen */
+};
+
+/* What an observer and the operator got. */
+struct fake_observed {
+    char *lines[LINES_MAX];
+    uint64_t read;
+    struct message_outcome outcome; /* the last one */
+};
+
+/* How replicas are written to checkpoints. */
+struct fake_checkpoints {
+    enum written_state state;
+    unsigned written, passed; /* replicas: written, and asked for a clock that was over */
+    unsigned rounds;          /* until a replica is written */
+    struct write {
+        unsigned player;
+        struct message_checkpoint checkpoint;
+        uint32_t partition;
+        unsigned rounds;
+        bool over;
+    } writes[512];
+    unsigned write_count;
+};
+
+struct fake_saves {
+    unsigned fail; /* so many attempts at saving the model, with this code */
+    int code;
+    unsigned savers[SAVERS_MAX], saver_count; /* who was asked */
+};
+
+struct fake_end {
+    int ended;
+    int code;
+    char text[ERROR_TEXT_MAX];
+};
+
 struct fake {
     struct io io;
     uint64_t now_us;
@@ -122,13 +163,7 @@ struct fake {
     struct job_terms terms;
     struct wire_option settings[4]; /* of nodes that join */
     unsigned setting_count;
-    int ended;
-    int code;
-    char text[ERROR_TEXT_MAX];
     struct memory_store store;
-    enum kill kill;
-    unsigned kill_at, calls, kills;
-    bool dead; /* killed: what it still does is not seen */
     struct player players[PLAYERS_MAX];
     uint64_t clock; /* every partition is at it */
     struct message newest;
@@ -137,30 +172,18 @@ struct fake {
         uint64_t clock;
     } flushed[4096];
     unsigned flushed_count;
-    char *lines[LINES_MAX]; /* as an observer got them */
-    uint64_t read;
-    unsigned speed;                 /* clocks in a round; 0: one */
-    struct message_outcome outcome; /* the last one that the operator got */
-    enum written_state written_state;
-    unsigned written, passed; /* replicas: written, and asked for a clock that was over */
-    unsigned write_rounds;    /* until a replica is written */
-    struct write {
-        unsigned player;
-        struct message_checkpoint checkpoint;
-        uint32_t partition;
-        unsigned rounds;
-        bool over;
-    } writes[512];
-    unsigned write_count;
-    unsigned saves_fail; /* so many attempts at saving the model, with this code */
-    int save_code;
-    unsigned savers[SAVERS_MAX], saver_count; /* who was asked */
+    unsigned speed; /* clocks in a round; 0: one */
+    struct fake_end end;
+    struct fake_kill kill;
+    struct fake_observed observed;
+    struct fake_checkpoints checkpoints;
+    struct fake_saves saves;
 };
 
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
     struct memory_store *store = (struct memory_store *)(void *)base;
     struct fake *fake = store->fake;
-    if (fake->dead) {
+    if (fake->kill.dead) {
         return 0;
     }
     store->writes++;
@@ -168,11 +191,11 @@ static int memory_write(struct store *base, const struct store_entry *entries, u
     if (store->fail_at != 0 && store->writes >= store->fail_at) {
         return error_set(error, AML_EFAIL, "the store is full");
     }
-    fake->dead = fake->kill == KILL_BEFORE_WRITE && store->writes == fake->kill_at;
-    for (unsigned e = 0; e < count && !fake->dead; e++) {
+    fake->kill.dead = fake->kill.where == KILL_BEFORE_WRITE && store->writes == fake->kill.at;
+    for (unsigned e = 0; e < count && !fake->kill.dead; e++) {
         entry_set(store, &entries[e]);
     }
-    fake->dead = fake->dead || (fake->kill == KILL_AFTER_WRITE && store->writes == fake->kill_at);
+    fake->kill.dead = fake->kill.dead || (fake->kill.where == KILL_AFTER_WRITE && store->writes == fake->kill.at);
     return 0;
 }
 
@@ -193,7 +216,7 @@ static uint64_t fake_now(struct io *io) {
 
 static void fake_send(struct io *io, actor_id to, struct message *message) {
     struct fake *fake = (struct fake *)(void *)io;
-    if (fake->dead) {
+    if (fake->kill.dead) {
         message_close(message);
         return;
     }
@@ -217,9 +240,9 @@ static void fake_set_timer(struct io *io, uint64_t at_us) {
 
 static void fake_end(void *context, int code, const char *text) {
     struct fake *fake = context;
-    fake->ended += fake->dead ? 0 : 1;
-    fake->code = code;
-    snprintf(fake->text, sizeof fake->text, "%s", text);
+    fake->end.ended += fake->kill.dead ? 0 : 1;
+    fake->end.code = code;
+    snprintf(fake->end.text, sizeof fake->end.text, "%s", text);
 }
 
 /* One reliable and one transient node, stage 1; a test may change it before fake_start. */
@@ -290,8 +313,8 @@ static void fake_close(struct fake *fake) {
     for (unsigned e = 0; e < fake->store.count; e++) {
         free(fake->store.entries[e].bytes);
     }
-    for (uint64_t l = 0; l < fake->read; l++) {
-        free(fake->lines[l]);
+    for (uint64_t l = 0; l < fake->observed.read; l++) {
+        free(fake->observed.lines[l]);
     }
     free(fake->store.entries);
     message_close(&fake->newest);
@@ -300,12 +323,12 @@ static void fake_close(struct fake *fake) {
 
 /* After each call: kills the controller if its time has come; another one goes on with the store. */
 static void called(struct fake *fake) {
-    fake->dead = fake->dead || (fake->kill == KILL_AFTER_CALL && ++fake->calls == fake->kill_at);
-    if (fake->dead) {
-        fake->kill = KILL_NEVER;
-        fake->kills++;
+    fake->kill.dead = fake->kill.dead || (fake->kill.where == KILL_AFTER_CALL && ++fake->kill.calls == fake->kill.at);
+    if (fake->kill.dead) {
+        fake->kill.where = KILL_NEVER;
+        fake->kill.count++;
         controller_close(&fake->controller);
-        fake->dead = false;
+        fake->kill.dead = false;
         fake_start(fake);
     }
 }
@@ -642,31 +665,32 @@ static void say_written(struct fake *fake, const struct write *write, enum writt
 /* What a server does with a CHECKPOINT. */
 static void player_write(struct fake *fake, unsigned number, const struct message *message) {
     for (size_t at = 0; at < message->frames[0]->size; at += sizeof(uint32_t)) {
-        struct write new = {.player = number, .checkpoint = message->checkpoint, .rounds = fake->write_rounds};
+        struct write new = {.player = number, .checkpoint = message->checkpoint, .rounds = fake->checkpoints.rounds};
         struct write *write = NULL;
         memcpy(&new.partition, message->frames[0]->data + at, sizeof(uint32_t));
-        for (unsigned w = 0; w < fake->write_count; w++) {
-            bool same = fake->writes[w].player == number && fake->writes[w].partition == new.partition &&
-                        fake->writes[w].checkpoint.number == new.checkpoint.number;
-            write = same ? &fake->writes[w] : write;
+        for (unsigned w = 0; w < fake->checkpoints.write_count; w++) {
+            bool same = fake->checkpoints.writes[w].player == number &&
+                        fake->checkpoints.writes[w].partition == new.partition &&
+                        fake->checkpoints.writes[w].checkpoint.number == new.checkpoint.number;
+            write = same ? &fake->checkpoints.writes[w] : write;
         }
         if (write == NULL && fake->clock > new.checkpoint.clock) {
-            fake->passed++;
+            fake->checkpoints.passed++;
             say_written(fake, &new, WRITTEN_REFUSED);
         } else if (write == NULL) {
-            assert_true(fake->write_count < 512);
-            fake->writes[fake->write_count++] = new;
+            assert_true(fake->checkpoints.write_count < 512);
+            fake->checkpoints.writes[fake->checkpoints.write_count++] = new;
             say_written(fake, &new, WRITTEN_PROMISED);
         } else {
-            say_written(fake, write, write->over ? fake->written_state : WRITTEN_PROMISED);
+            say_written(fake, write, write->over ? fake->checkpoints.state : WRITTEN_PROMISED);
         }
     }
 }
 
 /* Writes what is to be written. A folder that is gone is no place to write to. */
 static void write_files(struct fake *fake) {
-    for (unsigned w = 0; w < fake->write_count; w++) {
-        struct write *write = &fake->writes[w];
+    for (unsigned w = 0; w < fake->checkpoints.write_count; w++) {
+        struct write *write = &fake->checkpoints.writes[w];
         if (write->over || !fake->players[write->player].there || fake->clock < write->checkpoint.clock ||
             write->rounds-- > 0) {
             continue;
@@ -681,15 +705,16 @@ static void write_files(struct fake *fake) {
         }
         assert_int_equal(fwrite(path, 1, 100, file), 100);
         assert_int_equal(fclose(file), 0);
-        fake->written++;
-        say_written(fake, write, fake->written_state);
+        fake->checkpoints.written++;
+        say_written(fake, write, fake->checkpoints.state);
     }
 }
 
 /* The player drops the checkpoint files that it had promised to write: their epoch is over. */
 static void forget_writes(struct fake *fake, unsigned number) {
-    for (unsigned w = 0; w < fake->write_count; w++) {
-        fake->writes[w].over = fake->writes[w].over || fake->writes[w].player == number;
+    for (unsigned w = 0; w < fake->checkpoints.write_count; w++) {
+        fake->checkpoints.writes[w].over =
+            fake->checkpoints.writes[w].over || fake->checkpoints.writes[w].player == number;
     }
 }
 
@@ -723,12 +748,12 @@ static void player_receive(struct fake *fake, unsigned number, const struct mess
         break;
     case MESSAGE_SAVE:
         assert_int_equal(fake->clock, player->final);
-        if (fake->saves_fail > 0) {
-            fake->saves_fail--;
-            saved.saved.code = fake->save_code;
+        if (fake->saves.fail > 0) {
+            fake->saves.fail--;
+            saved.saved.code = fake->saves.code;
             strcpy(saved.saved.text, "Too many open files");
         }
-        fake->savers[fake->saver_count++ % SAVERS_MAX] = number;
+        fake->saves.savers[fake->saves.saver_count++ % SAVERS_MAX] = number;
         give_as(fake, number, player->epoch, &saved);
         break;
     case MESSAGE_CHECKPOINT:
@@ -778,15 +803,15 @@ static void check_keys(const struct fake *fake, const char *line) {
 static void observer_receive(struct fake *fake, const struct message *message) {
     const struct buffer *text = message->frames[0];
     uint64_t number = message->report.number;
-    if (number == fake->read) {
-        assert_true(fake->read < LINES_MAX);
-        fake->lines[fake->read] = calloc(1, text->size + 1);
-        assert_non_null(fake->lines[fake->read]);
-        memcpy(fake->lines[fake->read], text->data, text->size);
-        check_keys(fake, fake->lines[fake->read++]);
-    } else if (number < fake->read) {
-        assert_int_equal(strlen(fake->lines[number]), text->size);
-        assert_memory_equal(fake->lines[number], text->data, text->size);
+    if (number == fake->observed.read) {
+        assert_true(fake->observed.read < LINES_MAX);
+        fake->observed.lines[fake->observed.read] = calloc(1, text->size + 1);
+        assert_non_null(fake->observed.lines[fake->observed.read]);
+        memcpy(fake->observed.lines[fake->observed.read], text->data, text->size);
+        check_keys(fake, fake->observed.lines[fake->observed.read++]);
+    } else if (number < fake->observed.read) {
+        assert_int_equal(strlen(fake->observed.lines[number]), text->size);
+        assert_memory_equal(fake->observed.lines[number], text->data, text->size);
     }
 }
 
@@ -799,7 +824,7 @@ static void deliver(struct fake *fake) {
         } else if (to == OBSERVER && message.type == MESSAGE_REPORT) {
             observer_receive(fake, &message);
         } else if (to == OPERATOR && message.type == MESSAGE_OUTCOME) {
-            fake->outcome = message.outcome;
+            fake->observed.outcome = message.outcome;
         }
         message_close(&message);
     }
@@ -823,12 +848,12 @@ static void play(struct fake *fake) {
         if (fake->players[n].there && !fake->players[n].stopped) {
             work(fake, n);
         }
-        if (fake->players[n].there && !fake->players[n].stopped && fake->ended == 0) {
+        if (fake->players[n].there && !fake->players[n].stopped && fake->end.ended == 0) {
             player_say(fake, n);
             deliver(fake);
         }
     }
-    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = fake->read}};
+    struct message observe = {.type = MESSAGE_OBSERVE, .observe = {.from = fake->observed.read}};
     give(fake, OBSERVER, &observe);
     deliver(fake);
     advance(fake);
@@ -837,19 +862,19 @@ static void play(struct fake *fake) {
 /* Plays until partitions have reached `clock`. */
 static void play_to(struct fake *fake, uint64_t clock) {
     for (unsigned r = 0; fake->clock < clock; r++) {
-        assert_true(r < ROUNDS_MAX && fake->ended == 0);
+        assert_true(r < ROUNDS_MAX && fake->end.ended == 0);
         play(fake);
     }
 }
 
 static void play_rounds(struct fake *fake, unsigned rounds) {
-    for (unsigned r = 0; r < rounds && fake->ended == 0; r++) {
+    for (unsigned r = 0; r < rounds && fake->end.ended == 0; r++) {
         play(fake);
     }
 }
 
 static void play_to_end(struct fake *fake) {
-    for (unsigned r = 0; fake->ended == 0; r++) {
+    for (unsigned r = 0; fake->end.ended == 0; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
@@ -892,16 +917,16 @@ static double line_number(const char *line, const char *key) {
 /* Every iteration has one line, with all its items; the summary is the last line and counts them. */
 static void expect_report(const struct fake *fake, uint64_t iterations, bool exact) {
     double next = 1;
-    for (uint64_t l = 0; l < fake->read; l++) {
-        if (strstr(fake->lines[l], "\"type\":\"iteration\"") != NULL) {
-            assert_true(line_number(fake->lines[l], "iteration") == next);
-            assert_true(!exact || line_number(fake->lines[l], "items") == 2.0 * SHARDS * SHARD_ITEMS);
+    for (uint64_t l = 0; l < fake->observed.read; l++) {
+        if (strstr(fake->observed.lines[l], "\"type\":\"iteration\"") != NULL) {
+            assert_true(line_number(fake->observed.lines[l], "iteration") == next);
+            assert_true(!exact || line_number(fake->observed.lines[l], "items") == 2.0 * SHARDS * SHARD_ITEMS);
             next++;
         }
     }
     assert_true(next == (double)iterations + 1);
-    assert_true(fake->read > 0);
-    const char *summary = fake->lines[fake->read - 1];
+    assert_true(fake->observed.read > 0);
+    const char *summary = fake->observed.lines[fake->observed.read - 1];
     assert_non_null(strstr(summary, "\"type\":\"summary\""));
     assert_true(line_number(summary, "iterations") == (double)iterations);
     assert_true(!exact || line_number(summary, "items_processed") == (double)iterations * 2.0 * SHARDS * SHARD_ITEMS);
@@ -909,7 +934,7 @@ static void expect_report(const struct fake *fake, uint64_t iterations, bool exa
 
 static void expect_good_end(struct fake *fake, uint64_t iterations) {
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(fake->clock, 2 * iterations);
     expect_report(fake, iterations, true);
 }
@@ -922,15 +947,15 @@ static void test_a_model_that_is_not_saved_is_saved_again(void **state) {
     static const unsigned savers[] = {0, 0, 1, 1};
     for (unsigned failures = 0; failures <= 4; failures++) {
         struct fake *fake = stored_cluster(STAGE_1, 3);
-        fake->saves_fail = failures;
-        fake->save_code = AML_EFAIL;
+        fake->saves.fail = failures;
+        fake->saves.code = AML_EFAIL;
         cluster_open(fake, 2, 2);
         play_to_end(fake);
         unsigned attempts = failures < 4 ? failures + 1 : 4;
-        assert_int_equal(fake->saver_count, attempts);
-        assert_memory_equal(fake->savers, savers, attempts * sizeof *savers);
-        assert_int_equal(fake->code, failures < 4 ? 0 : AML_EFAIL);
-        assert_string_equal(fake->text, failures < 4 ? "" : "Too many open files");
+        assert_int_equal(fake->saves.saver_count, attempts);
+        assert_memory_equal(fake->saves.savers, savers, attempts * sizeof *savers);
+        assert_int_equal(fake->end.code, failures < 4 ? 0 : AML_EFAIL);
+        assert_string_equal(fake->end.text, failures < 4 ? "" : "Too many open files");
         assert_int_equal(lines_with(fake, "\"event\":\"save-failed\""), failures < 4 ? failures : 3);
         fake_close(fake);
     }
@@ -941,17 +966,17 @@ static void test_a_node_that_comes_at_the_end_does_not_save(void **state) {
     (void)state;
     static const unsigned savers[] = {0, 0, 0};
     struct fake *fake = stored_cluster(STAGE_1, 3);
-    fake->saves_fail = 2;
-    fake->save_code = AML_EFAIL;
+    fake->saves.fail = 2;
+    fake->saves.code = AML_EFAIL;
     cluster_open(fake, 1, 2);
     while (fake->controller.phase != PHASE_SAVE) {
         play(fake);
     }
     enter(fake, 3, TIER_RELIABLE);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
-    assert_int_equal(fake->saver_count, 3);
-    assert_memory_equal(fake->savers, savers, sizeof savers);
+    assert_int_equal(fake->end.code, 0);
+    assert_int_equal(fake->saves.saver_count, 3);
+    assert_memory_equal(fake->saves.savers, savers, sizeof savers);
     fake_close(fake);
 }
 
@@ -959,12 +984,12 @@ static void test_a_node_that_comes_at_the_end_does_not_save(void **state) {
 static void test_a_refused_model_is_not_saved_again(void **state) {
     (void)state;
     struct fake *fake = stored_cluster(STAGE_1, 3);
-    fake->saves_fail = 1;
-    fake->save_code = AML_EINPUT;
+    fake->saves.fail = 1;
+    fake->saves.code = AML_EINPUT;
     cluster_open(fake, 2, 2);
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_EINPUT);
-    assert_int_equal(fake->saver_count, 1);
+    assert_int_equal(fake->end.code, AML_EINPUT);
+    assert_int_equal(fake->saves.saver_count, 1);
     fake_close(fake);
 }
 
@@ -986,17 +1011,17 @@ static void test_a_job_runs_to_its_end(void **state) {
     struct message saved = {.type = MESSAGE_SAVED, .saved = {.attempt = 1}};
     give(fake, 0, &saved);
     assert_int_equal(sent(fake, node(1), MESSAGE_DONE, NULL), 1);
-    assert_int_equal(fake->ended, 0);
+    assert_int_equal(fake->end.ended, 0);
     tick(fake, (TIMEOUT_MS - 1) * UINT64_C(1000)); /* DONE was lost: nobody is left alone before the timeout */
-    assert_int_equal(fake->ended, 0);
+    assert_int_equal(fake->end.ended, 0);
     heartbeat(fake, 1, NODE_FINISHED, 2);
     assert_int_equal(sent(fake, node(1), MESSAGE_DONE, NULL), 2);
     for (unsigned n = 0; n < 2; n++) {
         struct message leave = {.type = MESSAGE_LEAVE};
         give(fake, n, &leave);
     }
-    assert_int_equal(fake->ended, 1);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.ended, 1);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(fake->controller.progress.items_processed, 2 * SHARDS * SHARD_ITEMS);
     const char *summary = controller_line(&fake->controller, fake->controller.report.count - 1);
     assert_non_null(strstr(summary, "\"ok\":true"));
@@ -1293,18 +1318,18 @@ static void test_an_observer_who_comes_late_hears_how_it_ended(void **state) {
         give(fake, OPERATOR, &stop);
         tick(fake, 1000);
         assert_int_equal(fake->controller.phase, PHASE_LEAVE);
-        assert_int_equal(fake->ended, 0);
+        assert_int_equal(fake->end.ended, 0);
         if (comes > 0) {
             uint64_t read = observe(fake, 0);
             assert_int_equal(read, fake->controller.report.count);
-            assert_int_equal(fake->ended, 0);
+            assert_int_equal(fake->end.ended, 0);
             observe(fake, read);
         } else {
             tick(fake, 2 * CONTROLLER_END_WAIT_US); /* it stood still: nobody could have come meanwhile */
-            assert_int_equal(fake->ended, 0);
+            assert_int_equal(fake->end.ended, 0);
             tick_silently(fake, CONTROLLER_END_WAIT_US);
         }
-        assert_int_equal(fake->ended, 1);
+        assert_int_equal(fake->end.ended, 1);
         fake_close(fake);
     }
 }
@@ -1326,11 +1351,11 @@ static void test_an_observer_that_reads_on_hears_how_it_ended(void **state) {
     give(fake, OPERATOR, &stop);
     while (read < fake->controller.report.count) {
         tick_silently(fake, CONTROLLER_END_WAIT_US / 4);
-        assert_int_equal(fake->ended, 0);
+        assert_int_equal(fake->end.ended, 0);
         read = observe(fake, read);
     }
     tick_silently(fake, CONTROLLER_END_WAIT_US); /* it has them all, but has not said so */
-    assert_int_equal(fake->ended, 1);
+    assert_int_equal(fake->end.ended, 1);
     fake_close(fake);
 }
 
@@ -1363,7 +1388,7 @@ static void test_a_stop_may_be_a_good_end(void **state) {
     play_to(fake, 5);
     give(fake, OPERATOR, &stop);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(fake->clock % 2, 0);
     assert_in_range(fake->clock, 6, 12);
     expect_report(fake, fake->clock / 2, true);
@@ -1374,7 +1399,7 @@ static void test_a_stop_may_be_a_good_end(void **state) {
     struct message early = {.type = MESSAGE_STOP, .text = {.text = "enough"}};
     give(fake, OPERATOR, &early);
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_ESTOP);
+    assert_int_equal(fake->end.code, AML_ESTOP);
     fake_close(fake);
 }
 
@@ -1413,12 +1438,12 @@ static void test_silence_ends_a_traditional_job(void **state) {
     assert_int_equal(sent(fake, node(0), MESSAGE_FENCE, NULL), 0);
     assert_non_null(strstr(message.text.text, "two (host, pid 1)"));
     expect_failure(fake, "no heartbeat for");
-    assert_int_equal(fake->ended, 0); /* node 0 has not left */
+    assert_int_equal(fake->end.ended, 0); /* node 0 has not left */
     struct message leave = {.type = MESSAGE_LEAVE};
     give(fake, 0, &leave);
-    assert_int_equal(fake->ended, 1); /* the silent one is not waited for */
-    assert_int_equal(fake->code, AML_EFAIL);
-    assert_non_null(strstr(fake->text, "two (host, pid 1)"));
+    assert_int_equal(fake->end.ended, 1); /* the silent one is not waited for */
+    assert_int_equal(fake->end.code, AML_EFAIL);
+    assert_non_null(strstr(fake->end.text, "two (host, pid 1)"));
     fake_close(fake);
 }
 
@@ -1462,7 +1487,7 @@ static void test_a_slow_store_is_no_silence(void **state) {
 
 /* Another controller goes on with the store (options.store). */
 static void restart(struct fake *fake) {
-    fake->dead = true;
+    fake->kill.dead = true;
     called(fake);
 }
 
@@ -2302,7 +2327,7 @@ static void test_all_transient_nodes_die(void **state) {
             fake->players[n].there = false;
         }
         play_to_end(fake);
-        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->end.code, 0);
         assert_int_equal(fake->clock, 40);
         assert_int_equal(fake->controller.progress.failures, 3);
         expect_report(fake, 20, l == 0);
@@ -2321,9 +2346,9 @@ static void test_the_only_replica_is_lost(void **state) {
         play_to(fake, 5);
         fake->players[0].there = false;
         play_to_end(fake);
-        assert_int_equal(fake->code, AML_EFAIL);
-        assert_non_null(strstr(fake->text, "the only copy of partition 0 was lost"));
-        assert_true((strstr(fake->text, "--resume /nowhere/checkpoints") != NULL) == (c == 1));
+        assert_int_equal(fake->end.code, AML_EFAIL);
+        assert_non_null(strstr(fake->end.text, "the only copy of partition 0 was lost"));
+        assert_true((strstr(fake->end.text, "--resume /nowhere/checkpoints") != NULL) == (c == 1));
         assert_int_equal(fake->players[1].aborted, AML_EFAIL);
         fake_close(fake);
     }
@@ -2356,8 +2381,8 @@ static void test_all_nodes_are_lost(void **state) {
         fake->players[n].there = false;
     }
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_EFAIL);
-    assert_non_null(strstr(fake->text, "the only copy of partition 0 was lost"));
+    assert_int_equal(fake->end.code, AML_EFAIL);
+    assert_non_null(strstr(fake->end.text, "the only copy of partition 0 was lost"));
     fake_close(fake);
 }
 
@@ -2579,10 +2604,10 @@ static void test_gone_nodes_are_not_waited_for(void **state) {
     begin(fake);
     give(fake, 1, &fail);
     expect_failure(fake, "no such file");
-    assert_int_equal(fake->ended, 0);
+    assert_int_equal(fake->end.ended, 0);
     ask(fake, OPERATOR, MESSAGE_GONE, "node-1");
-    assert_int_equal(fake->ended, 1);
-    assert_int_equal(fake->code, AML_EINPUT);
+    assert_int_equal(fake->end.ended, 1);
+    assert_int_equal(fake->end.code, AML_EINPUT);
     fake_close(fake);
 }
 
@@ -2640,8 +2665,8 @@ static void test_checkpoints_always_succeed(void **state) {
         fake->speed = speeds[run / 4];
         cluster_open(fake, stages[run % 4] == STAGE_3 ? 1 : 2, stages[run % 4] == STAGE_TRADITIONAL ? 0 : 2);
         play_to_end(fake);
-        assert_int_equal(fake->code, 0);
-        assert_int_equal(fake->passed, 0);
+        assert_int_equal(fake->end.code, 0);
+        assert_int_equal(fake->checkpoints.passed, 0);
         assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
         assert_true(lines_with(fake, "\"event\":\"checkpoint\"") >= 3);
         assert_int_equal(newest_checkpoint(root), fake->clock); /* --checkpoint-at-end */
@@ -2673,10 +2698,10 @@ static void test_a_slow_disk_makes_checkpoints_rarer(void **state) {
     char root[ROOT_BYTES];
     struct fake *fake = checkpointed(STAGE_2, 60, root);
     fake->options.checkpoint_every = 1;
-    fake->write_rounds = 9;
+    fake->checkpoints.rounds = 9;
     cluster_open(fake, 1, 2);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-slow\""), 1);
     assert_int_equal(lines_with(fake, "takes longer than 1 iterations"), 1);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
@@ -2692,15 +2717,15 @@ static void test_a_job_that_could_write_no_checkpoint_fails(void **state) {
     char root[ROOT_BYTES];
     struct fake *fake = checkpointed(STAGE_2, 20, root);
     cluster_open(fake, 1, 2);
-    fake->written_state = WRITTEN_FAILED;
+    fake->checkpoints.state = WRITTEN_FAILED;
     play_to(fake, 15);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 1);
     assert_int_equal(newest_checkpoint(root), 0);
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_EFAIL);
-    assert_non_null(strstr(fake->text, "no checkpoint could be written into"));
-    assert_non_null(strstr(fake->text, root));
-    assert_non_null(strstr(fake->text, "the disk is full"));
+    assert_int_equal(fake->end.code, AML_EFAIL);
+    assert_non_null(strstr(fake->end.text, "no checkpoint could be written into"));
+    assert_non_null(strstr(fake->end.text, root));
+    assert_non_null(strstr(fake->end.text, "the disk is full"));
     assert_int_equal(fake->clock, 40);
     assert_int_equal(newest_checkpoint(root), 0);
     fake_close(fake);
@@ -2710,9 +2735,9 @@ static void test_a_job_that_could_write_no_checkpoint_fails(void **state) {
     cluster_open(fake, 1, 2);
     play_to(fake, 15);
     assert_true(newest_checkpoint(root) > 0);
-    fake->written_state = WRITTEN_FAILED;
+    fake->checkpoints.state = WRITTEN_FAILED;
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(lines_with(fake, "\"checkpoint_failed\":\"clock 40: "), 1);
     assert_int_equal(lines_with(fake, "; the newest checkpoint is of clock "), 1);
     fake_close(fake);
@@ -2734,11 +2759,11 @@ static void ask_now(struct fake *fake, uint64_t request) {
 
 /* Plays until the operator has an answer. */
 static struct message_outcome play_to_outcome(struct fake *fake) {
-    fake->outcome = (struct message_outcome){0};
-    for (unsigned r = 0; r < 100 && fake->outcome.request == 0; r++) {
+    fake->observed.outcome = (struct message_outcome){0};
+    for (unsigned r = 0; r < 100 && fake->observed.outcome.request == 0; r++) {
         play(fake);
     }
-    return fake->outcome;
+    return fake->observed.outcome;
 }
 
 /* "`proteus checkpoint` asks for one now" */
@@ -2778,16 +2803,16 @@ static void test_an_operator_asks_for_a_checkpoint(void **state) {
     assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &message), 1);
     assert_string_equal(message.outcome.text, outcome.text);
     forget(fake);
-    fake->written_state = WRITTEN_FAILED;
+    fake->checkpoints.state = WRITTEN_FAILED;
     ask_now(fake, 3);
     outcome = play_to_outcome(fake);
     assert_int_equal(outcome.request, 3);
     assert_int_equal(outcome.code, AML_EFAIL);
     assert_non_null(strstr(outcome.text, "the disk is full"));
-    fake->written_state = WRITTEN_DONE;
+    fake->checkpoints.state = WRITTEN_DONE;
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 1);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(newest_checkpoint(root), 200);
     fake_close(fake);
     remove_tree(root);
@@ -2801,7 +2826,7 @@ static void test_checkpoints_under_way_when_things_go_wrong(void **state) {
         char root[ROOT_BYTES];
         struct fake *fake = checkpointed(STAGE_2, 60, root);
         fake->options.checkpoint_every = 2;
-        fake->write_rounds = run % 16 < 8 ? 0 : 5;
+        fake->checkpoints.rounds = run % 16 < 8 ? 0 : 5;
         cluster_open(fake, 2, 2);
         play_to(fake, 8 + run % 8);
         struct message stop = {.type = MESSAGE_STOP};
@@ -2819,8 +2844,8 @@ static void test_checkpoints_under_way_when_things_go_wrong(void **state) {
         }
         deliver(fake);
         play_to_end(fake);
-        assert_int_equal(fake->code, 0);
-        assert_int_equal(fake->passed, 0);
+        assert_int_equal(fake->end.code, 0);
+        assert_int_equal(fake->checkpoints.passed, 0);
         assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
         assert_int_equal(newest_checkpoint(root), fake->clock);
         fake_close(fake);
@@ -2838,14 +2863,14 @@ static void test_a_controller_is_killed_while_a_checkpoint_is_under_way(void **s
             char root[ROOT_BYTES];
             struct fake *fake = checkpointed(STAGE_2, 12, root);
             fake->options.checkpoint_every = 3;
-            fake->kill = kills[run];
-            fake->kill_at = at;
+            fake->kill.where = kills[run];
+            fake->kill.at = at;
             cluster_open(fake, 1, 2);
             expect_good_end(fake, 12);
-            assert_int_equal(fake->passed, 0);
+            assert_int_equal(fake->checkpoints.passed, 0);
             assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 0);
             assert_int_equal(newest_checkpoint(root), 24);
-            killed = fake->kills > 0;
+            killed = fake->kill.count > 0;
             fake_close(fake);
             remove_tree(root);
         }
@@ -2937,12 +2962,12 @@ static void test_what_a_resumed_job_says(void **state) {
         enter(fake, n, n == 0 ? TIER_RELIABLE : TIER_TRANSIENT);
     }
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     char text[128];
     snprintf(text, sizeof text, "from iteration 7, clock 14: %s/clock-14; --rate 0.25, was 0.5", root);
     assert_int_equal(lines_with(fake, "\"event\":\"resume\""), 1);
     assert_int_equal(lines_with(fake, text), 1);
-    const char *summary = fake->lines[fake->read - 1];
+    const char *summary = fake->observed.lines[fake->observed.read - 1];
     assert_true(line_number(summary, "iterations") == 10);
     assert_true(line_number(summary, "resumed_iteration") == 7);
     assert_true(line_number(summary, "resumed_clock") == 14);
@@ -2959,7 +2984,7 @@ static void test_what_a_resumed_job_says(void **state) {
     set_option(fake, 1, "rate", "0.5", true);
     cluster_open(fake, 1, 1);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint\""), 0);
     assert_int_equal(newest_checkpoint(root), 14);
     fake_close(fake);
@@ -2971,14 +2996,14 @@ static void test_checkpoints(void **state) {
     char root[ROOT_BYTES];
     struct fake *fake = checkpointed(STAGE_2, 70, root);
     cluster_open(fake, 1, 3);
-    fake->written_state = WRITTEN_FAILED; /* the first one fails: training goes on */
+    fake->checkpoints.state = WRITTEN_FAILED; /* the first one fails: training goes on */
     play_to(fake, 12);
     assert_int_equal(lines_with(fake, "\"event\":\"checkpoint-failed\""), 1);
     assert_int_equal(lines_with(fake, "the disk is full"), 1);
-    fake->written_state = WRITTEN_DONE;
-    fake->written = 0;
+    fake->checkpoints.state = WRITTEN_DONE;
+    fake->checkpoints.written = 0;
     play_to(fake, 79); /* it is tried again some time after */
-    assert_int_equal(fake->written, PARTITIONS * lines_with(fake, "\"event\":\"checkpoint\""));
+    assert_int_equal(fake->checkpoints.written, PARTITIONS * lines_with(fake, "\"event\":\"checkpoint\""));
     expect_good_end(fake, 70);
     assert_int_equal(newest_checkpoint(root), 140);
     fake_close(fake);
@@ -2998,9 +3023,9 @@ static void test_checkpoints(void **state) {
     assert_int_equal(fake->newest.plan.restore, clock);
     assert_string_equal(fake->newest.plan.resume, path);
     play_to_end(fake);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(fake->clock, 180);
-    assert_true(line_number(fake->lines[fake->read - 1], "items_processed") ==
+    assert_true(line_number(fake->observed.lines[fake->observed.read - 1], "items_processed") ==
                 (double)(180 - clock) * SHARDS * SHARD_ITEMS);
     fake_close(fake);
 
@@ -3033,11 +3058,11 @@ static void eventful_run(struct fake *fake, bool failure) {
         deliver(fake);
     }
     play_to_end(fake);
-    assert_int_equal(fake->ended, 1);
-    assert_int_equal(fake->code, 0);
+    assert_int_equal(fake->end.ended, 1);
+    assert_int_equal(fake->end.code, 0);
     assert_int_equal(fake->clock, 24);
     expect_report(fake, 12, !failure);
-    const char *summary = fake->lines[fake->read - 1];
+    const char *summary = fake->observed.lines[fake->observed.read - 1];
     assert_true(line_number(summary, "evictions") == 1);
     assert_true(line_number(summary, "failures") == (failure ? 1 : 0));
 }
@@ -3049,10 +3074,10 @@ static void test_a_killed_controller_goes_on(void **state) {
         bool killed = true;
         for (unsigned at = 1; killed; at++) {
             struct fake *fake = stored_cluster(STAGE_2, 12);
-            fake->kill = kills[run % 3];
-            fake->kill_at = at;
+            fake->kill.where = kills[run % 3];
+            fake->kill.at = at;
             eventful_run(fake, run >= 3);
-            killed = fake->kills > 0;
+            killed = fake->kill.count > 0;
             fake_close(fake);
         }
     }
@@ -3347,11 +3372,11 @@ static void test_a_store_that_fails_ends_the_job(void **state) {
         fake->store.fail_at = at;
         cluster_open(fake, 1, 2);
         play_to_end(fake);
-        assert_int_equal(fake->ended, 1);
-        failed = fake->code != 0;
+        assert_int_equal(fake->end.ended, 1);
+        failed = fake->end.code != 0;
         if (failed) {
-            assert_int_equal(fake->code, AML_EFAIL);
-            assert_string_equal(fake->text, "the store is full");
+            assert_int_equal(fake->end.code, AML_EFAIL);
+            assert_string_equal(fake->end.text, "the store is full");
             assert_int_equal(lines_with(fake, "\"type\":\"summary\""), 1);
             assert_int_equal(fake->store.writes, at); /* what is there stays whole */
         }
@@ -3389,16 +3414,16 @@ static void recover_all(struct fake *fake) {
 }
 
 static void kill_controller(struct fake *fake) {
-    fake->dead = true;
+    fake->kill.dead = true;
     called(fake);
 }
 
 static void expect_crash_end(struct fake *fake, const char *text) {
     assert_true(fake->controller.phase >= PHASE_LEAVE);
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_EFAIL);
-    if (strstr(fake->text, text) == NULL || strstr(fake->text, "the only copy") != NULL) {
-        fail_msg("'%s', expected '%s'", fake->text, text);
+    assert_int_equal(fake->end.code, AML_EFAIL);
+    if (strstr(fake->end.text, text) == NULL || strstr(fake->end.text, "the only copy") != NULL) {
+        fail_msg("'%s', expected '%s'", fake->end.text, text);
     }
     fake_close(fake);
 }
@@ -3436,13 +3461,13 @@ static void test_a_controller_that_is_killed_when_it_hears_of_a_crash(void **sta
         struct fake *fake = stored_cluster(STAGE_1, 20);
         cluster_open(fake, 1, 3);
         play_to(fake, 11);
-        fake->kill = kills[run % 3];
-        fake->kill_at = (run % 3 < 2 ? fake->store.writes : fake->calls) + 1 + run / 3;
+        fake->kill.where = kills[run % 3];
+        fake->kill.at = (run % 3 < 2 ? fake->store.writes : fake->kill.calls) + 1 + run / 3;
         crash(fake, 2, 11, "clock", 12);
         recover_all(fake);
         play_to_end(fake);
-        assert_int_equal(fake->kills, 1);
-        assert_int_equal(fake->code, 0);
+        assert_int_equal(fake->kill.count, 1);
+        assert_int_equal(fake->end.code, 0);
         assert_int_equal(fake->clock, 2 * 20);
         expect_report(fake, 20, false); /* what was not stored of progress is not in it */
         fake_close(fake);
@@ -3544,8 +3569,8 @@ static void test_a_crash_is_not_blamed_for_what_others_had(void **state) {
         play(fake);
     }
     play_to_end(fake);
-    assert_int_equal(fake->code, AML_EFAIL);
-    assert_non_null(strstr(fake->text, "the only copy of partition"));
+    assert_int_equal(fake->end.code, AML_EFAIL);
+    assert_non_null(strstr(fake->end.text, "the only copy of partition"));
     fake_close(fake);
 }
 
@@ -3627,10 +3652,10 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
         }
         assert_int_equal(fake->controller.phase, PHASE_TRAIN);
         if (killed > 0) {
-            fake->kill = KILL_AFTER_CALL;
-            fake->kill_at = 1;
+            fake->kill.where = KILL_AFTER_CALL;
+            fake->kill.at = 1;
             tick(fake, 1000);
-            assert_int_equal(fake->kills, 1);
+            assert_int_equal(fake->kill.count, 1);
         }
         join(fake, 2, "late", TIER_RELIABLE, &fake->terms);
         tick(fake, 100 * 1000);
@@ -3753,7 +3778,7 @@ static void test_registrations_alone_stop_nothing(void **state) {
 /* Plays until the controller gives a member up for `text`. */
 static void play_to_failure(struct fake *fake, const char *text) {
     for (unsigned r = 0; lines_with(fake, text) == 0; r++) {
-        assert_true(r < ROUNDS_MAX && fake->ended == 0);
+        assert_true(r < ROUNDS_MAX && fake->end.ended == 0);
         play(fake);
     }
     assert_int_equal(lines_with(fake, "\"event\":\"failure\""), 1);

@@ -19,6 +19,33 @@ static const actor_id THIRD = UINT64_C(0x30000);
 static const actor_id REMOTE = UINT64_C(0x20001); /* serves the only partition */
 
 /* An io that keeps what is sent, and a process whose hooks only note what they are asked. */
+/* What the process's hooks were asked for. */
+struct fake_asked {
+    unsigned preparing; /* number of the set; 0: none */
+    uint32_t prepared_shards;
+    unsigned released[LOG_MAX];
+    unsigned released_count;
+    unsigned set;                   /* of the clock at work on */
+    uint64_t computing, evaluating; /* clocks; 0: none */
+    bool again;                     /* evaluating what was not just computed */
+    unsigned saves, unsaves, ends, rejoins;
+    int end_code;
+    char end_text[ERROR_TEXT_MAX];
+};
+
+/* The next plan to be given. */
+struct fake_plan {
+    struct message_plan plan;
+    uint64_t epoch;
+    struct wire_placement placement;
+    struct wire_assignment assignments[ASSIGNMENTS_MAX];
+    unsigned assignment_count;
+    uint32_t shards[SHARDS_MAX];
+    uint32_t shard_count;
+    actor_id endpoints[4];
+    unsigned endpoint_count;
+};
+
 struct fake {
     struct io io;
     uint64_t now_us, timer_us;
@@ -32,27 +59,8 @@ struct fake {
     struct job job;
     struct wire_endpoint servers[SERVERS];
     struct node node;
-
-    unsigned preparing; /* number of the set; 0: none */
-    uint32_t prepared_shards;
-    unsigned released[LOG_MAX];
-    unsigned released_count;
-    unsigned set;                   /* ... of the clock at work on */
-    uint64_t computing, evaluating; /* clocks; 0: none */
-    bool again;                     /* evaluating what was not just computed */
-    unsigned saves, unsaves, ends, rejoins;
-    int end_code;
-    char end_text[ERROR_TEXT_MAX];
-
-    struct message_plan plan; /* the next to be given: */
-    uint64_t epoch;
-    struct wire_placement placement;
-    struct wire_assignment assignments[ASSIGNMENTS_MAX];
-    unsigned assignment_count;
-    uint32_t shards[SHARDS_MAX];
-    uint32_t shard_count;
-    actor_id endpoints[4];
-    unsigned endpoint_count;
+    struct fake_asked asked;
+    struct fake_plan next;
 };
 
 /* ---- The io and the hooks ---- */
@@ -89,9 +97,9 @@ static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
 
 static void hook_prepare(void *context, const struct node_set *set) {
     struct fake *fake = context;
-    assert_int_equal(fake->preparing, 0);
-    fake->preparing = set->number;
-    fake->prepared_shards = set->count;
+    assert_int_equal(fake->asked.preparing, 0);
+    fake->asked.preparing = set->number;
+    fake->asked.prepared_shards = set->count;
     for (uint32_t s = 1; s < set->count; s++) {
         assert_true(set->shards[s - 1] < set->shards[s]);
     }
@@ -99,45 +107,46 @@ static void hook_prepare(void *context, const struct node_set *set) {
 
 static void hook_release(void *context, unsigned set) {
     struct fake *fake = context;
-    assert_true(set != fake->preparing && !((fake->computing != 0 || fake->evaluating != 0) && set == fake->set));
-    fake->released[fake->released_count++] = set;
+    assert_true(set != fake->asked.preparing &&
+                !((fake->asked.computing != 0 || fake->asked.evaluating != 0) && set == fake->asked.set));
+    fake->asked.released[fake->asked.released_count++] = set;
 }
 
 static void hook_compute(void *context, unsigned set, uint64_t clock) {
     struct fake *fake = context;
-    assert_true(fake->computing == 0 && fake->evaluating == 0);
-    fake->set = set;
-    fake->computing = clock;
+    assert_true(fake->asked.computing == 0 && fake->asked.evaluating == 0);
+    fake->asked.set = set;
+    fake->asked.computing = clock;
 }
 
 static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
     struct fake *fake = context;
-    assert_true(fake->computing == 0 && fake->evaluating == 0);
-    assert_true(again || set == fake->set);
-    fake->set = set;
-    fake->again = again;
-    fake->evaluating = clock;
+    assert_true(fake->asked.computing == 0 && fake->asked.evaluating == 0);
+    assert_true(again || set == fake->asked.set);
+    fake->asked.set = set;
+    fake->asked.again = again;
+    fake->asked.evaluating = clock;
 }
 
 static void hook_save(void *context) {
-    ((struct fake *)context)->saves++;
+    ((struct fake *)context)->asked.saves++;
 }
 
 static void hook_unsave(void *context) {
-    ((struct fake *)context)->unsaves++;
+    ((struct fake *)context)->asked.unsaves++;
 }
 
 static void hook_end(void *context, int code, const char *text) {
     struct fake *fake = context;
-    fake->ends++;
-    fake->end_code = code;
-    snprintf(fake->end_text, sizeof fake->end_text, "%s", text);
+    fake->asked.ends++;
+    fake->asked.end_code = code;
+    snprintf(fake->asked.end_text, sizeof fake->asked.end_text, "%s", text);
 }
 
 static void hook_rejoin(void *context, const char *why) {
     struct fake *fake = context;
     assert_non_null(why);
-    fake->rejoins++;
+    fake->asked.rejoins++;
 }
 
 /* ---- What the test sees and says ---- */
@@ -167,7 +176,7 @@ static void forget(struct fake *fake) {
 }
 
 static void give(struct fake *fake, actor_id from, struct message *message) {
-    message->epoch = message->epoch != 0 ? message->epoch : fake->epoch;
+    message->epoch = message->epoch != 0 ? message->epoch : fake->next.epoch;
     node_receive(&fake->node, from, message);
     message_close(message);
 }
@@ -201,34 +210,35 @@ static void give_ack(struct fake *fake, struct message_heartbeat_ack ack) {
 }
 
 static void no_assignments(struct fake *fake) {
-    fake->assignment_count = 0;
-    fake->shard_count = 0;
+    fake->next.assignment_count = 0;
+    fake->next.shard_count = 0;
 }
 
 /* `count` shards from number `shard` on, in falling order. */
 static void add_assignment(struct fake *fake, actor_id origin, uint64_t from, uint64_t until, uint32_t shard,
                            uint32_t count) {
-    fake->assignments[fake->assignment_count++] = (struct wire_assignment){
-        .origin = origin, .from_clock = from, .until_clock = until, .first = fake->shard_count, .count = count};
+    fake->next.assignments[fake->next.assignment_count++] = (struct wire_assignment){
+        .origin = origin, .from_clock = from, .until_clock = until, .first = fake->next.shard_count, .count = count};
     for (uint32_t s = 0; s < count; s++) {
-        fake->shards[fake->shard_count++] = shard + count - 1 - s;
+        fake->next.shards[fake->next.shard_count++] = shard + count - 1 - s;
     }
 }
 
 static void give_plan(struct fake *fake) {
-    struct message plan = {.type = MESSAGE_PLAN, .plan = fake->plan, .frame_count = 5};
+    struct message plan = {.type = MESSAGE_PLAN, .plan = fake->next.plan, .frame_count = 5};
     struct wire_endpoint endpoints[4];
     memset(endpoints, 0, sizeof endpoints);
-    for (unsigned e = 0; e < fake->endpoint_count; e++) {
-        endpoints[e].actor = fake->endpoints[e];
+    for (unsigned e = 0; e < fake->next.endpoint_count; e++) {
+        endpoints[e].actor = fake->next.endpoints[e];
         snprintf(endpoints[e].endpoint, sizeof endpoints[e].endpoint, "tcp://%u", e);
     }
-    plan.plan.version = ++fake->plan.version;
+    plan.plan.version = ++fake->next.plan.version;
     plan.frames[0] = buffer_new(0);
-    plan.frames[1] = buffer_copy(&fake->placement, sizeof fake->placement);
-    plan.frames[2] = buffer_copy(fake->assignments, fake->assignment_count * sizeof fake->assignments[0]);
-    plan.frames[3] = buffer_copy(fake->shards, fake->shard_count * sizeof fake->shards[0]);
-    plan.frames[4] = buffer_copy(endpoints, fake->endpoint_count * sizeof endpoints[0]);
+    plan.frames[1] = buffer_copy(&fake->next.placement, sizeof fake->next.placement);
+    plan.frames[2] =
+        buffer_copy(fake->next.assignments, fake->next.assignment_count * sizeof fake->next.assignments[0]);
+    plan.frames[3] = buffer_copy(fake->next.shards, fake->next.shard_count * sizeof fake->next.shards[0]);
+    plan.frames[4] = buffer_copy(endpoints, fake->next.endpoint_count * sizeof endpoints[0]);
     give(fake, ACTOR_CONTROLLER, &plan);
 }
 
@@ -259,23 +269,23 @@ static void push(struct fake *fake, uint64_t from, uint64_t to) {
 
 static void prepared(struct fake *fake, unsigned set, uint64_t items) {
     double totals[WIRE_TOTALS] = {[0] = (double)items, [WIRE_TOTALS - 1] = -(double)items};
-    assert_int_equal(fake->preparing, set);
-    fake->preparing = 0;
+    assert_int_equal(fake->asked.preparing, set);
+    fake->asked.preparing = 0;
     node_prepared(&fake->node, set, items, totals);
 }
 
 static void computed(struct fake *fake, unsigned set, uint64_t clock) {
-    assert_int_equal(fake->computing, clock);
-    assert_int_equal(fake->set, set);
-    fake->computing = 0;
+    assert_int_equal(fake->asked.computing, clock);
+    assert_int_equal(fake->asked.set, set);
+    fake->asked.computing = 0;
     assert_int_equal(client_gather(&fake->node.client, 0, NULL), 0);
     node_computed(&fake->node, 10, 1000);
 }
 
 static void evaluated(struct fake *fake, uint64_t clock) {
     static const struct wire_metric_sum sum = {.sum = 1, .weight = 2};
-    assert_int_equal(fake->evaluating, clock);
-    fake->evaluating = 0;
+    assert_int_equal(fake->asked.evaluating, clock);
+    fake->asked.evaluating = 0;
     node_evaluated(&fake->node, &sum);
 }
 
@@ -303,19 +313,19 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                            .connect = fake_connect,
                            .admit = fake_admit};
     fake->now_us = 1000 * 1000;
-    fake->epoch = 1;
+    fake->next.epoch = 1;
     fake->job = (struct job){.table_count = 1, .staleness = staleness};
     fake->job.tables[0] = (struct table_spec){.name = "t", .type = AML_INT64, .width = 1, .row_bytes = 8, .rows = 10};
     fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
-    fake->plan = (struct message_plan){
+    fake->next.plan = (struct message_plan){
         .commit_every = 1, .next_commit_every = 1, .window = 8, .partitions = 1, .shards = 8, .recoverable = 1};
-    fake->placement =
+    fake->next.placement =
         (struct wire_placement){.server = REMOTE, .next_server = REMOTE, .backup = SELF + 1, .next_backup = SELF + 1};
     for (unsigned s = 0; s < SERVERS; s++) {
         fake->servers[s].actor = SELF + 1 + s;
     }
-    fake->endpoints[fake->endpoint_count++] = SELF + 1;
-    fake->endpoints[fake->endpoint_count++] = REMOTE;
+    fake->next.endpoints[fake->next.endpoint_count++] = SELF + 1;
+    fake->next.endpoints[fake->next.endpoint_count++] = REMOTE;
     struct node_options options = {
         .self = SELF,
         .controller = "tcp://controller",
@@ -358,7 +368,7 @@ static struct fake *fake_open(uint32_t staleness, uint64_t clocks) {
     answer_subscribes(fake, 0);
     replicas(fake, 0, 1, true);
     give_start(fake);
-    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->asked.computing, 1);
     forget(fake);
     return fake;
 }
@@ -379,7 +389,7 @@ static void test_the_beginning_of_a_job(void **state) {
     give_plan(fake);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_PLAN, NULL), 1);
     assert_int_equal(sent(fake, SELF + 2, MESSAGE_PLAN, NULL), 1);
-    assert_int_equal(fake->prepared_shards, 3);
+    assert_int_equal(fake->asked.prepared_shards, 3);
     prepared(fake, 1, 30);
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
     answer_subscribes(fake, 0);
@@ -392,12 +402,12 @@ static void test_the_beginning_of_a_job(void **state) {
     forget(fake);
     wait_ms(fake, 150);
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 1); /* until START */
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_plan(fake); /* a node was lost before the start: a new version, loaded for that as well */
     assert_int_equal(told(fake, MESSAGE_LOADED, &message), 2);
     assert_int_equal(message.loaded.version, 2);
     give_start(fake);
-    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.total_items, 70);
     forget(fake);
     wait_ms(fake, 150);
@@ -442,13 +452,13 @@ static void test_no_clock_begins_on_input_that_was_not_compared(void **state) {
     assert_int_equal(told(fake, MESSAGE_LOADED, NULL), 0);
     assert_int_equal(fake->node.ready, 0);
     give_start(fake);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_compared(fake, 0);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_compared(fake, 2); /* of a reading that there was not */
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_compared(fake, 1);
-    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.ready, 1);
     forget(fake);
     wait_ms(fake, TIMEOUT_MS);
@@ -471,7 +481,7 @@ static void test_input_that_has_changed_is_compared_anew(void **state) {
     replicas(fake, 0, 1, true);
     give_compared(fake, 1);
     give_start(fake);
-    assert_int_equal(fake->computing, 1);
+    assert_int_equal(fake->asked.computing, 1);
     no_assignments(fake);
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
@@ -506,7 +516,7 @@ static void test_a_node_without_assignments_is_loaded_at_once(void **state) {
     replicas(fake, 0, 1, true);
     assert_int_equal(fake->node.ready, 1);
     give_start(fake);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     fake_close(fake);
 }
 
@@ -530,8 +540,8 @@ static void test_who_joins_starts_at_once_and_works_from_its_clock(void **state)
     add_assignment(fake, SELF, 31, WIRE_CLOCK_NEVER, 0, 4);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->preparing, 0); /* the same data */
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.preparing, 0); /* the same data */
+    assert_int_equal(fake->asked.computing, 0);
     push(fake, 20, 30);
     computed(fake, 1, 31);
     assert_int_equal(fake->node.work.begun, 31);
@@ -551,15 +561,15 @@ static void test_clocks_are_computed_evaluated_and_reported(void **state) {
     assert_int_equal(message.progress.clock, 1);
     assert_int_equal(message.progress.items, 10);
     computed(fake, 1, 2);
-    assert_int_equal(fake->evaluating, 0); /* staleness 1: waits for clock 1 */
+    assert_int_equal(fake->asked.evaluating, 0); /* staleness 1: waits for clock 1 */
     push(fake, 0, 1);
     evaluated(fake, 2);
     computed(fake, 1, 3);
     push(fake, 1, 2);
-    assert_int_equal(fake->evaluating, 0); /* the last one waits for the full state */
+    assert_int_equal(fake->asked.evaluating, 0); /* the last one waits for the full state */
     push(fake, 2, 3);
     evaluated(fake, 3);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     assert_int_equal(fake->node.state, NODE_FINISHED);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 2});
     forget(fake);
@@ -582,7 +592,7 @@ static void test_clocks_without_a_assignment_are_skipped(void **state) {
     computed(fake, 1, 1);
     push(fake, 0, 1);
     evaluated(fake, 1);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     forget(fake);
     push(fake, 1, 10);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
@@ -602,7 +612,7 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     computed(fake, 1, 1);
     push(fake, 0, 1);
     evaluated(fake, 1);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_ack(fake, (struct message_heartbeat_ack){.final = 5}); /* an old one */
     assert_int_equal(fake->node.final, 10);
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 10});
@@ -611,7 +621,7 @@ static void test_a_hold_is_kept_until_it_is_lifted(void **state) {
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 3, .barrier_clock = 3});
     computed(fake, 1, 3);
     push(fake, 1, 2);
-    assert_int_equal(fake->evaluating, 0); /* it may be the last */
+    assert_int_equal(fake->asked.evaluating, 0); /* it may be the last */
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 4, .barrier_clock = WIRE_CLOCK_NEVER, .final = 4});
     evaluated(fake, 3);
     computed(fake, 1, 4);
@@ -630,11 +640,11 @@ static void test_data_is_changed_in_the_background(void **state) {
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->preparing, 2);
-    assert_int_equal(fake->prepared_shards, 8);
+    assert_int_equal(fake->asked.preparing, 2);
+    assert_int_equal(fake->asked.prepared_shards, 8);
     computed(fake, 1, 1);
     evaluated(fake, 1);
-    assert_int_equal(fake->computing, 2); /* goes on meanwhile */
+    assert_int_equal(fake->asked.computing, 2); /* goes on meanwhile */
     replicas(fake, 0, 2, true);
     assert_int_equal(fake->node.ready, 1);
     prepared(fake, 2, 60);
@@ -643,17 +653,17 @@ static void test_data_is_changed_in_the_background(void **state) {
     add_assignment(fake, SELF, 1, 2, 0, 4);
     add_assignment(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->preparing, 0);
+    assert_int_equal(fake->asked.preparing, 0);
     no_assignments(fake);
     add_assignment(fake, SELF, 3, WIRE_CLOCK_NEVER, 0, 8);
     give_plan(fake);
-    assert_int_equal(fake->released_count, 0); /* clock 2 is at work on it */
+    assert_int_equal(fake->asked.released_count, 0); /* clock 2 is at work on it */
     computed(fake, 1, 2);
-    assert_int_equal(fake->released_count, 0);
+    assert_int_equal(fake->asked.released_count, 0);
     evaluated(fake, 2);
-    assert_int_equal(fake->released_count, 1);
-    assert_int_equal(fake->released[0], 1);
-    assert_int_equal(fake->computing, 0); /* what another put into these rows last must be seen first */
+    assert_int_equal(fake->asked.released_count, 1);
+    assert_int_equal(fake->asked.released[0], 1);
+    assert_int_equal(fake->asked.computing, 0); /* what another put into these rows last must be seen first */
     push(fake, 0, 2);
     computed(fake, 2, 3);
     fake_close(fake);
@@ -664,14 +674,14 @@ static void test_a_set_that_is_not_needed_any_more_is_released_when_it_is_there(
     struct fake *fake = fake_open(3, 0);
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 2);
     give_plan(fake);
-    fake->assignment_count--;
+    fake->next.assignment_count--;
     add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 4, 1);
     give_plan(fake);
-    assert_int_equal(fake->preparing, 2);
-    assert_int_equal(fake->released_count, 0);
+    assert_int_equal(fake->asked.preparing, 2);
+    assert_int_equal(fake->asked.released_count, 0);
     prepared(fake, 2, 1);
-    assert_int_equal(fake->released_count, 1);
-    assert_int_equal(fake->released[0], 2);
+    assert_int_equal(fake->asked.released_count, 1);
+    assert_int_equal(fake->asked.released[0], 2);
     prepared(fake, 3, 1);
     fake_close(fake);
 }
@@ -689,7 +699,7 @@ static void test_ready_needs_the_servers(void **state) {
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, &message), 1);
     assert_int_equal(message.heartbeat.ready, 2);
     assert_int_equal(message.heartbeat.version, 2);
-    fake->placement.next_backup = SELF + 2; /* now the other one has a part too */
+    fake->next.placement.next_backup = SELF + 2; /* now the other one has a part too */
     give_plan(fake);
     replicas(fake, 0, 3, true);
     assert_int_equal(fake->node.ready, 2);
@@ -703,9 +713,9 @@ static void test_nodes_that_are_gone_are_forgotten(void **state) {
     struct fake *fake = fake_open(1, 0);
     assert_int_equal(fake->connected_count, 2); /* the controller, and the other's server; not our own */
     assert_int_equal(fake->connected[1], REMOTE);
-    fake->endpoints[fake->endpoint_count++] = THIRD + 1;
+    fake->next.endpoints[fake->next.endpoint_count++] = THIRD + 1;
     give_plan(fake);
-    fake->endpoint_count--;
+    fake->next.endpoint_count--;
     assert_int_equal(fake->forgotten_count, 0);
     give_plan(fake);
     assert_int_equal(fake->forgotten_count, 1);
@@ -717,11 +727,11 @@ static void test_old_plans_change_nothing(void **state) {
     (void)state;
     struct fake *fake = fake_open(1, 0);
     no_assignments(fake);
-    fake->plan.version = 0;
+    fake->next.plan.version = 0;
     give_plan(fake);
     assert_int_equal(fake->node.work.assignment_count, 1);
-    fake->epoch = 2;
-    fake->plan.version = 0;
+    fake->next.epoch = 2;
+    fake->next.plan.version = 0;
     give_plan(fake);
     assert_int_equal(fake->node.work.assignment_count, 1); /* versions grow over all epochs */
     assert_int_equal(fake->node.client.epoch, 1);
@@ -794,18 +804,18 @@ static void test_no_clock_begins_between_fence_and_plan(void **state) {
     give_fence(fake, 2);
     forget(fake);
     computed(fake, 1, 1); /* what was under way goes on */
-    assert_int_equal(fake->evaluating, 0);
+    assert_int_equal(fake->asked.evaluating, 0);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, NULL), 0);
     give_plan(fake); /* of the old epoch */
     assert_int_equal(fake->node.plan.terms.version, 1);
-    fake->epoch = 2;
+    fake->next.epoch = 2;
     give_plan(fake);
     struct message message = {0};
     assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &message), 1);
     assert_int_equal(message.epoch, 2);
     answer_subscribes(fake, 0);
     evaluated(fake, 1);
-    assert_int_equal(fake->computing, 2);
+    assert_int_equal(fake->asked.computing, 2);
     forget(fake);
     give_fence(fake, 2); /* late: over */
     assert_int_equal(fake->count, 0);
@@ -824,13 +834,13 @@ static struct fake *fake_recover_to(uint64_t restore, enum aml_mode mode) {
             evaluated(fake, c);
         }
     }
-    assert_int_equal(fake->evaluating, 4);
+    assert_int_equal(fake->asked.evaluating, 4);
     evaluated(fake, 4);
-    assert_int_equal(fake->computing, 5);
+    assert_int_equal(fake->asked.computing, 5);
     computed(fake, 1, 5); /* not evaluated: waits for clock 4 */
     give_fence(fake, 2);
-    fake->epoch = 2;
-    fake->plan.restore = restore;
+    fake->next.epoch = 2;
+    fake->next.plan.restore = restore;
     no_assignments(fake);
     add_assignment(fake, SELF, 1, 5, 0, 4);
     add_assignment(fake, SELF, 6, WIRE_CLOCK_NEVER, 0, 8);
@@ -850,10 +860,10 @@ static void test_catch_ups_come_first(void **state) {
     struct fake *fake = fake_recover();
     actor_id origin = origin_catch_up(SELF, 2);
     struct message message = {0};
-    assert_int_equal(fake->preparing, 3); /* of the catch-up: everyone waits for it */
-    assert_int_equal(fake->prepared_shards, 4);
+    assert_int_equal(fake->asked.preparing, 3); /* of the catch-up: everyone waits for it */
+    assert_int_equal(fake->asked.prepared_shards, 4);
     prepared(fake, 3, 40);
-    assert_int_equal(fake->preparing, 2);
+    assert_int_equal(fake->asked.preparing, 2);
     evaluated(fake, 5); /* now, since the state that it waited for needs what comes now */
     forget(fake);
     computed(fake, 3, 3);
@@ -866,11 +876,11 @@ static void test_catch_ups_come_first(void **state) {
     prepared(fake, 2, 70);
     computed(fake, 3, 4);
     evaluated(fake, 4);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     push(fake, 2, 4);
     computed(fake, 3, 5);
     evaluated(fake, 5);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     push(fake, 4, 5);
     computed(fake, 2, 6); /* our own, with all shards */
     assert_int_equal(fake->node.work.evaluated, 5);
@@ -883,7 +893,7 @@ static void test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from(void **
     struct fake *fake = fake_recover_to(3, AML_PUT);
     prepared(fake, 3, 40);
     prepared(fake, 2, 70);
-    assert_true(fake->computing == 0 && fake->evaluating == 0);
+    assert_true(fake->asked.computing == 0 && fake->asked.evaluating == 0);
     push_durable(fake, 3, 3, 3);
     evaluated(fake, 5);
     computed(fake, 3, 4);
@@ -932,9 +942,9 @@ static void test_an_earlier_catch_up_goes_on_through_the_next_failure(void **sta
     prepared(fake, 2, 70);
     computed(fake, 3, 4);
     evaluated(fake, 4);
-    assert_int_equal(fake->computing, 0);
+    assert_int_equal(fake->asked.computing, 0);
     give_fence(fake, 3);
-    fake->epoch = 3;
+    fake->next.epoch = 3;
     forget(fake);
     give_plan(fake);
     struct message message = {0};
@@ -1006,16 +1016,16 @@ static void test_what_a_lost_node_had_done_is_evaluated_when_asked(void **state)
     }
     forget(fake);
     evaluated(fake, 5);
-    assert_int_equal(fake->set, 4);
-    assert_true(fake->again);
+    assert_int_equal(fake->asked.set, 4);
+    assert_true(fake->asked.again);
     evaluated(fake, 2); /* before the node goes on */
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 2);
     assert_true(message.progress.origin == origin && message.progress.clock == 2 && message.progress.items == 0);
     assert_true(message.progress.evaluation == 1 && message.progress.last == 0);
     expect_sent_again_in_order(fake, origin, 2);
     push(fake, 4, 5);
-    assert_int_equal(fake->computing, 6);
-    assert_false(fake->evaluating);
+    assert_int_equal(fake->asked.computing, 6);
+    assert_false(fake->asked.evaluating);
     give_ack(fake, (struct message_heartbeat_ack){.progress = 2, .catch_up = 2});
     assert_int_equal(fake->node.work.evaluation_count, 0);
     fake_close(fake);
@@ -1028,8 +1038,8 @@ static void test_an_evaluation_for_a_clock_that_is_done_again_is_void(void **sta
     give_evaluate(fake, origin_catch_up(SELF, 2), 2, 4, 3);
     assert_int_equal(fake->node.work.evaluation_count, 1);
     give_fence(fake, 3);
-    fake->epoch = 3;
-    fake->plan.restore = 1;
+    fake->next.epoch = 3;
+    fake->next.plan.restore = 1;
     give_plan(fake);
     assert_int_equal(fake->node.work.evaluation_count, 0);
     fake_close(fake);
@@ -1050,13 +1060,13 @@ static void test_a_clock_that_becomes_the_last_is_evaluated_again(void **state) 
     assert_int_equal(message.progress.last, 0);
     forget(fake);
     give_ack(fake, (struct message_heartbeat_ack){.barrier = 2, .barrier_clock = WIRE_CLOCK_NEVER, .final = 2});
-    assert_int_equal(fake->evaluating, 0); /* its state is not here yet */
+    assert_int_equal(fake->asked.evaluating, 0); /* its state is not here yet */
     push(fake, 1, 2);
-    assert_true(fake->again);
+    assert_true(fake->asked.again);
     evaluated(fake, 2);
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &message), 1);
     assert_true(message.progress.evaluation == 1 && message.progress.last == 1 && message.progress.items == 0);
-    assert_int_equal(fake->evaluating, 0); /* once */
+    assert_int_equal(fake->asked.evaluating, 0); /* once */
     assert_int_equal(fake->node.state, NODE_FINISHED);
     fake_close(fake);
 }
@@ -1078,14 +1088,14 @@ static void test_the_model_is_saved_when_asked(void **state) {
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     give_save(fake, 0, 1);
-    assert_int_equal(fake->saves, 1);
+    assert_int_equal(fake->asked.saves, 1);
     node_saved(&fake->node, 0, "");
     give_save(fake, 0, 1); /* SAVED was lost */
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 2);
     give_empty(fake, MESSAGE_DONE, 0);
     assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 1);
-    assert_int_equal(fake->ends, 1);
-    assert_int_equal(fake->end_code, 0);
+    assert_int_equal(fake->asked.ends, 1);
+    assert_int_equal(fake->asked.end_code, 0);
     fake_close(fake);
 }
 
@@ -1096,13 +1106,13 @@ static void test_a_failed_saving_is_tried_again_when_asked(void **state) {
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     give_save(fake, 0, 2); /* the first is not through: it counts */
-    assert_int_equal(fake->saves, 1);
+    assert_int_equal(fake->asked.saves, 1);
     node_saved(&fake->node, AML_EFAIL, "Too many open files");
     assert_int_equal(told(fake, MESSAGE_SAVED, &saved), 1);
     assert_true(saved.saved.attempt == 1 && saved.saved.code == AML_EFAIL);
     give_save(fake, 0, 2);
     give_save(fake, 0, 1); /* late */
-    assert_int_equal(fake->saves, 2);
+    assert_int_equal(fake->asked.saves, 2);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, &saved), 2);
     assert_true(saved.saved.attempt == 2 && saved.saved.code == 0);
@@ -1116,16 +1126,16 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
     give_fence(fake, 2);
-    fake->epoch = 2;
+    fake->next.epoch = 2;
     no_assignments(fake);
     add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 8);
     add_assignment(fake, origin_catch_up(SELF, 2), 1, 1, 4, 4);
     give_plan(fake);
-    assert_int_equal(fake->unsaves, 1);
+    assert_int_equal(fake->asked.unsaves, 1);
     assert_int_equal(fake->node.state, NODE_STARTED);
     answer_subscribes(fake, 0);
     prepared(fake, 3, 10);
-    assert_int_equal(fake->computing, 0); /* the app still saves */
+    assert_int_equal(fake->asked.computing, 0); /* the app still saves */
     give_save(fake, 1, 1);    /* of the old epoch */
     node_saved(&fake->node, AML_ESTOP, "stopped");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
@@ -1136,9 +1146,9 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     prepared(fake, 2, 10);
     evaluated(fake, 1); /* the state is another than before the failure */
     assert_int_equal(fake->node.state, NODE_FINISHED);
-    assert_int_equal(fake->saves, 1);
+    assert_int_equal(fake->asked.saves, 1);
     give_save(fake, 0, 1);
-    assert_int_equal(fake->saves, 2);
+    assert_int_equal(fake->asked.saves, 2);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
     fake_close(fake);
@@ -1148,14 +1158,14 @@ static void test_saving_again_waits_for_the_abandoned_one(void **state) {
     (void)state;
     struct fake *fake = fake_finish();
     give_save(fake, 0, 1);
-    fake->epoch = 2;
-    fake->plan.restore = 1;
+    fake->next.epoch = 2;
+    fake->next.plan.restore = 1;
     give_plan(fake);
     answer_subscribes(fake, 1);
     give_save(fake, 0, 1);
-    assert_int_equal(fake->saves, 1);
+    assert_int_equal(fake->asked.saves, 1);
     node_saved(&fake->node, AML_ESTOP, "stopped");
-    assert_int_equal(fake->saves, 2);
+    assert_int_equal(fake->asked.saves, 2);
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
     node_saved(&fake->node, 0, "");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
@@ -1178,9 +1188,9 @@ static void test_leaving_is_asked_for_until_answered(void **state) {
     give(fake, ACTOR_CONTROLLER, &outcome);
     wait_ms(fake, 200);
     assert_int_equal(told(fake, MESSAGE_EVICT, NULL), 2);
-    assert_int_equal(fake->computing, 1); /* until DONE */
+    assert_int_equal(fake->asked.computing, 1); /* until DONE */
     give_empty(fake, MESSAGE_DONE, 0);
-    assert_int_equal(fake->ends, 1);
+    assert_int_equal(fake->asked.ends, 1);
     fake_close(fake);
 }
 
@@ -1199,7 +1209,7 @@ static void test_a_node_whose_app_crashes_says_so_and_stands_still(void **state)
     give_empty(fake, MESSAGE_REJOIN, 0);
     give_empty(fake, MESSAGE_DONE, 0);
     wait_ms(fake, 1000);
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     assert_int_equal(told(fake, MESSAGE_HEARTBEAT, NULL), heartbeats);
     assert_int_equal(told(fake, MESSAGE_LEAVE, NULL), 0);
     fake_close(fake);
@@ -1245,8 +1255,8 @@ static void test_who_can_not_leave_fails(void **state) {
     snprintf(outcome.outcome.text, sizeof outcome.outcome.text, "the last node");
     give(fake, ACTOR_CONTROLLER, &outcome);
     assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
-    assert_int_equal(fake->end_code, AML_EINPUT);
-    assert_string_equal(fake->end_text, "the last node");
+    assert_int_equal(fake->asked.end_code, AML_EINPUT);
+    assert_string_equal(fake->asked.end_text, "the last node");
     fake_close(fake);
 }
 
@@ -1255,8 +1265,8 @@ static void test_who_was_given_up_starts_anew(void **state) {
     struct fake *fake = fake_open(1, 0);
     give_empty(fake, MESSAGE_REJOIN, 0);
     give_empty(fake, MESSAGE_REJOIN, 0);
-    assert_int_equal(fake->rejoins, 1);
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.rejoins, 1);
+    assert_int_equal(fake->asked.ends, 0);
     assert_int_equal(fake->timer_us, 0);
     fake_close(fake);
 }
@@ -1270,10 +1280,10 @@ static void test_the_controller_may_be_gone_for_a_while(void **state) {
         wait_ms(fake, 100);
         forget(fake);
     }
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     wait_ms(fake, 200);
-    assert_int_equal(fake->ends, 1);
-    assert_int_equal(fake->end_code, AML_EFAIL);
+    assert_int_equal(fake->asked.ends, 1);
+    assert_int_equal(fake->asked.end_code, AML_EFAIL);
     fake_close(fake);
 }
 
@@ -1284,9 +1294,9 @@ static void test_before_the_welcome_patience_is_short(void **state) {
         wait_ms(fake, 100);
         forget(fake);
     }
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     wait_ms(fake, 100);
-    assert_int_equal(fake->ends, 1);
+    assert_int_equal(fake->asked.ends, 1);
     fake_close(fake);
 }
 
@@ -1335,7 +1345,7 @@ static void test_a_silent_server_is_reported(void **state) {
     wait_ms(fake, 100);
     told(fake, MESSAGE_HEARTBEAT, &message);
     assert_int_equal(message.heartbeat.silent, OTHER);
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     fake_close(fake);
 }
 
@@ -1348,7 +1358,7 @@ static void test_who_was_stopped_itself_accuses_nobody(void **state) {
     wait_ms(fake, 100 * 1000);
     assert_true(told(fake, MESSAGE_HEARTBEAT, &message) > 0);
     assert_int_equal(message.heartbeat.silent, ACTOR_NONE);
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     fake_close(fake);
 }
 
@@ -1397,7 +1407,7 @@ static void test_an_epoch_makes_checkpoints_void(void **state) {
     give_checkpoint(fake, 1);
     struct message written = {.type = MESSAGE_WRITTEN, .written = {.number = 1, .clock = 8}};
     give(fake, SELF + 1, &written);
-    fake->epoch = 2;
+    fake->next.epoch = 2;
     give_plan(fake);
     forget(fake);
     give_checkpoint(fake, 1);
@@ -1414,10 +1424,10 @@ static void test_a_server_that_fails_fails_the_node(void **state) {
     struct fake *fake = fake_open(1, 0);
     struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
     give(fake, REMOTE, &fail); /* not ours */
-    assert_int_equal(fake->ends, 0);
+    assert_int_equal(fake->asked.ends, 0);
     struct message own = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT}};
     give(fake, SELF + 2, &own);
-    assert_int_equal(fake->end_code, AML_ELIMIT);
+    assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
     fake_close(fake);
 }
@@ -1442,7 +1452,7 @@ static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
     wait_ms(fake, 100);
     assert_int_equal(told(fake, MESSAGE_ACCUSE, &heard), 1);
     assert_string_equal(heard.accuse.text, "own");
-    fake->epoch = 2;
+    fake->next.epoch = 2;
     forget(fake);
     give_fence(fake, 2);
     give(fake, SELF + 1, &(struct message){.type = MESSAGE_ACCUSE, .epoch = 1, .accuse = {.text = "late"}});

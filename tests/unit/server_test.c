@@ -31,31 +31,35 @@ struct heard {
     unsigned rows;          /* of a PUSH: rows of all those that came */
 };
 
-struct world {
-    struct job job;
-    struct world_io {
-        struct io io;
-        struct world *world;
-        actor_id self;
-        uint64_t timer_us;
-    } ios[SERVERS];
-    struct server servers[SERVERS];
-    bool down[SERVERS];
+struct world_io {
+    struct io io;
+    struct world *world;
+    actor_id self;
+    uint64_t timer_us;
+};
+
+/* Messages under way, and which of them are lost. */
+struct world_network {
     struct {
         actor_id from, to;
         struct message message;
     } queue[QUEUE];
     unsigned queued;
-    uint64_t now_us;
     enum message_type lose; /* messages of this type are lost ... */
     unsigned lose_count;    /* ... so many */
     unsigned sent[64];      /* by type */
+};
+
+/* What agents and workers have heard. */
+struct world_heard {
     struct heard replicas[SERVERS], written[SERVERS], accused[SERVERS], pushed[ORIGINS][SERVERS];
-    unsigned failures; /* FAILs that agents heard */
+    unsigned failures;    /* FAILs that agents heard */
     unsigned accusations; /* that agents heard */
-    unsigned scanned;  /* ROWS that were sent */
-    struct partition *reference;
-    struct image images[CLOCKS + 1]; /* by clock */
+    unsigned scanned;     /* ROWS that were sent */
+};
+
+/* The plan of all servers. */
+struct world_plan {
     uint64_t version, epoch;
     struct wire_placement placement;
     uint64_t restore;
@@ -63,15 +67,31 @@ struct world {
     bool traditional;
     actor_id guest; /* one more node in the plans, without assignments */
     uint64_t joins; /* the first clock of the second origin, if that is not the first of all */
-    const char *resume;
-    struct {
-        struct partition *partition;
-        uint64_t number, clock;
-        bool copy;
-        unsigned count;
-    } write;
     uint64_t final;
     uint64_t checkpoint_number, checkpoint_committed;
+};
+
+/* The writing of a checkpoint's file. */
+struct world_write {
+    struct partition *partition;
+    uint64_t number, clock;
+    bool copy;
+    unsigned count;
+};
+
+struct world {
+    struct job job;
+    struct world_io ios[SERVERS];
+    struct server servers[SERVERS];
+    bool down[SERVERS];
+    uint64_t now_us;
+    const char *resume;
+    struct partition *reference;
+    struct image images[CLOCKS + 1]; /* by clock */
+    struct world_network network;
+    struct world_heard heard;
+    struct world_plan plan;
+    struct world_write write;
 };
 
 /* ---- The network ---- */
@@ -88,10 +108,10 @@ static uint64_t world_random(struct io *io) {
 static void world_send(struct io *io, actor_id to, struct message *message) {
     struct world_io *from = (struct world_io *)io;
     struct world *world = from->world;
-    assert_true(world->queued < QUEUE);
-    world->queue[world->queued].from = from->self;
-    world->queue[world->queued].to = to;
-    world->queue[world->queued++].message = *message;
+    assert_true(world->network.queued < QUEUE);
+    world->network.queue[world->network.queued].from = from->self;
+    world->network.queue[world->network.queued].to = to;
+    world->network.queue[world->network.queued++].message = *message;
 }
 
 static void world_set_timer(struct io *io, uint64_t at_us) {
@@ -119,25 +139,25 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
     switch ((unsigned)message->type) {
     case MESSAGE_REPLICAS:
         assert_int_equal(to, actor_node(from));
-        hear(&world->replicas[server], message);
+        hear(&world->heard.replicas[server], message);
         break;
     case MESSAGE_WRITTEN:
-        hear(&world->written[server], message);
+        hear(&world->heard.written[server], message);
         break;
     case MESSAGE_FAIL:
-        world->failures++;
+        world->heard.failures++;
         break;
     case MESSAGE_ACCUSE:
         assert_int_equal(to, actor_node(from));
-        hear(&world->accused[server], message);
-        world->accusations++;
+        hear(&world->heard.accused[server], message);
+        world->heard.accusations++;
         break;
     case MESSAGE_ROWS:
-        world->scanned++;
+        world->heard.scanned++;
         break;
     default:
         assert_int_equal(message->type, MESSAGE_PUSH);
-        struct heard *heard = &world->pushed[to == origins[0] ? 0 : 1][server];
+        struct heard *heard = &world->heard.pushed[to == origins[0] ? 0 : 1][server];
         hear(heard, message);
         int count = rows_check(message, world->job.shapes, TABLES, views, NULL);
         assert_true(count >= 0);
@@ -149,16 +169,17 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
 
 /* Delivers until nothing is under way. */
 static void settle(struct world *world) {
-    for (unsigned steps = 0; world->queued > 0; steps++) {
+    for (unsigned steps = 0; world->network.queued > 0; steps++) {
         assert_true(steps < 100000);
-        actor_id from = world->queue[0].from;
-        actor_id to = world->queue[0].to;
-        struct message message = world->queue[0].message;
-        memmove(world->queue, world->queue + 1, --world->queued * sizeof world->queue[0]);
-        world->sent[message.type]++;
+        actor_id from = world->network.queue[0].from;
+        actor_id to = world->network.queue[0].to;
+        struct message message = world->network.queue[0].message;
+        memmove(world->network.queue, world->network.queue + 1,
+                --world->network.queued * sizeof world->network.queue[0]);
+        world->network.sent[message.type]++;
         unsigned s = server_number(to);
-        if (message.type == world->lose && world->lose_count > 0) {
-            world->lose_count--;
+        if (message.type == world->network.lose && world->network.lose_count > 0) {
+            world->network.lose_count--;
         } else if (s == SERVERS || to != server_id(s)) {
             outside_receive(world, from, to, &message);
         } else if (!world->down[s]) {
@@ -255,20 +276,20 @@ static struct world *world_open(void) {
         {.origin = origins[1], .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1}};
     partition_expect(world->reference, assignments, ORIGINS);
     world->now_us = 1;
-    world->epoch = 1;
+    world->plan.epoch = 1;
     world->resume = "";
     return world;
 }
 
 static void world_close(struct world *world) {
-    assert_int_equal(world->failures, 0);
+    assert_int_equal(world->heard.failures, 0);
     for (unsigned s = 0; s < SERVERS; s++) {
         server_close(&world->servers[s]);
-        message_close(&world->replicas[s].message);
-        message_close(&world->written[s].message);
-        message_close(&world->accused[s].message);
+        message_close(&world->heard.replicas[s].message);
+        message_close(&world->heard.written[s].message);
+        message_close(&world->heard.accused[s].message);
         for (unsigned o = 0; o < ORIGINS; o++) {
-            message_close(&world->pushed[o][s].message);
+            message_close(&world->heard.pushed[o][s].message);
         }
     }
     partition_close(world->reference);
@@ -280,46 +301,46 @@ static actor_id named(int s) {
 }
 
 static void place(struct world *world, int server, int backup, int next_server, int next_backup) {
-    world->placement = (struct wire_placement){.server = named(server),
-                                               .backup = named(backup),
-                                               .next_server = named(next_server),
-                                               .next_backup = named(next_backup)};
+    world->plan.placement = (struct wire_placement){.server = named(server),
+                                                    .backup = named(backup),
+                                                    .next_server = named(next_server),
+                                                    .next_backup = named(next_backup)};
 }
 
 /* The plan as it is now, as a new version; both origins work in all clocks, or the second one later. */
 static struct message make_plan(struct world *world, uint64_t from_clock, uint32_t commit_every) {
-    struct message plan = {.type = MESSAGE_PLAN, .epoch = world->epoch, .frame_count = 5};
-    plan.plan = (struct message_plan){.version = ++world->version,
-                                      .restore = world->restore,
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = world->plan.epoch, .frame_count = 5};
+    plan.plan = (struct message_plan){.version = ++world->plan.version,
+                                      .restore = world->plan.restore,
                                       .from_clock = from_clock,
                                       .commit_every = commit_every,
                                       .next_commit_every = commit_every,
                                       .window = 16,
                                       .partitions = 1,
                                       .shards = ORIGINS,
-                                      .final = world->final,
-                                      .recoverable = !world->traditional};
+                                      .final = world->plan.final,
+                                      .recoverable = !world->plan.traditional};
     memcpy(plan.plan.resume, world->resume, strlen(world->resume) + 1);
     struct wire_node nodes[SERVERS + ORIGINS + 1] = {{0}};
     struct wire_assignment assignments[ORIGINS] = {{0}};
     uint32_t shards[ORIGINS];
     for (unsigned s = 0; s < SERVERS; s++) {
         nodes[s] = (struct wire_node){.actor = actor_node(server_id(s)),
-                                      .tier = world->reliable[s] ? TIER_RELIABLE : TIER_TRANSIENT};
+                                      .tier = world->plan.reliable[s] ? TIER_RELIABLE : TIER_TRANSIENT};
     }
     for (uint32_t o = 0; o < ORIGINS; o++) {
         nodes[SERVERS + o].actor = origins[o];
         assignments[o] = (struct wire_assignment){.origin = origins[o],
-                                                  .from_clock = world->restore + 1,
+                                                  .from_clock = world->plan.restore + 1,
                                                   .until_clock = WIRE_CLOCK_NEVER,
                                                   .first = o,
                                                   .count = 1};
         shards[o] = o;
     }
-    assignments[1].from_clock = world->joins != 0 ? world->joins : assignments[1].from_clock;
-    nodes[SERVERS + ORIGINS].actor = world->guest != ACTOR_NONE ? world->guest : origins[0];
+    assignments[1].from_clock = world->plan.joins != 0 ? world->plan.joins : assignments[1].from_clock;
+    nodes[SERVERS + ORIGINS].actor = world->plan.guest != ACTOR_NONE ? world->plan.guest : origins[0];
     plan.frames[0] = buffer_copy(nodes, sizeof nodes);
-    plan.frames[1] = buffer_copy(&world->placement, sizeof world->placement);
+    plan.frames[1] = buffer_copy(&world->plan.placement, sizeof world->plan.placement);
     plan.frames[2] = buffer_copy(assignments, sizeof assignments);
     plan.frames[3] = buffer_copy(shards, sizeof shards);
     plan.frames[4] = buffer_new(0);
@@ -343,7 +364,7 @@ static void new_plan(struct world *world, uint64_t from_clock, uint32_t commit_e
 }
 
 static void fence(struct world *world) {
-    struct message message = {.type = MESSAGE_FENCE, .epoch = ++world->epoch};
+    struct message message = {.type = MESSAGE_FENCE, .epoch = ++world->plan.epoch};
     for (unsigned s = 0; s < SERVERS; s++) {
         if (!world->down[s]) {
             server_receive(&world->servers[s], actor_node(server_id(s)), &message);
@@ -354,7 +375,7 @@ static void fence(struct world *world) {
 
 /* One origin's flush of one clock: the same each time. Floats that round; a row to put has one writer. */
 static struct message make_flush(struct world *world, unsigned origin, uint64_t clock) {
-    struct message flush = {.type = MESSAGE_FLUSH, .epoch = world->epoch, .frame_count = 1};
+    struct message flush = {.type = MESSAGE_FLUSH, .epoch = world->plan.epoch, .frame_count = 1};
     struct wire_directory_entry directory[TABLES];
     unsigned tables = 0;
     flush.flush.origin = origins[origin];
@@ -457,7 +478,7 @@ static void run_clocks(struct world *world, unsigned s, uint64_t first, uint64_t
 
 static void send_subscribe(struct world *world, unsigned s, unsigned origin, uint64_t request, uint64_t known,
                            bool again) {
-    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = world->epoch, .frame_count = 1 + TABLES};
+    struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = world->plan.epoch, .frame_count = 1 + TABLES};
     struct wire_directory_entry directory[TABLES];
     uint64_t keys[KEYS];
     for (uint64_t key = 0; key < KEYS; key++) {
@@ -477,8 +498,8 @@ static void send_subscribe(struct world *world, unsigned s, unsigned origin, uin
 }
 
 static const struct message_push *last_push(const struct world *world, unsigned origin, unsigned s) {
-    assert_true(world->pushed[origin][s].any);
-    return &world->pushed[origin][s].message.push;
+    assert_true(world->heard.pushed[origin][s].any);
+    return &world->heard.pushed[origin][s].message.push;
 }
 
 static uint64_t durable(const struct world *world, unsigned s) {
@@ -490,8 +511,8 @@ static uint64_t durable_from(const struct world *world, unsigned s) {
 }
 
 static bool in_step(const struct world *world, unsigned s) {
-    return world->replicas[s].any && world->replicas[s].message.replicas.version == world->version &&
-           world->replicas[s].message.replicas.in_step;
+    return world->heard.replicas[s].any && world->heard.replicas[s].message.replicas.version == world->plan.version &&
+           world->heard.replicas[s].message.replicas.in_step;
 }
 
 /* ---- Following ---- */
@@ -499,7 +520,7 @@ static bool in_step(const struct world *world, unsigned s) {
 static void test_a_backup_follows(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_true(in_step(world, 0) && in_step(world, 1) && in_step(world, 2));
@@ -529,7 +550,7 @@ static void test_a_backup_follows(void **state) {
 static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 5, 4);
@@ -541,8 +562,8 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
     assert_false(in_step(world, 2));
     tell_plan(world, 0, &plan);
     tell_plan(world, 1, &plan);
-    world->lose = MESSAGE_UPDATE;
-    world->lose_count = 1;
+    world->network.lose = MESSAGE_UPDATE;
+    world->network.lose_count = 1;
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
     message_close(&plan);
     assert_false(in_step(world, 2)); /* clock 5 is no commit point of this plan: what lets it catch up comes at 6 */
@@ -561,18 +582,18 @@ static void test_a_new_replica_is_copied_while_flushes_come(void **state) {
 static unsigned rows_sent(struct world *world, actor_id from, struct message *message, struct message *answer) {
     struct rows_view views[WIRE_TABLES_MAX];
     unsigned rows = 0;
-    message->epoch = world->epoch;
-    assert_int_equal(world->queued, 0);
+    message->epoch = world->plan.epoch;
+    assert_int_equal(world->network.queued, 0);
     server_receive(&world->servers[0], from, message);
-    assert_int_equal(world->queued, 1);
-    *answer = world->queue[0].message; /* its frames stay the queue's */
+    assert_int_equal(world->network.queued, 1);
+    *answer = world->network.queue[0].message; /* its frames stay the queue's */
     int count = rows_check(answer, world->job.shapes, TABLES, views, NULL);
     assert_true(count >= 0);
     while (count-- > 0) {
         rows += views[count].count;
     }
-    message_close(&world->queue[0].message);
-    world->queued = 0;
+    message_close(&world->network.queue[0].message);
+    world->network.queued = 0;
     return rows;
 }
 
@@ -581,7 +602,7 @@ static void test_repeats_are_small(void **state) {
     (void)state;
     struct world *world = world_open();
     struct message answer;
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
@@ -601,7 +622,7 @@ static void test_repeats_are_small(void **state) {
     assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0); /* a stranger hears that we are here */
     assert_int_equal(answer.push.pull, 8);
     struct message follow = {.type = MESSAGE_FOLLOW, .follow = {.number = 9, .caught_up = 1, .clock = 2}};
-    follow.epoch = world->epoch;
+    follow.epoch = world->plan.epoch;
     server_receive(&world->servers[0], server_id(1), &follow); /* news: no answer */
     settle(world);
     assert_int_equal(durable(world, 0), 2);
@@ -623,7 +644,7 @@ static void test_repeats_of_a_copy_are_small(void **state) {
     (void)state;
     struct world *world = world_open();
     struct message answer;
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 5, 4);
@@ -660,7 +681,7 @@ static void test_repeats_of_a_copy_are_small(void **state) {
 static void test_a_follower_asks_again_once(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 2, 0);
@@ -668,23 +689,23 @@ static void test_a_follower_asks_again_once(void **state) {
     pass(world, 3 * SERVER_FOLLOW_RETRY_US);
     struct message sent = {.type = MESSAGE_UPDATE, .epoch = 1, .update = {.from_clock = 1, .clock = 2}};
     sent.update.follow = world->servers[1].replicas[0].following.number;
-    world->sent[MESSAGE_FOLLOW] = 0;
+    world->network.sent[MESSAGE_FOLLOW] = 0;
     server_receive(&world->servers[1], server_id(0), &sent); /* it has that */
     settle(world);
-    assert_int_equal(world->sent[MESSAGE_FOLLOW], 0);
+    assert_int_equal(world->network.sent[MESSAGE_FOLLOW], 0);
     sent.update.clock = 4;
     for (unsigned i = 0; i < 2; i++) {
         server_receive(&world->servers[1], server_id(0), &sent);
     }
-    assert_int_equal(world->queued, 1);
-    assert_int_equal(world->queue[0].message.follow.again, 1);
-    assert_int_equal(world->queue[0].message.follow.clock, 2);
+    assert_int_equal(world->network.queued, 1);
+    assert_int_equal(world->network.queue[0].message.follow.again, 1);
+    assert_int_equal(world->network.queue[0].message.follow.clock, 2);
     settle(world);
     pass(world, SERVER_FOLLOW_RETRY_MAX_US); /* in vain */
     sent.update.follow = world->servers[1].replicas[0].following.number;
     server_receive(&world->servers[1], server_id(0), &sent);
-    assert_int_equal(world->queued, 1);
-    assert_int_equal(world->queue[0].message.follow.again, 1);
+    assert_int_equal(world->network.queued, 1);
+    assert_int_equal(world->network.queue[0].message.follow.again, 1);
     settle(world);
     world->down[0] = false;
     world_close(world);
@@ -693,12 +714,12 @@ static void test_a_follower_asks_again_once(void **state) {
 static void test_a_lost_update_is_sent_again(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 1, 0);
-    world->lose = MESSAGE_UPDATE;
-    world->lose_count = 1;
+    world->network.lose = MESSAGE_UPDATE;
+    world->network.lose_count = 1;
     run_clocks(world, 0, 2, 4, 0);
     assert_int_equal(partition_reached(partition_at(world, 1)), 1);
     assert_int_equal(durable(world, 0), 1);
@@ -707,8 +728,8 @@ static void test_a_lost_update_is_sent_again(void **state) {
     assert_int_equal(partition_reached(partition_at(world, 1)), 4);
     assert_true(in_step(world, 1));
     assert_int_equal(durable(world, 0), 4);
-    world->lose = MESSAGE_FOLLOW;
-    world->lose_count = 1;
+    world->network.lose = MESSAGE_FOLLOW;
+    world->network.lose_count = 1;
     run_clocks(world, 0, 5, 5, 4);
     assert_int_equal(durable(world, 0), 4);
     pass(world, SERVER_FOLLOW_RETRY_MAX_US);
@@ -722,18 +743,18 @@ static void test_a_lost_update_is_sent_again(void **state) {
 /* Server `s` has just been sent what can't be, by the node of `sender`: it reports that once, and no failure of its
  * own. */
 static void expect_accused(struct world *world, unsigned s, actor_id sender, const char *what) {
-    assert_int_equal(world->accusations, 1);
-    assert_int_equal(world->failures, 0);
-    assert_int_equal(world->accused[s].message.accuse.accused, actor_node(sender));
-    assert_int_equal(world->accused[s].message.epoch, world->epoch);
-    assert_string_equal(world->accused[s].message.accuse.text, what);
-    world->accusations = 0;
+    assert_int_equal(world->heard.accusations, 1);
+    assert_int_equal(world->heard.failures, 0);
+    assert_int_equal(world->heard.accused[s].message.accuse.accused, actor_node(sender));
+    assert_int_equal(world->heard.accused[s].message.epoch, world->plan.epoch);
+    assert_string_equal(world->heard.accused[s].message.accuse.text, what);
+    world->heard.accusations = 0;
     world->servers[s].accused = false; /* as if it were another epoch */
 }
 
 /* Has server 0 receive the message from the node, twice. */
 static void give(struct world *world, actor_id from, struct message *message) {
-    message->epoch = world->epoch;
+    message->epoch = world->plan.epoch;
     server_receive(&world->servers[0], from, message);
     server_receive(&world->servers[0], from, message);
     message_close(message);
@@ -744,7 +765,7 @@ static void give(struct world *world, actor_id from, struct message *message) {
 static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     struct message forged = make_flush(world, 0, 1);
@@ -761,7 +782,7 @@ static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
 static void test_a_bad_flush_is_its_senders(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     const struct partition *partition = partition_at(world, 0);
@@ -776,9 +797,9 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     flush = make_flush(world, 0, 1);
     flush.frames[flush.frame_count - 1]->size--;
     give(world, origins[0], &flush);
-    assert_int_equal(world->accusations, 1);
+    assert_int_equal(world->heard.accusations, 1);
     world->servers[0].accused = false;
-    world->accusations = 0;
+    world->heard.accusations = 0;
     flush = make_flush(world, 0, 1);
     ((struct wire_directory_entry *)(void *)flush.frames[0]->data)->encoding = WIRE_SPARSE;
     give(world, origins[0], &flush);
@@ -787,7 +808,7 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     run_clocks(world, 0, 1, 5, 4);
     assert_state(world, 0, 5);
-    assert_int_equal(world->accusations, 0);
+    assert_int_equal(world->heard.accusations, 0);
     world_close(world);
 }
 
@@ -807,26 +828,26 @@ static void test_numbers_that_are_none_are_the_senders_failure(void **state) {
     static const float infinite = INFINITY;
     static const double none = NAN;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     world->job.reject_nan = true;
     struct message flush = make_flush(world, 0, 1);
     memcpy(flushed_values(&flush, 1) + sizeof infinite, &infinite, sizeof infinite);
     give(world, origins[0], &flush);
-    assert_int_equal(world->accusations, 1);
-    assert_non_null(strstr(world->accused[0].message.accuse.text, "has a NaN or an infinity"));
-    world->accusations = 0;
+    assert_int_equal(world->heard.accusations, 1);
+    assert_non_null(strstr(world->heard.accused[0].message.accuse.text, "has a NaN or an infinity"));
+    world->heard.accusations = 0;
     world->servers[0].accused = false;
     flush = make_flush(world, 0, 1);
     memcpy(flushed_values(&flush, 2), &none, sizeof none);
     give(world, origins[0], &flush);
-    assert_int_equal(world->accusations, 1);
+    assert_int_equal(world->heard.accusations, 1);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     flush = make_flush(world, 0, 1);
     memset(flushed_values(&flush, 0), 0xFF, sizeof(int64_t)); /* a whole number */
     give(world, origins[0], &flush);
-    assert_int_equal(world->accusations, 1);
+    assert_int_equal(world->heard.accusations, 1);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 1);
     world->job.reject_nan = false;
     flush = make_flush(world, 0, 2);
@@ -859,7 +880,7 @@ static void test_a_bad_subscription_is_its_senders(void **state) {
 static void test_a_bad_update_is_its_senders(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 1, 0, 1, 0);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     struct message flush = make_flush(world, 0, 1);
@@ -874,7 +895,7 @@ static void test_a_bad_update_is_its_senders(void **state) {
     assert_int_equal(partition_reached(partition_at(world, 0)), 0);
     run_clocks(world, 1, 1, 5, 4);
     assert_int_equal(partition_reached(partition_at(world, 0)), 5);
-    assert_int_equal(world->accusations, 0);
+    assert_int_equal(world->heard.accusations, 0);
     world_close(world);
 }
 
@@ -896,15 +917,15 @@ static void test_strangers_get_nothing(void **state) {
     give(world, stranger, &flush);
     flush.flush.origin = origins[0];
     give(world, stranger, &flush);
-    assert_int_equal(world->scanned, 0);
+    assert_int_equal(world->heard.scanned, 0);
     assert_int_equal(world->servers[0].scan_count, 0);
     assert_int_equal(world->servers[0].committed, 0);
-    assert_int_equal(world->accusations, 0);
+    assert_int_equal(world->heard.accusations, 0);
     scan.scan.min_clock = 0;
     give(world, origins[0], &scan);
-    assert_int_equal(world->scanned, 2);
+    assert_int_equal(world->heard.scanned, 2);
     for (unsigned n = 0; n < 3; n++) { /* of an epoch whose plan is still to come */
-        struct message early = {.type = MESSAGE_SCAN, .epoch = world->epoch + 1};
+        struct message early = {.type = MESSAGE_SCAN, .epoch = world->plan.epoch + 1};
         server_receive(&world->servers[0], n < 2 ? stranger : origins[0], &early);
     }
     assert_int_equal(world->servers[0].early_count, 1);
@@ -916,7 +937,7 @@ static void test_a_clock_is_not_committed_before_it_is_durable(void **state) {
     (void)state;
     struct world *world = world_open();
     place(world, 0, 1, 0, 1);
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     world->down[1] = true;
     for (uint64_t c = 1; c <= 5; c++) {
@@ -935,7 +956,7 @@ static void test_a_clock_is_not_committed_before_it_is_durable(void **state) {
 static void test_a_deaf_follower_is_caught_up(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     world->down[1] = true;
@@ -950,10 +971,10 @@ static void test_a_deaf_follower_is_caught_up(void **state) {
         assert_true(world->servers[0].replicas[0].followers[0].update_count <= SERVER_UPDATES_MAX);
     }
     world->down[1] = false;
-    world->sent[MESSAGE_UPDATE] = 0;
+    world->network.sent[MESSAGE_UPDATE] = 0;
     pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
     assert_int_equal(partition_reached(partition_at(world, 1)), 3 * SERVER_UPDATES_MAX);
-    assert_true(world->sent[MESSAGE_UPDATE] <= 2 * SERVER_UPDATES_MAX);
+    assert_true(world->network.sent[MESSAGE_UPDATE] <= 2 * SERVER_UPDATES_MAX);
     world_close(world);
 }
 
@@ -962,7 +983,7 @@ static void test_a_deaf_follower_is_caught_up(void **state) {
 static void test_another_server_takes_over(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
@@ -973,7 +994,7 @@ static void test_another_server_takes_over(void **state) {
     send_subscribe(world, 2, 0, 7, 5, false);
     assert_int_equal(last_push(world, 0, 2)->clock, 0); /* there is nothing to see yet */
     assert_int_equal(last_push(world, 0, 2)->request, 7);
-    assert_int_equal(world->pushed[0][2].rows, 0);
+    assert_int_equal(world->heard.pushed[0][2].rows, 0);
     run_clocks(world, 0, 6, 7, 6);
     struct message plan = make_plan(world, 9, 4);
     tell_plan(world, 2, &plan);
@@ -1002,7 +1023,7 @@ static void test_another_server_takes_over(void **state) {
     send_flush(world, 2, 0, 9, 8);
     assert_state(world, 2, 9);
     assert_int_equal(last_push(world, 0, 2)->clock, 9);
-    assert_true(world->pushed[0][2].rows > 0);
+    assert_true(world->heard.pushed[0][2].rows > 0);
     assert_int_equal(durable(world, 2), 9); /* the boundary is a commit point */
     assert_state(world, 0, 8);
     run_clocks(world, 2, 10, 13, 9);
@@ -1026,7 +1047,7 @@ static void test_another_server_takes_over(void **state) {
 static void test_a_boundary_that_is_reached_already(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     run_clocks(world, 0, 1, 6, 0);
@@ -1048,7 +1069,7 @@ static void test_a_boundary_that_is_reached_already(void **state) {
     assert_null(partition_at(world, 0));
     /* What the new server has not got committed, it can undo: so back to clock 8, which it only held then. */
     fence(world);
-    world->restore = 8;
+    world->plan.restore = 8;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     assert_state(world, 2, 8);
     assert_int_equal(partition_reached(partition_at(world, 1)), 8);
@@ -1061,9 +1082,9 @@ static void test_a_boundary_that_is_reached_already(void **state) {
 
 static void assert_restore_points(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count,
                                   bool latest) {
-    const struct message *message = &world->replicas[s].message;
+    const struct message *message = &world->heard.replicas[s].message;
     assert_true(message->replicas.fenced);
-    assert_int_equal(message->epoch, world->epoch);
+    assert_int_equal(message->epoch, world->plan.epoch);
     const struct wire_restore_point *restore_points = (const void *)message->frames[0]->data;
     assert_int_equal(message->frames[0]->size, count * sizeof *restore_points);
     for (unsigned c = 0; c < count; c++) {
@@ -1076,7 +1097,7 @@ static void assert_restore_points(const struct world *world, unsigned s, const u
 
 static struct world *fenced_world(void) {
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     send_subscribe(world, 0, 0, 1, 0, false);
@@ -1094,11 +1115,11 @@ static void test_the_server_goes_back(void **state) {
     (void)state;
     struct world *world = fenced_world();
     struct message old = make_flush(world, 1, 8);
-    old.epoch = world->epoch - 1;
+    old.epoch = world->plan.epoch - 1;
     server_receive(&world->servers[0], origins[1], &old);
     message_close(&old);
     assert_state(world, 0, 7); /* it stands still */
-    world->restore = 4;
+    world->plan.restore = 4;
     send_flush(world, 0, 1, 5, 2); /* of the new epoch, before its plan: waits */
     send_subscribe(world, 0, 1, 1, 4, false);
     assert_int_equal(last_push(world, 1, 0)->request, 0); /* it is here, no more */
@@ -1108,7 +1129,7 @@ static void test_the_server_goes_back(void **state) {
     assert_int_equal(partition_reached(partition_at(world, 1)), 4);
     assert_int_equal(last_push(world, 1, 0)->clock, 4);
     assert_int_equal(last_push(world, 1, 0)->received, 5);
-    assert_int_equal(world->pushed[1][0].rows, 0); /* all of clock 4 is known */
+    assert_int_equal(world->heard.pushed[1][0].rows, 0); /* all of clock 4 is known */
     assert_null(partition_subscription(partition_at(world, 0), origins[0]));
     send_flush(world, 0, 0, 5, 2);
     run_clocks(world, 0, 6, 9, 2);
@@ -1123,7 +1144,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     (void)state;
     struct world *world = fenced_world();
     world->down[0] = true;
-    world->restore = 6;
+    world->plan.restore = 6;
     place(world, 1, NEVER, 1, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 6);
@@ -1133,7 +1154,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
     fence(world);                           /* once more, before anything is committed: it can still go back */
     assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4, true);
-    world->restore = 4;
+    world->plan.restore = 4;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 4);
     run_clocks(world, 1, 5, 5, 4);
@@ -1144,7 +1165,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
 static void test_a_replica_that_can_not_be_put_there_follows_from_before(void **state) {
     (void)state;
     struct world *world = fenced_world();
-    world->restore = 7;
+    world->plan.restore = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 0, 7);
     assert_state(world, 1, 2); /* it was put at 6, of which it holds what is not committed ... */
@@ -1168,7 +1189,7 @@ static void test_old_epochs_and_strangers_are_not_heard(void **state) {
     send_flush(world, 0, 0, 1, 0); /* waits for the plan */
     tell_plan(world, 0, &plan);
     plan.plan.version--;
-    world->placement.server = server_id(1);
+    world->plan.placement.server = server_id(1);
     tell_plan(world, 0, &plan); /* an older one */
     message_close(&plan);
     settle(world);
@@ -1194,9 +1215,9 @@ static void test_what_is_durable(void **state) {
                  {true, false, NEVER, 3}};
     for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
         struct world *world = world_open();
-        world->traditional = cases[c].traditional;
-        world->reliable[0] = cases[c].reliable;
-        world->reliable[1] = true;
+        world->plan.traditional = cases[c].traditional;
+        world->plan.reliable[0] = cases[c].reliable;
+        world->plan.reliable[1] = true;
         place(world, 0, cases[c].backup, 0, cases[c].backup);
         new_plan(world, WIRE_CLOCK_NEVER, 2);
         run_clocks(world, 0, 1, 3, 0);
@@ -1216,14 +1237,14 @@ static void test_what_is_durable(void **state) {
 static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 7, 4);
     assert_int_equal(last_push(world, 0, 0)->clock, 7);
     assert_int_equal(last_push(world, 0, 0)->durable, 4);
-    world->final = 7;
+    world->plan.final = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     assert_int_equal(last_push(world, 0, 0)->durable, 7);
     world_close(world);
@@ -1232,7 +1253,7 @@ static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **s
 static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = world->reliable[2] = true;
+    world->plan.reliable[1] = world->plan.reliable[2] = true;
     place(world, 0, 1, 0, 2);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 3, 0);
@@ -1254,7 +1275,7 @@ static void test_the_new_backup_counts_beyond_the_boundary(void **state) {
 static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     world->down[1] = true;
     place(world, 0, NEVER, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
@@ -1280,7 +1301,7 @@ static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
 static void test_a_first_backup_counts_at_once(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, NEVER, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     world->down[1] = true;
@@ -1302,41 +1323,41 @@ static void test_a_first_backup_counts_at_once(void **state) {
 
 static void ask_checkpoint_again(struct world *world, unsigned s, uint64_t number, uint64_t clock) {
     uint32_t partition = 0;
-    struct message message = {.type = MESSAGE_CHECKPOINT, .epoch = world->epoch, .frame_count = 1};
+    struct message message = {.type = MESSAGE_CHECKPOINT, .epoch = world->plan.epoch, .frame_count = 1};
     message.checkpoint.number = number;
     message.checkpoint.clock = clock;
-    message.checkpoint.committed = world->checkpoint_committed;
+    message.checkpoint.committed = world->plan.checkpoint_committed;
     memcpy(message.checkpoint.path, "/checkpoint", sizeof "/checkpoint");
     message.frames[0] = buffer_copy(&partition, sizeof partition);
-    world->written[s].any = false;
+    world->heard.written[s].any = false;
     server_receive(&world->servers[s], actor_node(server_id(s)), &message);
     message_close(&message);
     settle(world);
-    assert_true(world->written[s].any); /* who asks is always answered */
-    assert_int_equal(world->written[s].message.written.number, number);
+    assert_true(world->heard.written[s].any); /* who asks is always answered */
+    assert_int_equal(world->heard.written[s].message.written.number, number);
 }
 
 /* A new attempt. */
 static void ask_checkpoint(struct world *world, unsigned s, uint64_t clock) {
-    ask_checkpoint_again(world, s, ++world->checkpoint_number, clock);
+    ask_checkpoint_again(world, s, ++world->plan.checkpoint_number, clock);
 }
 
 static void expect_written(const struct world *world, unsigned s, enum written_state state) {
-    assert_int_equal(world->written[s].message.written.state, state);
+    assert_int_equal(world->heard.written[s].message.written.state, state);
 }
 
 static void finish_write(struct world *world, unsigned s) {
     struct message_written written = {.number = world->write.number, .clock = world->write.clock, .bytes = 77};
     server_written(&world->servers[s], &written);
     settle(world);
-    assert_int_equal(world->written[s].message.written.bytes, 77);
+    assert_int_equal(world->heard.written[s].message.written.bytes, 77);
     expect_written(world, s, WRITTEN_DONE);
 }
 
 static void test_a_follower_is_written_in_place(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     ask_checkpoint(world, 1, 4);
@@ -1365,7 +1386,7 @@ static void test_a_follower_is_written_in_place(void **state) {
     assert_true(in_step(world, 1));
     ask_checkpoint_again(world, 1, 1, 4); /* the answer was lost */
     expect_written(world, 1, WRITTEN_DONE);
-    assert_int_equal(world->written[1].message.written.bytes, 77);
+    assert_int_equal(world->heard.written[1].message.written.bytes, 77);
     ask_checkpoint(world, 1, 4); /* another attempt, for which it is too late */
     expect_written(world, 1, WRITTEN_REFUSED);
     ask_checkpoint(world, 1, 6); /* passed */
@@ -1373,11 +1394,11 @@ static void test_a_follower_is_written_in_place(void **state) {
     ask_checkpoint(world, 1, 13); /* never a commit point */
     run_clocks(world, 0, 13, 16, 12);
     run_clocks(world, 0, 17, 18, 16);
-    assert_int_equal(world->written[1].message.written.clock, 13);
-    assert_int_equal(world->written[1].message.written.state, WRITTEN_REFUSED);
+    assert_int_equal(world->heard.written[1].message.written.clock, 13);
+    assert_int_equal(world->heard.written[1].message.written.state, WRITTEN_REFUSED);
     assert_state(world, 1, 16);
     ask_checkpoint(world, 2, 20); /* no replica */
-    assert_int_equal(world->written[2].message.written.state, WRITTEN_REFUSED);
+    assert_int_equal(world->heard.written[2].message.written.state, WRITTEN_REFUSED);
     assert_int_equal(world->write.count, 1);
     world_close(world);
 }
@@ -1386,14 +1407,14 @@ static void test_a_follower_is_written_in_place(void **state) {
 static void test_a_follower_is_written_at_the_last_clock(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     place(world, 0, 1, 0, 1);
-    world->final = 7;
+    world->plan.final = 7;
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     run_clocks(world, 0, 1, 7, 4);
     assert_int_equal(durable(world, 0), 7); /* no multiple of 4, but the last one */
     assert_state(world, 1, 4);
-    world->checkpoint_committed = 7;
+    world->plan.checkpoint_committed = 7;
     ask_checkpoint(world, 1, 7);
     assert_int_equal(world->write.count, 1);
     assert_int_equal(world->write.clock, 7);
@@ -1405,7 +1426,7 @@ static void test_a_follower_is_written_at_the_last_clock(void **state) {
 static void test_a_serving_replica_writes_a_copy(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[0] = true;
+    world->plan.reliable[0] = true;
     place(world, 0, NEVER, 0, NEVER);
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     ask_checkpoint(world, 0, 3);
@@ -1419,9 +1440,9 @@ static void test_a_serving_replica_writes_a_copy(void **state) {
     finish_write(world, 0);
     ask_checkpoint(world, 0, 9);
     fence(world);
-    world->restore = 5;
+    world->plan.restore = 5;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
-    assert_int_equal(world->written[0].message.written.clock, 9); /* of an epoch that is over */
+    assert_int_equal(world->heard.written[0].message.written.clock, 9); /* of an epoch that is over */
     expect_written(world, 0, WRITTEN_REFUSED);
     world_close(world);
 }
@@ -1429,10 +1450,10 @@ static void test_a_serving_replica_writes_a_copy(void **state) {
 static void test_a_job_goes_on_from_a_checkpoint(void **state) {
     (void)state;
     struct world *world = world_open();
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     image_at(world, 6);
     world->resume = "/resume";
-    world->restore = 6;
+    world->plan.restore = 6;
     place(world, 0, 1, 0, 1);
     new_plan(world, WIRE_CLOCK_NEVER, 4);
     assert_state(world, 0, 6);
@@ -1458,18 +1479,18 @@ static void test_subscriptions_of_who_left_are_dropped(void **state) {
     struct message subscribe = {.type = MESSAGE_SUBSCRIBE, .epoch = 1};
     subscribe.subscribe.request = 1;
     server_receive(&world->servers[0], guest, &subscribe);
-    assert_int_equal(world->queued, 1);
-    assert_int_equal(world->queue[0].message.type, MESSAGE_PUSH);
-    assert_int_equal(world->queue[0].message.push.request, 0);
-    assert_int_equal(world->queue[0].message.frame_count, 0);
-    world->queued = 0; /* to nobody */
+    assert_int_equal(world->network.queued, 1);
+    assert_int_equal(world->network.queue[0].message.type, MESSAGE_PUSH);
+    assert_int_equal(world->network.queue[0].message.push.request, 0);
+    assert_int_equal(world->network.queue[0].message.frame_count, 0);
+    world->network.queued = 0; /* to nobody */
     assert_null(partition_subscription(partition_at(world, 0), guest));
-    world->guest = guest;
+    world->plan.guest = guest;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     server_receive(&world->servers[0], guest, &subscribe);
-    world->queued = 0;
+    world->network.queued = 0;
     assert_int_equal(partition_subscription(partition_at(world, 0), guest)->needs_from, WIRE_CLOCK_NEVER);
-    world->guest = ACTOR_NONE;
+    world->plan.guest = ACTOR_NONE;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     assert_null(partition_subscription(partition_at(world, 0), guest));
     assert_non_null(partition_subscription(partition_at(world, 0), origins[0]));
@@ -1483,13 +1504,13 @@ static void test_a_node_that_gets_ready_is_left_alone(void **state) {
     struct world *world = world_open();
     struct message answer;
     place(world, 0, NEVER, 0, NEVER);
-    world->joins = WIRE_CLOCK_NEVER;
+    world->plan.joins = WIRE_CLOCK_NEVER;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 3, 0);
     send_subscribe(world, 0, 0, 1, 0, false);
     send_subscribe(world, 0, 1, 1, 0, false);
     assert_int_equal(last_push(world, 1, 0)->clock, 3);
-    world->pushed[1][0].rows = 0;
+    world->heard.pushed[1][0].rows = 0;
     run_clocks(world, 0, 4, 5, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 5);
     assert_int_equal(last_push(world, 1, 0)->clock, 3);
@@ -1497,14 +1518,14 @@ static void test_a_node_that_gets_ready_is_left_alone(void **state) {
     assert_int_equal(rows_sent(world, origins[1], &pull, &answer), 0);
     assert_int_equal(answer.push.clock, 3);
     assert_int_equal(answer.push.subscribed, 1);
-    world->joins = 8;
+    world->plan.joins = 8;
     new_plan(world, 8, 1);
     run_clocks(world, 0, 6, 6, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 3);
     run_clocks(world, 0, 7, 7, 0);
     assert_int_equal(last_push(world, 1, 0)->from_clock, 3);
     assert_int_equal(last_push(world, 1, 0)->clock, 7);
-    assert_true(world->pushed[1][0].rows > 0);
+    assert_true(world->heard.pushed[1][0].rows > 0);
     run_clocks(world, 0, 8, 8, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 8);
     world_close(world);
@@ -1515,12 +1536,12 @@ static void test_a_node_that_begins_at_once_is_told_at_once(void **state) {
     (void)state;
     struct world *world = world_open();
     place(world, 0, NEVER, 0, NEVER);
-    world->joins = WIRE_CLOCK_NEVER;
+    world->plan.joins = WIRE_CLOCK_NEVER;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     send_subscribe(world, 0, 1, 1, 0, false);
     run_clocks(world, 0, 1, 3, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 0);
-    world->joins = 4;
+    world->plan.joins = 4;
     new_plan(world, 4, 1);
     assert_int_equal(last_push(world, 1, 0)->from_clock, 0);
     assert_int_equal(last_push(world, 1, 0)->clock, 3);
@@ -1531,7 +1552,7 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
     (void)state;
     struct world *world = world_open();
     place(world, 0, NEVER, 1, NEVER);
-    world->joins = WIRE_CLOCK_NEVER;
+    world->plan.joins = WIRE_CLOCK_NEVER;
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 3, 0);
     send_flush(world, 0, 0, 3, 3);
@@ -1543,18 +1564,18 @@ static void test_who_serves_the_first_clock_pushes_what_came_before(void **state
     assert_int_equal(last_push(world, 0, 1)->clock, 0); /* who works has the state from the other */
     send_subscribe(world, 1, 1, 1, 0, false);
     assert_int_equal(last_push(world, 1, 1)->clock, 3); /* of the copy */
-    assert_int_equal(world->pushed[1][1].rows, TABLES * KEYS);
-    world->pushed[1][1].rows = 0;
-    world->joins = 6;
+    assert_int_equal(world->heard.pushed[1][1].rows, TABLES * KEYS);
+    world->heard.pushed[1][1].rows = 0;
+    world->plan.joins = 6;
     new_plan(world, 6, 1);
     run_clocks(world, 0, 4, 5, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 5);
     assert_int_equal(last_push(world, 0, 1)->from_clock, 5); /* nothing but what is durable */
     assert_int_equal(last_push(world, 0, 1)->durable, 5);
-    assert_false(world->pushed[1][0].any);
+    assert_false(world->heard.pushed[1][0].any);
     assert_int_equal(last_push(world, 1, 1)->from_clock, 3);
     assert_int_equal(last_push(world, 1, 1)->clock, 5);
-    assert_true(world->pushed[1][1].rows > 0);
+    assert_true(world->heard.pushed[1][1].rows > 0);
     run_clocks(world, 1, 6, 6, 0);
     for (unsigned o = 0; o < ORIGINS; o++) {
         assert_int_equal(last_push(world, o, 1)->from_clock, 5);
@@ -1592,15 +1613,15 @@ static void test_rows_that_are_given_up_are_not_pushed(void **state) {
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     send_subscribe(world, 0, 0, 1, 0, false);
     run_clocks(world, 0, 1, 2, 0);
-    assert_true(world->pushed[0][0].rows > TABLES * KEYS);
+    assert_true(world->heard.pushed[0][0].rows > TABLES * KEYS);
     struct message only = {.type = MESSAGE_SUBSCRIBE, .subscribe = {.request = 2, .after = 1, .known = 1, .only = 1}};
     assert_int_equal(rows_sent(world, origins[0], &only, &answer), 0);
     assert_int_equal(answer.push.request, 2);
     assert_int_equal(answer.push.clock, 2);
-    world->pushed[0][0].rows = 0;
+    world->heard.pushed[0][0].rows = 0;
     run_clocks(world, 0, 3, 4, 0);
     assert_int_equal(last_push(world, 0, 0)->clock, 4);
-    assert_int_equal(world->pushed[0][0].rows, 0);
+    assert_int_equal(world->heard.pushed[0][0].rows, 0);
     world_close(world);
 }
 
@@ -1611,22 +1632,22 @@ static void test_rows_are_asked_for_again(void **state) {
     new_plan(world, WIRE_CLOCK_NEVER, 1);
     run_clocks(world, 0, 1, 3, 0);
     send_subscribe(world, 0, 0, 1, 0, false);
-    assert_int_equal(world->pushed[0][0].rows, TABLES * KEYS);
+    assert_int_equal(world->heard.pushed[0][0].rows, TABLES * KEYS);
     send_subscribe(world, 0, 0, 2, 0, true);
-    assert_int_equal(world->pushed[0][0].rows, 2 * TABLES * KEYS);
+    assert_int_equal(world->heard.pushed[0][0].rows, 2 * TABLES * KEYS);
     assert_int_equal(last_push(world, 0, 0)->request, 2);
     assert_int_equal(partition_subscription(partition_at(world, 0), origins[0])->lists[0].count, KEYS);
-    world->pushed[0][0].rows = 0;
+    world->heard.pushed[0][0].rows = 0;
     send_subscribe(world, 0, 0, 3, 2, true);
-    assert_in_range(world->pushed[0][0].rows, 1, TABLES * KEYS - 1);
+    assert_in_range(world->heard.pushed[0][0].rows, 1, TABLES * KEYS - 1);
     world_close(world);
 }
 
 /* An answer that says only that the server is there. */
 static void expect_presence(struct world *world, unsigned s) {
-    struct heard *heard = &world->pushed[0][s];
+    struct heard *heard = &world->heard.pushed[0][s];
     assert_true(heard->any);
-    assert_int_equal(heard->message.epoch, world->epoch);
+    assert_int_equal(heard->message.epoch, world->plan.epoch);
     assert_int_equal(heard->message.push.partition, 0);
     assert_int_equal(heard->message.push.clock, 0);
     assert_int_equal(heard->message.push.durable, 0);
@@ -1642,20 +1663,20 @@ static void test_who_asks_too_early_hears_that_we_are_there(void **state) {
     (void)state;
     struct world *world = world_open();
     place(world, 0, 1, 0, 1);
-    world->reliable[1] = true;
+    world->plan.reliable[1] = true;
     new_plan(world, 0, 1); /* server 1 follows, 2 has no part; the worker knows that they serve next */
     run_clocks(world, 0, 1, 2, 0);
     for (unsigned s = 1; s < SERVERS; s++) {
-        world->pushed[0][s].any = false;
+        world->heard.pushed[0][s].any = false;
         send_subscribe(world, s, 0, 1, 0, false);
         expect_presence(world, s);
-        struct message pull = {.type = MESSAGE_PULL, .epoch = world->epoch, .pull = {.number = 5, .clock = 2}};
+        struct message pull = {.type = MESSAGE_PULL, .epoch = world->plan.epoch, .pull = {.number = 5, .clock = 2}};
         server_receive(&world->servers[s], origins[0], &pull);
         settle(world);
         expect_presence(world, s);
     }
     assert_null(partition_subscription(partition_at(world, 1), origins[0]));
-    world->epoch++; /* likewise of a plan of the next epoch */
+    world->plan.epoch++; /* likewise of a plan of the next epoch */
     send_subscribe(world, 1, 0, 2, 0, false);
     expect_presence(world, 1);
     world_close(world);
