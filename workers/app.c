@@ -308,41 +308,33 @@ static int call_configure(struct runtime *runtime, struct error *error) {
                : error_set(error, configured, "the app's configure function failed with code %d", configured);
 }
 
-/* Parses the command line, calls `configure`, and checks everything. Returns 0; 1 when the program is done already
- * (--help and the like); or an error. */
-static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
-    struct aml_app *app = runtime->app;
+static bool asks_for_help(int argc, char **argv) {
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Parses the command line. Returns 0; 1 when the program is done already (--help, --version); or an error. */
+static int parse_options(struct runtime *runtime, int argc, char **argv, struct error *error) {
+    const struct aml_app *app = runtime->app;
     struct runtime_options *options = &runtime->options;
     struct aml_option common[COMMON_OPTIONS_MAX];
     const struct aml_option *own = app->options != NULL ? app->options : NO_OPTIONS;
     const struct aml_option *const tables[] = {own, common};
     const int64_t iterations_unset = -1;
     int operand;
-    *options = (struct runtime_options){.tier = "reliable",
-                                        .compress = "none",
-                                        .listen = "127.0.0.1",
-                                        .threads = 1,
-                                        .server_threads = 1,
-                                        .iterations = app->iterations > 0 ? app->iterations : 20,
-                                        .tolerance_iterations = 3,
-                                        .evaluate_every = app->evaluate_every > 0 ? app->evaluate_every : 1,
-                                        .seed = 1,
-                                        .standby_memory = 256,
-                                        .connect_timeout = 30,
-                                        .notice = 120,
-                                        .poll_notice = NOTICE_POLL_S_DEFAULT,
-                                        .patience = 300};
     fill_options(options, common);
     if (describe_check_first(app, common, error) != 0) {
         return AML_EINPUT;
     }
     log_set_name(app->name);
     int64_t iterations = options->iterations;
-    for (int i = 1; i < argc; i++) { /* --help shows the defaults, whatever other options are given */
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
-            print_help(app, own, common);
-            return 1;
-        }
+    if (asks_for_help(argc, argv)) { /* shows the defaults, whatever other options are given */
+        print_help(app, own, common);
+        return 1;
     }
     options->iterations = iterations_unset;
     options->poll_notice = -1;
@@ -367,7 +359,30 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->iterations == 0 && options->seconds <= 0 && options->tolerance <= 0) {
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
     }
-    int result = call_configure(runtime, error);
+    return 0;
+}
+
+/* Parses the command line, calls `configure`, and checks everything. Returns 0; 1 when the program is done already
+ * (--help and the like); or an error. */
+static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
+    struct aml_app *app = runtime->app;
+    struct runtime_options *options = &runtime->options;
+    *options = (struct runtime_options){.tier = "reliable",
+                                        .compress = "none",
+                                        .listen = "127.0.0.1",
+                                        .threads = 1,
+                                        .server_threads = 1,
+                                        .iterations = app->iterations > 0 ? app->iterations : 20,
+                                        .tolerance_iterations = 3,
+                                        .evaluate_every = app->evaluate_every > 0 ? app->evaluate_every : 1,
+                                        .seed = 1,
+                                        .standby_memory = 256,
+                                        .connect_timeout = 30,
+                                        .notice = 120,
+                                        .poll_notice = NOTICE_POLL_S_DEFAULT,
+                                        .patience = 300};
+    int result = parse_options(runtime, argc, argv, error);
+    result = result != 0 ? result : call_configure(runtime, error);
     if (result != 0) {
         return result;
     }

@@ -217,6 +217,7 @@ struct clock_window {
 struct controller_progress {
     uint64_t completed;              /* every origin has reported the clocks up to this one */
     struct clock_sums iteration;     /* of the iteration under way */
+    bool steady; /* the plan has not changed since the iteration began, so the tuner may use its time */
     double objective;                /* of the last iteration */
     double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
     uint64_t evaluated;              /* iterations that `values` were computed for; 0: none yet */
@@ -424,7 +425,6 @@ struct controller {
     struct controller_commit commit;
     struct controller_recovery recovery;
     struct tuner tuner;
-    bool steady; /* the plan has not changed since the iteration began, so the tuner may use the iteration's time */
     struct controller_progress progress;
     struct clock_window *window; /* clock c is at index c % entries */
     struct lost lost;            /* the work of lost nodes on clocks that are not completed */

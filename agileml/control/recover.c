@@ -267,12 +267,8 @@ static void give_up(struct controller *controller, uint32_t lacking, const char 
     controller_abort(controller, AML_EFAIL, text);
 }
 
-static void recover(struct controller *controller) {
-    char text[ERROR_TEXT_MAX];
-    size_t count;
-    uint64_t clock = 0;
-    uint32_t missing;
-    struct wire_restore_point *all = all_restore_points(controller, &count);
+/* Takes from the nodes' FENCED the highest clocks that were committed and begun. Returns the latter. */
+static uint64_t take_fenced_clocks(struct controller *controller) {
     uint64_t begun = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
@@ -280,40 +276,37 @@ static void recover(struct controller *controller) {
         controller->commit.clock =
             member->fence.committed > controller->commit.clock ? member->fence.committed : controller->commit.clock;
     }
-    bool found = highest_common(controller, all, count, &clock, &missing);
+    return begun;
+}
+
+/* Finds the clock to restore. *count becomes 0 if no clock of this job is committed yet: all servers then begin anew.
+ * Ends the job and returns false if what was committed can't be restored. */
+static bool find_clock(struct controller *controller, const struct wire_restore_point *all, size_t *count,
+                       uint64_t *clock) {
+    uint32_t missing;
+    bool found = highest_common(controller, all, *count, clock, &missing);
     if (!found && controller->commit.clock == controller->progress.first && !controller->progress.reliable_lost) {
-        found = true; /* no clock of this job is committed yet: all servers begin anew */
-        clock = controller->commit.clock;
-        count = 0;
+        *clock = controller->commit.clock;
+        *count = 0;
+        return true;
     }
-    if (!found || clock < controller->commit.clock) {
-        bool partition = missing < controller->options.policy.partitions;
-        if (partition) {
-            snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
-        } else {
-            snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
-                     (unsigned long long)controller->commit.clock);
-        }
-        free(all);
-        give_up(controller, partition ? missing : CRASHES_LACKING_STATE, text);
-        return;
+    if (found && *clock >= controller->commit.clock) {
+        return true;
     }
-    struct error error = {0};
-    struct plan_result ordinary;
-    if (plan_ordinary(controller, &ordinary, &error) != 0) {
-        free(all);
-        ordinary_close(&ordinary);
-        give_up(controller, CRASHES_LACKING_NODES, error.text);
-        return;
+    char text[ERROR_TEXT_MAX];
+    bool partition = missing < controller->options.policy.partitions;
+    if (partition) {
+        snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
+    } else {
+        snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
+                 (unsigned long long)controller->commit.clock);
     }
-    place(controller, all, count, clock, &ordinary);
-    free(all);
-    progress_recover(controller, clock, ordinary.owners);
-    schedule_recover(
-        &controller->plan.schedule, node_is_dead, controller, ordinary.owners,
-        &(struct schedule_restore){
-            .committed = controller->commit.clock, .clock = clock, .begun = begun, .epoch = controller->plan.epoch});
-    ordinary_close(&ordinary);
+    give_up(controller, partition ? missing : CRASHES_LACKING_STATE, text);
+    return false;
+}
+
+/* Sets what holds from the restored `clock` on, until the next change of plan. */
+static void begin_epoch(struct controller *controller, uint64_t clock) {
     controller->change.state = CHANGE_NONE;
     controller->plan.restore = clock;
     controller->plan.from_clock = 0;
@@ -330,6 +323,43 @@ static void recover(struct controller *controller) {
     controller->job.items = controller->phase == PHASE_LOAD ? 0 : controller->job.items; /* LOADED counts anew */
     controller->phase = controller->phase == PHASE_SAVE ? PHASE_TRAIN : controller->phase;
     crashes_recovered(controller);
+}
+
+/* Plans the epoch after a recovery at the highest clock that every partition can be restored to. */
+static bool plan_recovery(struct controller *controller, uint64_t *clock) {
+    size_t count;
+    struct wire_restore_point *all = all_restore_points(controller, &count);
+    struct plan_result ordinary;
+    struct error error = {0};
+    uint64_t begun = take_fenced_clocks(controller);
+    bool found = find_clock(controller, all, &count, clock);
+    bool planned = found && plan_ordinary(controller, &ordinary, &error) == 0;
+    if (planned) {
+        place(controller, all, count, *clock, &ordinary);
+        progress_recover(controller, *clock, ordinary.owners);
+        schedule_recover(&controller->plan.schedule, node_is_dead, controller, ordinary.owners,
+                         &(struct schedule_restore){.committed = controller->commit.clock,
+                                                    .clock = *clock,
+                                                    .begun = begun,
+                                                    .epoch = controller->plan.epoch});
+    }
+    if (found) {
+        ordinary_close(&ordinary);
+    }
+    if (found && !planned) {
+        give_up(controller, CRASHES_LACKING_NODES, error.text);
+    }
+    free(all);
+    return planned;
+}
+
+static void recover(struct controller *controller) {
+    char text[ERROR_TEXT_MAX];
+    uint64_t clock = 0;
+    if (!plan_recovery(controller, &clock)) {
+        return;
+    }
+    begin_epoch(controller, clock);
     snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
              (double)(controller_now(controller) - controller->recovery.lost_us) / 1e3);
     controller_report(controller, report_event(controller, "recover", NULL, text));
