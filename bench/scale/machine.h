@@ -1,4 +1,4 @@
-/* Machines for the simulator (agileml/net/sim.h), which itself knows latency but here gives every link infinite speed:
+/* Machines for the simulator (tests/sim/sim.h), which itself knows latency but here gives every link infinite speed:
  * a link of so many bytes a second each way, and for each actor a thread whose time messages take. Actors are put
  * between sim's io and themselves; what they are is not known here.
  *
@@ -9,7 +9,7 @@
 #define BENCH_SCALE_MACHINE_H
 
 #include "agileml/base/hash.h"
-#include "agileml/net/sim.h"
+#include "tests/sim/sim.h"
 
 enum {
     MACHINE_PIECE_BYTES = 128 << 10,

@@ -4,7 +4,7 @@
 #ifndef TESTS_SIM_CLUSTER_H
 #define TESTS_SIM_CLUSTER_H
 
-#include "agileml/net/sim.h"
+#include "tests/sim/sim.h"
 
 enum campaign {
     CAMPAIGN_FAULTS,  /* breaks, pauses, separations, all shorter than the timeout: the job ends well */

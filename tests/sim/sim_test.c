@@ -1,5 +1,5 @@
 /* The simulated network itself: order, time, and what breaks, pauses and separations may do to messages. */
-#include "agileml/net/sim.h"
+#include "tests/sim/sim.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

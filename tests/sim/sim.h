@@ -6,9 +6,9 @@
  * done by sim_break, sim_restart, sim_pause, sim_separate and sim_remove; the network by itself never loses or repeats
  * a message. Messages between actors of one node are not lost and take no time.
  *
- * Does not know what the actors are: the tests of tests/sim put the cluster together and check it. */
-#ifndef AGILEML_NET_SIM_H
-#define AGILEML_NET_SIM_H
+ * Does not know what the actors are: cluster.c and bench/scale put clusters together. */
+#ifndef TESTS_SIM_SIM_H
+#define TESTS_SIM_SIM_H
 
 #include "agileml/net/io.h"
 

@@ -1,7 +1,7 @@
 /* See sim.h. One heap of events; a message under way is also in the queue of its direction of the connection, where
  * breaks find it. Events that may not happen yet (a paused node, a separated network) go back into the heap
  * with their sequence number, which keeps every order. */
-#include "agileml/net/sim.h"
+#include "tests/sim/sim.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
