@@ -7,13 +7,12 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
-
-enum { READ_MAX = 1 << 30 /* bytes of one call */ };
 
 /* ---- Writing ---- */
 
@@ -21,10 +20,10 @@ struct model_file_writer {
     struct new_file file;
     struct error error; /* the first failure */
     unsigned char start[MODEL_FILE_START + MODEL_FILE_LATE_MAX];
-    size_t start_size; /* of it, with the late bytes */
-    uint64_t size;     /* of what follows it, but for what is in the buffer */
-    uint32_t checksum; /* of these bytes */
-    size_t buffered;
+    size_t start_size; /* bytes of `start`, with the late bytes */
+    uint64_t size;     /* bytes behind `start`, without those in the buffer */
+    uint32_t checksum; /* of these `size` bytes */
+    size_t buffered;   /* bytes in `buffer` */
     unsigned char buffer[MODEL_FILE_ROOM_MAX];
 };
 
@@ -81,7 +80,7 @@ int model_file_failed(const struct model_file_writer *writer, struct error *erro
     return writer->error.code == 0 ? 0 : error_set(error, writer->error.code, "%s", writer->error.text);
 }
 
-int model_file_end(struct model_file_writer *writer, const unsigned char *late, struct error *error) {
+static int writer_complete(struct model_file_writer *writer, const unsigned char *late, struct error *error) {
     unsigned char end[MODEL_FILE_CHECKSUM];
     writer_flush(writer);
     if (writer->start_size > MODEL_FILE_START) {
@@ -94,69 +93,47 @@ int model_file_end(struct model_file_writer *writer, const unsigned char *late, 
         model_file_fail(writer, AML_EFAIL, strerror(errno));
     }
     writer_write(writer, writer->start, writer->start_size);
-    int code = model_file_failed(writer, error);
-    if (code == 0) {
-        code = new_file_commit(&writer->file, error);
+    return model_file_failed(writer, error);
+}
+
+int model_file_end(struct model_file_writer *writer, int result, const unsigned char *late, struct error *error) {
+    result = result != 0 ? result : writer_complete(writer, late, error);
+    if (result == 0) {
+        result = new_file_commit(&writer->file, error);
     } else {
         new_file_discard(&writer->file);
     }
     free(writer);
-    return code;
-}
-
-void model_file_abandon(struct model_file_writer *writer) {
-    new_file_discard(&writer->file);
-    free(writer);
+    return result;
 }
 
 /* ---- Reading ---- */
 
-static int read_all(int file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
-    while (size > 0) {
-        ssize_t got = read(file, bytes, size < READ_MAX ? size : (size_t)READ_MAX);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return error_set(error, AML_EFAIL, "%s: can't read the model: %s", path, strerror(errno));
-        }
-        if (got == 0) {
-            return error_set(error, AML_EINPUT, "%s: the model file became shorter while it was read", path);
-        }
-        bytes += got;
-        size -= (size_t)got;
+static int read_all(FILE *file, const char *path, unsigned char *bytes, size_t size, struct error *error) {
+    if (fread(bytes, 1, size, file) == size) {
+        return 0;
     }
-    return 0;
+    if (ferror(file) != 0) {
+        return error_set(error, AML_EFAIL, "%s: can't read the model: %s", path, strerror(errno));
+    }
+    return error_set(error, AML_EINPUT, "%s: the model file became shorter while it was read", path);
 }
 
-/* zlib takes lengths of 32 bits. */
-static uint32_t checksum_of(const unsigned char *bytes, size_t size) {
-    uLong checksum = crc32(0, NULL, 0);
-    while (size > 0) {
-        uInt step = size < READ_MAX ? (uInt)size : (uInt)READ_MAX;
-        checksum = crc32(checksum, bytes, step);
-        bytes += step;
-        size -= step;
-    }
-    return (uint32_t)checksum;
-}
-
-/* The size of a regular file that may be a model. */
-static int check_file(int file, const char *path, const struct model_file_kind *kind, size_t *size,
+/* Returns the size of a regular file that may be a model. */
+static int check_file(FILE *file, const char *path, const struct model_file_kind *kind, size_t *size,
                       struct error *error) {
     struct stat status;
-    if (fstat(file, &status) != 0) {
+    if (fstat(fileno(file), &status) != 0) {
         return error_set(error, AML_EFAIL, "%s: can't read the model: %s", path, strerror(errno));
     }
     if (!S_ISREG(status.st_mode)) {
-        return error_set(error, AML_EINPUT, "%s: not a regular file, expected a model file", path);
+        return error_set(error, AML_EINPUT, "%s: not a regular file: expected a model file", path);
     }
     *size = (size_t)status.st_size;
-    return *size < kind->smallest ? error_set(error, AML_EINPUT,
-                                              "%s: the model file is truncated, or not one: %zu bytes, expected at "
-                                              "least %zu",
-                                              path, *size, kind->smallest)
-                                  : 0;
+    return *size < kind->smallest
+               ? error_set(error, AML_EINPUT, "%s: truncated, or not a model file: %zu bytes, expected at least %zu",
+                           path, *size, kind->smallest)
+               : 0;
 }
 
 static int check_bytes(const unsigned char *bytes, size_t size, const char *path, const struct model_file_kind *kind,
@@ -165,7 +142,7 @@ static int check_bytes(const unsigned char *bytes, size_t size, const char *path
     if (memcmp(bytes, kind->magic, MODEL_FILE_MAGIC) != 0) {
         return error_set(error, AML_EINPUT, "%s: not a model file of %s: its first bytes differ", path, kind->app);
     }
-    if (checksum_of(bytes, size) != get32(bytes + size)) {
+    if (crc32_z(crc32_z(0, NULL, 0), bytes, size) != get32(bytes + size)) {
         return error_set(error, AML_EINPUT,
                          "%s: the model file is damaged, truncated or too long: its checksum does not match", path);
     }
@@ -176,7 +153,7 @@ static int check_bytes(const unsigned char *bytes, size_t size, const char *path
     return 0;
 }
 
-static int load_file(int file, const char *path, const struct model_file_kind *kind, unsigned char **bytes,
+static int load_file(FILE *file, const char *path, const struct model_file_kind *kind, unsigned char **bytes,
                      size_t *size, struct error *error) {
     size_t whole = 0;
     int result = check_file(file, path, kind, &whole, error);
@@ -200,11 +177,12 @@ static int load_file(int file, const char *path, const struct model_file_kind *k
 
 int model_file_load(const char *path, const struct model_file_kind *kind, unsigned char **bytes, size_t *size,
                     struct error *error) {
-    int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is refused, not waited for */
-    if (file < 0) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not block on a pipe */
+    FILE *file = descriptor >= 0 ? fdopen(descriptor, "r") : NULL;
+    if (file == NULL) {
         return error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
     }
     int result = load_file(file, path, kind, bytes, size, error);
-    (void)close(file);
+    (void)fclose(file);
     return result;
 }

@@ -19,6 +19,8 @@ enum {
     LINE_MAX_BYTES = 1 << 26 /* bytes of a line */
 };
 
+const char *const lda_formats[] = {"auto", "uci", "lda-c", "text", NULL};
+
 /* A word of the document that is read. */
 struct entry {
     uint32_t word, count;
@@ -422,16 +424,6 @@ static int read_folder(struct reader *reader, struct tokenizer *tokenizer) {
     free(names);
     reader->size.words = corpus->vocabulary->count;
     return result;
-}
-
-int lda_format_of(const char *name) {
-    static const char *const names[] = {"auto", "uci", "lda-c", "text"};
-    for (int i = 0; i < 4; i++) {
-        if (strcmp(name, names[i]) == 0) {
-            return i;
-        }
-    }
-    return -1;
 }
 
 int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),

@@ -49,8 +49,8 @@ struct lda_corpus_size {
     uint32_t words; /* number of words: of the vocabulary, or as the file says, or the highest plus 1 */
 };
 
-/* uci, lda-c, text, auto; -1 for another name. */
-int lda_format_of(const char *name);
+/* The formats' names, in the order of the enum; NULL ends them. */
+extern const char *const lda_formats[];
 
 /* Calls `each` for each document; a non-zero result of it ends reading and is returned. 0; AML_EINPUT with file, line
  * and what was expected; AML_ELIMIT; AML_EFAIL. `format` auto: a folder is text, a file is what its first line looks

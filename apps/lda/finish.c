@@ -1,6 +1,7 @@
 /* See finish.h. */
 #include "apps/lda/finish.h"
 
+#include "apps/app.h"
 #include "apps/lda/model.h"
 
 #include <inttypes.h>
@@ -17,7 +18,7 @@ struct scan {
     aml_worker *worker;
     const struct lda_finish *finish;
     struct lda_model_writer *writer; /* NULL: none */
-    int64_t *sums;                   /* [K]: over the words so far */
+    int64_t *sums;                   /* [K]: each topic's tokens in the words so far */
     struct top *tops;                /* [K][top_words], descending */
 };
 
@@ -70,8 +71,8 @@ static int scan_words(void *context, const uint64_t *keys, const void *rows, siz
         struct error error = {0};
         int result = scan_word(scan, keys[i], row);
         if (result == 0 && scan->writer != NULL) {
-            result = lda_model_writer_row(scan->writer, (uint32_t)keys[i], row, &error);
-            result = result == 0 ? 0 : aml_error(scan->worker, result, "%s", error.text);
+            result =
+                app_result(scan->worker, lda_model_writer_row(scan->writer, (uint32_t)keys[i], row, &error), &error);
         }
         if (result != 0) {
             return result;
@@ -86,7 +87,7 @@ static int scan_topics(void *context, const uint64_t *keys, const void *rows, si
     const int64_t *totals = rows;
     int64_t sum = 0;
     (void)keys;
-    (void)count; /* the one row there is */
+    (void)count; /* the table has one row */
     for (uint32_t k = 0; k < finish->topics; k++) {
         if (totals[k] != scan->sums[k]) {
             return aml_error(scan->worker, AML_EFAIL,
@@ -128,20 +129,15 @@ static int finish_scan(struct scan *scan) {
         const struct lda_model_header header = {finish->topics, finish->vocabulary, finish->alpha, finish->beta};
         int result = lda_model_writer_open(&scan->writer, finish->model_out, &header, &error);
         if (result != 0) {
-            return aml_error(scan->worker, result, "%s", error.text);
+            return app_result(scan->worker, result, &error);
         }
     }
     int result = aml_scan(scan->worker, finish->words_table, scan_words, scan);
     result = result != 0 ? result : aml_scan(scan->worker, finish->topics_table, scan_topics, scan);
-    if (scan->writer == NULL) {
-        return result;
+    if (scan->writer != NULL) {
+        result = lda_model_writer_close(scan->writer, result, finish->names, &error);
     }
-    if (result != 0) {
-        lda_model_writer_abandon(scan->writer);
-        return result;
-    }
-    result = lda_model_writer_close(scan->writer, finish->names, &error);
-    return result == 0 ? 0 : aml_error(scan->worker, result, "%s", error.text);
+    return app_result(scan->worker, result, &error);
 }
 
 int lda_finish(aml_worker *worker, const struct lda_finish *finish) {

@@ -5,7 +5,7 @@
 #include "agileml.h"
 #include "apps/lda/vocabulary.h"
 
-/* What the tables and the data must agree on, and what is wanted. */
+/* The figures that the tables must agree with, and what to print and write. */
 struct lda_finish {
     unsigned words_table, topics_table;
     uint32_t topics, vocabulary; /* K, V */
@@ -16,9 +16,9 @@ struct lda_finish {
     const struct lda_vocabulary *names; /* empty: words are printed as numbers */
 };
 
-/* Scans the tables once. Checks that no count is negative, that each word's counts add up to its tokens, over all words
- * to the topics' totals, and these to the data's tokens; writes the model; prints the top words onto standard output.
- * 0, or what aml_error or aml_scan returned. */
+/* Scans the tables once, writes the model and prints the top words to standard output. Checks that no count is negative
+ * and that the sums agree: each word's counts with its tokens, the counts of all words with the topics' totals, and
+ * the totals with the data's tokens. Returns 0, or what aml_error or aml_scan returned. */
 int lda_finish(aml_worker *worker, const struct lda_finish *finish);
 
 #endif

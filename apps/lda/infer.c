@@ -2,6 +2,7 @@
 #include "apps/lda/infer.h"
 
 #include "agileml/base/memory.h"
+#include "apps/app.h"
 #include "apps/lda/corpus.h"
 #include "apps/lda/likelihood.h"
 #include "apps/lda/model.h"
@@ -18,13 +19,13 @@ struct share {
 
 struct inference {
     struct lda_model model;
-    double minimum; /* of a topic's share to be printed */
+    double minimum; /* the smallest share of a topic to print */
     struct tool_output out;
     float *phi; /* [words of the document][K] */
     size_t phi_capacity;
     float *theta, *scratch; /* [K] */
     struct share *shares;   /* [K] */
-    double score, hidden;   /* of document completion */
+    struct lda_completion completion;
     struct error *error;
 };
 
@@ -64,18 +65,15 @@ static int infer_document(void *context, const struct lda_bag *bag) {
     }
     for (uint32_t w = 0; w < bag->count; w++) {
         if (bag->words[w] >= header->vocabulary) {
-            return error_set(inference->error, AML_EINPUT, "document %" PRIu64 " has word %u, the model knows %u",
-                             bag->number + 1, bag->words[w], header->vocabulary);
+            return error_set(inference->error, AML_EINPUT,
+                             "document %" PRIu64
+                             " has word number %u: expected a number below %u, as the model has %u words",
+                             bag->number + 1, bag->words[w], header->vocabulary, header->vocabulary);
         }
         lda_model_phi(&inference->model, bag->words[w], inference->phi + (size_t)w * header->topics);
     }
-    uint32_t *known = memory_resized(NULL, 2 * (size_t)bag->count, sizeof *known);
-    uint32_t *hidden = known + bag->count;
-    uint32_t scored = lda_split(bag->counts, bag->count, known, hidden);
-    lda_fold_in(inference->phi, known, bag->count, header->topics, header->alpha, inference->theta, inference->scratch);
-    inference->score += lda_score(inference->phi, hidden, bag->count, header->topics, inference->theta);
-    inference->hidden += scored;
-    free(known);
+    lda_complete(&inference->completion, inference->phi, bag->counts, bag->count, header->topics, header->alpha,
+                 inference->theta, inference->scratch);
     lda_fold_in(inference->phi, bag->counts, bag->count, header->topics, header->alpha, inference->theta,
                 inference->scratch);
     return print_document(inference, bag->number);
@@ -90,9 +88,9 @@ struct infer_options {
 
 static int infer_data(struct inference *inference, const struct infer_options *options,
                       const struct lda_vocabulary *stop_words, struct error *error) {
-    int format = lda_format_of(options->format);
+    int format = app_choice("format", options->format, lda_formats, error);
     if (format < 0) {
-        return error_set(error, AML_EINPUT, "--format %s: expected auto, uci, lda-c or text", options->format);
+        return format;
     }
     uint32_t topics = inference->model.header.topics;
     bool named = inference->model.names.count > 0;
@@ -118,25 +116,20 @@ static int infer(void *context, struct error *error) {
     struct inference inference = {.minimum = options->minimum, .out = {.path = options->out}, .error = error};
     struct lda_vocabulary stop_words = {0};
     if (options->data == NULL) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: the documents whose topics are wanted");
+        return error_set(error, AML_EINPUT, "--data FILE is missing: expected documents whose topics to find");
     }
     int result = lda_model_load(options->model, &inference.model, error);
     if (result != 0) {
         return result;
     }
-    if (options->stop_words != NULL) {
-        result = lda_vocabulary_read(&stop_words, options->stop_words, error);
-    }
-    if (options->english) {
-        lda_vocabulary_add_english(&stop_words);
-    }
+    result = lda_stop_words_read(&stop_words, options->stop_words, options->english, error);
     result = result != 0 ? result : tool_output_open(&inference.out, error);
     if (result == 0) {
         result = infer_data(&inference, options, &stop_words, error);
         result = tool_output_close(&inference.out, result, error);
     }
-    if (result == 0 && options->out != NULL && inference.hidden > 0) {
-        printf("perplexity %.6g\n", exp(-inference.score / inference.hidden));
+    if (result == 0 && options->out != NULL && inference.completion.hidden > 0) {
+        printf("perplexity %.6g\n", exp(-inference.completion.score / inference.completion.hidden));
     }
     lda_vocabulary_close(&stop_words);
     lda_model_close(&inference.model);

@@ -1,7 +1,10 @@
 /* See likelihood.h. */
 #include "apps/lda/likelihood.h"
 
+#include "agileml/base/memory.h"
+
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LANES = 8 }; /* partial sums that the compiler may keep in a vector */
@@ -125,4 +128,14 @@ uint32_t lda_split(const uint32_t *counts, uint32_t word_count, uint32_t *known,
         before = end;
     }
     return all_hidden;
+}
+
+void lda_complete(struct lda_completion *completion, const float *phi, const uint32_t *counts, uint32_t word_count,
+                  uint32_t topics, double alpha, float *theta, float *scratch) {
+    uint32_t *known = memory_resized(NULL, 2 * (size_t)word_count, sizeof *known);
+    uint32_t *hidden = known + word_count;
+    completion->hidden += lda_split(counts, word_count, known, hidden);
+    lda_fold_in(phi, known, word_count, topics, alpha, theta, scratch);
+    completion->score += lda_score(phi, hidden, word_count, topics, theta);
+    free(known);
 }

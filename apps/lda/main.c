@@ -2,7 +2,7 @@
  * and the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end
  * of a job in finish.c, `lda --infer` in infer.c. */
 #include "agileml.h"
-#include "apps/files.h"
+#include "apps/app.h"
 #include "apps/lda/finish.h"
 #include "apps/lda/infer.h"
 #include "apps/lda/prior.h"
@@ -12,28 +12,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEST_NUMBERS = 1 << 30, TEST_NUMBERS_BITS = 10 /* numbers of --test's documents begin at their product */ };
+/* Documents of --test are numbered from here on. */
+static const uint64_t TEST_NUMBERS = UINT64_C(1) << 40;
+
+enum { INPUT_FILES = 4 };
+
+static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES]) {
+    files[0] = (struct app_file){.option = "data", .path = lda->data, .folders = true};
+    files[1] = (struct app_file){.option = "test", .path = lda->test, .folders = true};
+    files[2] = (struct app_file){.option = "vocabulary", .path = lda->vocabulary};
+    files[3] = (struct app_file){.option = "stop-words", .path = lda->stop_words};
+}
 
 static int lda_configure(aml_worker *worker, struct aml_app *app) {
     struct lda *lda = app->context;
-    int format = lda_format_of(lda->format_name);
+    struct error error = {0};
+    struct app_file files[INPUT_FILES];
     lda_tables(app->tables, (uint32_t)lda->topics);
-    /* See train.h; and fewer than the staleness would not let anyone go ahead. */
+    /* lda_begin requires more clocks than the staleness (see train.h). */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
     lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
-    int result = files_check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
+    int result = app_check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
     if (result != 0) {
         return result;
     }
+    int format = app_choice("format", lda->format_name, lda_formats, &error);
     if (format < 0) {
-        return aml_error(worker, AML_EINPUT, "--format %s: expected auto, uci, lda-c or text", lda->format_name);
+        return app_result(worker, format, &error);
     }
     lda->format = (enum lda_format)format;
-    const struct app_file files[] = {{.option = "data", .path = lda->data, .folders = true},
-                                     {.option = "test", .path = lda->test, .folders = true},
-                                     {.option = "vocabulary", .path = lda->vocabulary},
-                                     {.option = "stop-words", .path = lda->stop_words}};
-    return files_check(worker, files, sizeof files / sizeof *files, lda->model_out);
+    input_files(lda, files);
+    return app_check_files(worker, files, INPUT_FILES, lda->model_out);
 }
 
 /* ---- Reading ---- */
@@ -41,23 +50,17 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
 struct reading {
     aml_worker *worker;
     const struct lda *lda;
-    const struct lda_vocabulary *names; /* of the words so far */
-    bool test;                          /* all are test documents */
-    uint32_t words;                     /* the highest number of words so far */
+    const struct lda_vocabulary *names; /* the words so far */
+    bool test;                          /* the documents are those of --test */
 };
 
 static int read_document(void *context, const struct lda_bag *bag) {
     struct reading *reading = context;
     const struct lda *lda = reading->lda;
     struct lda_bag document = *bag;
-    enum aml_item_use use = AML_TRAIN;
-    if (reading->test) {
-        document.number += (uint64_t)TEST_NUMBERS << TEST_NUMBERS_BITS;
-        use = AML_TEST;
-    } else if (lda->test_fraction > 0) { /* by a hash, so that every process decides alike */
-        double chance = (double)(aml_mix(aml_seed(reading->worker), document.number) >> 11) * 0x1p-53;
-        use = chance < lda->test_fraction ? AML_TEST : AML_TRAIN;
-    }
+    uint64_t hash = aml_mix(aml_seed(reading->worker), document.number);
+    enum aml_item_use use = reading->test || app_held_out(hash, lda->test_fraction) ? AML_TEST : AML_TRAIN;
+    document.number += reading->test ? TEST_NUMBERS : 0;
     int kept = lda_emit(reading->worker, use, &document);
     if (kept == 1) {
         aml_total_raise(reading->worker, MAXIMUM_WORDS, bag->words[bag->count - 1] + 1.0);
@@ -69,34 +72,20 @@ static int read_document(void *context, const struct lda_bag *bag) {
     return kept < 0 ? kept : 0;
 }
 
-/* Reads the vocabulary, if there is one, and the stop words. */
-static int read_words(const struct lda *lda, struct lda_vocabulary *names, struct lda_vocabulary *stop_words,
-                      struct error *error) {
-    int result = lda->vocabulary != NULL ? lda_vocabulary_read(names, lda->vocabulary, error) : 0;
-    if (result == 0 && lda->stop_words != NULL) {
-        result = lda_vocabulary_read(stop_words, lda->stop_words, error);
-    }
-    if (lda->english) {
-        lda_vocabulary_add_english(stop_words);
-    }
-    return result;
-}
-
 /* Reads the input: calls `each` for training documents, then, with reading->test set, for test documents. */
 static int read_input(const struct lda *lda, struct lda_vocabulary *names,
                       int (*each)(void *context, const struct lda_bag *bag), struct reading *reading,
                       struct error *error) {
     struct lda_vocabulary stop_words = {0};
-    int result = read_words(lda, names, &stop_words, error);
+    int result = lda->vocabulary != NULL ? lda_vocabulary_read(names, lda->vocabulary, error) : 0;
     struct lda_corpus corpus = {.path = lda->data,
                                 .format = lda->format,
                                 .vocabulary = names,
                                 .closed = lda->vocabulary != NULL,
                                 .stop_words = &stop_words,
                                 .minimum_length = (unsigned)lda->minimum_length};
-    if (result == 0) {
-        result = lda_corpus_read(&corpus, each, reading, NULL, error);
-    }
+    result = result != 0 ? result : lda_stop_words_read(&stop_words, lda->stop_words, lda->english, error);
+    result = result != 0 ? result : lda_corpus_read(&corpus, each, reading, NULL, error);
     if (result == 0 && lda->test != NULL) {
         corpus.path = lda->test;
         corpus.closed = true;
@@ -107,29 +96,22 @@ static int read_input(const struct lda *lda, struct lda_vocabulary *names,
     return result;
 }
 
-static void name_input(aml_worker *worker, const struct lda *lda) {
-    const char *const paths[] = {lda->data, lda->test, lda->vocabulary, lda->stop_words};
-    for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
-        if (paths[p] != NULL) {
-            aml_input_file(worker, paths[p]);
-        }
-    }
-}
-
 static int lda_read(aml_worker *worker, void *context) {
     struct lda *lda = context;
     struct lda_vocabulary names = {0};
     struct reading reading = {.worker = worker, .lda = lda, .names = &names};
     struct error error = {0};
-    name_input(worker, lda);
+    struct app_file files[INPUT_FILES];
+    input_files(lda, files);
+    app_name_files(worker, files, INPUT_FILES);
     int result = read_input(lda, &names, read_document, &reading, &error);
     if (result == 0 && !lda->names_ready) {
         lda->names = names;
         lda->names_ready = true;
         return 0;
     }
-    lda_vocabulary_close(&names); /* `finish` may be using those of the first time */
-    return result == 0 || error.code == 0 ? result : aml_error(worker, result, "%s", error.text);
+    lda_vocabulary_close(&names); /* `finish` may be using the names of the first call */
+    return app_result(worker, result, &error);
 }
 
 /* ---- The end ---- */
@@ -140,7 +122,7 @@ static int pass_over(void *context, const struct lda_bag *bag) {
     return 0;
 }
 
-/* A process that never worked on the data has not read it. */
+/* Reads the words' names, if this process has never read the data. */
 static int find_names(aml_worker *worker, struct lda *lda) {
     struct reading reading = {.lda = lda};
     struct error error = {0};
@@ -150,7 +132,7 @@ static int find_names(aml_worker *worker, struct lda *lda) {
     int result = read_input(lda, &lda->names, pass_over, &reading, &error);
     if (result != 0) {
         lda_vocabulary_close(&lda->names);
-        return aml_error(worker, result, "%s", error.text);
+        return app_result(worker, result, &error);
     }
     lda->names_ready = true;
     return 0;
@@ -210,6 +192,45 @@ static int lda_end(aml_worker *worker, void *context) {
     return result == 0 ? lda_finish(worker, &finish) : result;
 }
 
+/* ---- The command line ---- */
+
+static int run_job(struct lda *lda, const struct aml_option *options, int argc, char **argv) {
+    struct aml_table tables[TABLES]; /* `configure` sets the widths */
+    const struct aml_metric metrics[METRICS] = {
+        [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN, .evaluated = 1},
+        [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
+        [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
+        [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
+    };
+    static const char *const steering[] = {"likelihood-every", "top-words", NULL};
+    struct aml_app app = {
+        .name = "lda",
+        .summary = "topic models of documents; also: lda --infer MODEL --data FILE",
+        .options = options,
+        .steering = steering,
+        .tables = tables,
+        .table_count = TABLES,
+        .metrics = metrics,
+        .metric_count = METRICS,
+        .item_varied = 1,
+        .clock_alone = 1,
+        .evaluate_always = 1,
+        .iterations = 100,
+        .configure = lda_configure,
+        .read = lda_read,
+        .begin = lda_begin,
+        .clock = lda_clock,
+        .evaluate = lda_evaluate,
+        .finish = lda_end,
+        .context = lda,
+    };
+    lda_tables(tables, (uint32_t)lda->topics);
+    int status = aml_main(&app, argc, argv);
+    lda_train_close(lda);
+    lda_vocabulary_close(&lda->names);
+    return status;
+}
+
 int main(int argc, char **argv) {
     struct lda lda = {.topics = 100,
                       .proposals = LDA_PROPOSALS,
@@ -217,7 +238,7 @@ int main(int argc, char **argv) {
                       .minimum_length = 3,
                       .likelihood_every = 5,
                       .format_name = "auto"};
-    const char *infer = NULL; /* for --help alone: `lda --infer` is infer.c's */
+    const char *infer = NULL; /* for --help only: infer.c reads `lda --infer` */
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &lda.data, 0, 0,
          "documents: UCI bag of words, lda-c, text with a document a line (all plain or gzip), or a folder of texts"},
@@ -248,41 +269,5 @@ int main(int argc, char **argv) {
          "no job: find documents' topics by a model that --model-out wrote; see lda --infer --help"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
-    struct aml_table tables[TABLES]; /* as wide as `configure` finds */
-    const struct aml_metric metrics[METRICS] = {
-        [METRIC_LIKELIHOOD] = {.name = "log_likelihood_per_token", .kind = AML_MEAN, .evaluated = 1},
-        [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
-        [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
-        [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
-    };
-    static const char *const steering[] = {"likelihood-every", "top-words", NULL};
-    struct aml_app app = {
-        .name = "lda",
-        .summary = "topic models of documents; also: lda --infer MODEL --data FILE",
-        .options = options,
-        .steering = steering,
-        .tables = tables,
-        .table_count = TABLES,
-        .metrics = metrics,
-        .metric_count = METRICS,
-        .item_varied = 1,
-        .clock_alone = 1,
-        .evaluate_always = 1,
-        .iterations = 100,
-        .configure = lda_configure,
-        .read = lda_read,
-        .begin = lda_begin,
-        .clock = lda_clock,
-        .evaluate = lda_evaluate,
-        .finish = lda_end,
-        .context = &lda,
-    };
-    lda_tables(tables, (uint32_t)lda.topics);
-    if (tool_is_asked("infer", argc, argv)) {
-        return lda_infer_main(argc, argv);
-    }
-    int status = aml_main(&app, argc, argv);
-    lda_train_close(&lda);
-    lda_vocabulary_close(&lda.names);
-    return status;
+    return tool_is_asked("infer", argc, argv) ? lda_infer_main(argc, argv) : run_job(&lda, options, argc, argv);
 }

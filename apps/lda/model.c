@@ -1,4 +1,4 @@
-/* See model.h. What the writer can't know when it starts stands at the end of the file. */
+/* See model.h. The counts that the writer does not know when it starts are at the end of the file. */
 #include "apps/lda/model.h"
 
 #include "agileml/base/memory.h"
@@ -86,7 +86,7 @@ int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const i
     return model_file_failed(writer->file, error);
 }
 
-int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error) {
+static void writer_end(struct lda_model_writer *writer, const struct lda_vocabulary *names) {
     bool named = names != NULL && names->count > 0;
     assert(!named || names->count >= writer->header.vocabulary);
     for (uint32_t word = 0; named && word < writer->header.vocabulary; word++) {
@@ -101,16 +101,16 @@ int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_voc
     put64(end, writer->rows);
     put64(end + 8, writer->pairs);
     put64(end + 16, writer->names);
-    int result = model_file_end(writer->file, NULL, error);
-    free(writer);
-    return result;
 }
 
-void lda_model_writer_abandon(struct lda_model_writer *writer) {
-    if (writer != NULL) {
-        model_file_abandon(writer->file);
-        free(writer);
+int lda_model_writer_close(struct lda_model_writer *writer, int result, const struct lda_vocabulary *names,
+                           struct error *error) {
+    if (result == 0) {
+        writer_end(writer, names);
     }
+    result = model_file_end(writer->file, result, NULL, error);
+    free(writer);
+    return result;
 }
 
 /* ---- Reading ---- */
@@ -119,7 +119,7 @@ static int bad_model(const char *path, const char *what, struct error *error) {
     return error_set(error, AML_EINPUT, "%s: the model file is damaged: %s", path, what);
 }
 
-/* Checks what stands at both ends, and that they fit the size. */
+/* Checks the header and the counts at the end, against each other and the size. */
 static int check_ends(struct lda_model *model, size_t size, const char *path, uint64_t counts[3], struct error *error) {
     const unsigned char *bytes = model->bytes;
     const unsigned char *end = bytes + size - COUNTS_SIZE;
@@ -129,12 +129,12 @@ static int check_ends(struct lda_model *model, size_t size, const char *path, ui
         counts[i] = get64(end + 8 * (size_t)i);
     }
     if (get32(bytes + 12) != 0 || !header_fits(&model->header)) {
-        return bad_model(path, "its topics, words, alpha or beta can't be", error);
+        return bad_model(path, "its topics, words, alpha or beta are out of range", error);
     }
     uint64_t room = size - HEADER_SIZE - COUNTS_SIZE;
     if (counts[0] > room / ROW_SIZE || counts[1] > room / PAIR_SIZE || counts[2] > room ||
         counts[0] * ROW_SIZE + counts[1] * PAIR_SIZE + counts[2] != room || counts[0] > model->header.vocabulary) {
-        return bad_model(path, "its size is not what it says", error);
+        return bad_model(path, "its size does not fit its counts", error);
     }
     return 0;
 }
@@ -149,7 +149,7 @@ static int load_row(struct lda_model *model, size_t *at, size_t end, const char 
     uint32_t topics = get32(bytes + 4);
     if (word >= model->header.vocabulary || model->rows[word] != 0 || topics == 0 || topics > model->header.topics ||
         (end - *at - ROW_SIZE) / PAIR_SIZE < topics) {
-        return bad_model(path, "a row's word or number of topics can't be", error);
+        return bad_model(path, "a row's word or number of topics is out of range", error);
     }
     bytes += ROW_SIZE;
     for (uint32_t i = 0; i < topics; i++, bytes += PAIR_SIZE) {
@@ -157,7 +157,7 @@ static int load_row(struct lda_model *model, size_t *at, size_t end, const char 
         uint32_t count = get32(bytes + 4);
         if (topic >= model->header.topics || (i > 0 && topic <= get32(bytes - PAIR_SIZE)) || count == 0 ||
             count > INT32_MAX) {
-            return bad_model(path, "a row's topic or count can't be", error);
+            return bad_model(path, "a row's topic or count is out of range", error);
         }
         model->totals[topic] += count;
     }
@@ -173,7 +173,7 @@ static int load_names(struct lda_model *model, const char *names, size_t size, c
         size_t length = line != NULL ? (size_t)(line - names) : 0;
         if (length == 0 || length > LDA_WORD_MAX || memchr(names, '\0', length) != NULL ||
             lda_vocabulary_find(&model->names, names, length) >= 0 || model->names.count == model->header.vocabulary) {
-            return bad_model(path, "a word's name can't be", error);
+            return bad_model(path, "a word's name is empty, too long or there twice", error);
         }
         lda_vocabulary_add(&model->names, names, length);
         names = line + 1;
@@ -198,7 +198,7 @@ static int load_contents(struct lda_model *model, size_t size, const char *path,
         result = load_row(model, &at, end, path, error);
     }
     if (result == 0 && at != end) {
-        result = bad_model(path, "its rows are not as many as it says", error);
+        result = bad_model(path, "it has not as many rows as it says", error);
     }
     return result != 0 ? result : load_names(model, (const char *)model->bytes + end, (size_t)counts[2], path, error);
 }

@@ -1,5 +1,5 @@
-/* The file that holds a trained topic model. The writer takes rows as they come and leaves either the whole file or
- * none; the reader believes nothing that it has not checked.
+/* The file of a trained topic model. The writer takes rows in any order and leaves a whole file or none. The reader
+ * checks everything.
  *
  * The format, version 1. All numbers are little-endian.
  *
@@ -10,10 +10,10 @@
  *     4      K, the number of topics, 1..LDA_TOPICS_MAX
  *     4      V, the number of words, 1..LDA_VOCABULARY_MAX
  *     8      alpha, 8 beta: IEEE 754 binary64, finite and positive
- *     then a row for each word that any topic has, each word once, in no particular order:
+ *     then a row for each word with a token, each word once, in any order:
  *     4      the word's number, from 0
- *     4      the number of topics that have it, 1..K
- *     8 each topic (4; ascending) and how many of the word's tokens have it (4; 1..2^31 - 1)
+ *     4      the number of topics among its tokens, 1..K
+ *     8 each topic (4; ascending) and the number of the word's tokens that have it (4; 1..2^31 - 1)
  *     then, if the words have names, V times: the name's bytes and a line feed
  *     at the end of the file:
  *     8      number of rows, 8 number of (topic, count) pairs in all, 8 bytes of names
@@ -34,28 +34,28 @@ struct lda_model_header {
 /* Writing, by the rules of model_file.h. */
 struct lda_model_writer;
 
-/* Starts a file. 0 and a writer, which _close or _abandon frees; or AML_EFAIL. */
+/* Starts a file. Returns 0 and a writer, which lda_model_writer_close frees; or a code as model_file_begin. */
 int lda_model_writer_open(struct lda_model_writer **writer, const char *path, const struct lda_model_header *header,
                           struct error *error);
-/* Adds a word's row, once each: counts[topics], none negative. A row of zeros is left out. 0 or AML_EFAIL. */
+/* Adds the row of a word, each word once: counts[topics], none negative. Leaves out a row of zeros. Returns 0 or
+ * AML_EFAIL. */
 int lda_model_writer_row(struct lda_model_writer *writer, uint32_t word, const int32_t *counts, struct error *error);
-/* Completes the file, with the words' names (V or more) unless `names` is NULL or empty, and frees the writer, also
- * when it fails. */
-int lda_model_writer_close(struct lda_model_writer *writer, const struct lda_vocabulary *names, struct error *error);
-/* Removes what was written and frees the writer. NULL is allowed. */
-void lda_model_writer_abandon(struct lda_model_writer *writer);
+/* Ends the file and frees the writer, as model_file_end does. `names` has V names or more; NULL or empty: the words
+ * have no names. */
+int lda_model_writer_close(struct lda_model_writer *writer, int result, const struct lda_vocabulary *names,
+                           struct error *error);
 
 /* A loaded model; read-only. */
 struct lda_model {
     struct lda_model_header header;
     unsigned char *bytes;        /* the file */
-    size_t *rows;                /* [vocabulary]: where a word's row is in `bytes`; 0: there is none */
+    size_t *rows;                /* [vocabulary]: the place of a word's row in `bytes`; 0: no row */
     double *totals;              /* [topics]: n_k */
     struct lda_vocabulary names; /* empty when there are none */
 };
 
-/* Reads and checks a whole file. 0 and a model that lda_model_close frees; or AML_EINPUT (one line: path, what is
- * wrong), AML_EFAIL, AML_ENOMEM, and nothing to free. */
+/* Reads and checks a whole file. Returns 0 and a model that lda_model_close frees; or, with nothing to free, AML_EINPUT
+ * (one line: path, what is wrong), AML_EFAIL or AML_ENOMEM. */
 int lda_model_load(const char *path, struct lda_model *model, struct error *error);
 void lda_model_close(struct lda_model *model);
 

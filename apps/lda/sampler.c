@@ -244,7 +244,8 @@ void lda_clock_totals(struct lda_clock *clock, struct lda_thread *thread, const 
 
 /* ---- Loading and storing ---- */
 
-uint16_t lda_first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics) {
+/* Returns the first topic of token number `token` of document `key`: a pure function. */
+static uint16_t first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics) {
     return (uint16_t)below((uint32_t)(hash_mix(hash_mix(seed ^ hash_mix(key)) + token) >> 32), topics);
 }
 
@@ -258,7 +259,7 @@ uint32_t lda_load(const struct lda_block *block, struct lda_thread *thread, uint
         token[LDA_TOKEN_COUNTED] = counted;
         token[LDA_TOKEN_TOPIC] = counted;
         if (counted == LDA_NO_TOPIC) {
-            uint16_t topic = lda_first_topic(seed, key, first_token + i, topics);
+            uint16_t topic = first_topic(seed, key, first_token + i, topics);
             token[LDA_TOKEN_TOPIC] = topic;
             thread->changes[topic]++;
             fresh++;

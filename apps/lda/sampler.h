@@ -113,9 +113,6 @@ void lda_clock_close(struct lda_clock *clock);
 int lda_thread_open(struct lda_thread *thread, uint32_t topics);
 void lda_thread_close(struct lda_thread *thread);
 
-/* The first topic of token number `token` (in its document) of document `key`: a pure function. */
-uint16_t lda_first_topic(uint64_t seed, uint64_t key, uint32_t token, uint32_t topics);
-
 /* The topic that `assigned`, of a document's row, stands for; LDA_NO_TOPIC for 0, and for what is none: all nodes
  * change rows, and a bad one may have written anything. Such a token is sampled anew. */
 static inline uint16_t lda_topic_of(uint16_t assigned, uint32_t topics) {
@@ -125,7 +122,7 @@ static inline uint16_t lda_topic_of(uint16_t assigned, uint32_t topics) {
 
 /* Sets tokens first..first + count - 1 as they are when a clock begins: `assigned` holds their topics + 1, or 0 for
  * those that get a first topic now and are not counted yet. `key` and `first_token` (the number in the document of the
- * first) are for lda_first_topic with `seed`. Returns how many are new. */
+ * first) choose these first topics. Returns how many are new. */
 uint32_t lda_load(const struct lda_block *block, struct lda_thread *thread, uint32_t topics, uint64_t seed,
                   uint64_t key, uint32_t first_token, uint32_t first, uint32_t count, const uint16_t *assigned);
 /* The other way. */

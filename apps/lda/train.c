@@ -34,7 +34,7 @@ struct sums {
     double likelihood;
     uint64_t measured; /* tokens */
     struct lda_spread spread;
-    double score, hidden; /* of test documents */
+    struct lda_completion completion; /* of test documents */
 };
 
 struct lda_training {
@@ -367,8 +367,8 @@ static struct sums sum_threads(const struct lda_training *training) {
         all.measured += sums->measured;
         all.spread.topics += sums->spread.topics;
         all.spread.tokens += sums->spread.tokens;
-        all.score += sums->score;
-        all.hidden += sums->hidden;
+        all.completion.score += sums->completion.score;
+        all.completion.hidden += sums->completion.hidden;
     }
     return all;
 }
@@ -547,26 +547,21 @@ static void measure_likelihood(aml_worker *worker, struct evaluation *evaluation
     aml_metric_add(worker, METRIC_LIKELIHOOD, sums.likelihood, (double)sums.measured);
 }
 
-/* Document completion: half of the tokens tell the topics, the others are scored. */
+/* Adds a test document to the thread's sums. */
 static void evaluate_document(const struct lda_clock *clock, const struct aml_item *item, struct lda_thread *memory,
                               struct sums *sums) {
     struct lda_document words = item_words(item);
     const uint32_t topics = clock->topics;
     float *phi = memory_resized(NULL, (size_t)words.count * topics, sizeof *phi);
-    uint32_t *known = memory_resized(NULL, 2 * (size_t)words.count, sizeof *known);
-    uint32_t *hidden = known + words.count;
     for (uint32_t w = 0; w < words.count; w++) {
         const int32_t *row = (const int32_t *)(const void *)(clock->words + words.slots[w] * clock->stride);
         for (uint32_t k = 0; k < topics; k++) {
             phi[(size_t)w * topics + k] = ((float)row[k] + clock->beta) * clock->inverse[k];
         }
     }
-    uint32_t scored = lda_split(words.counts, words.count, known, hidden);
-    lda_fold_in(phi, known, words.count, topics, (double)clock->alpha, memory->document, memory->weights);
-    sums->score += lda_score(phi, hidden, words.count, topics, memory->document);
-    sums->hidden += scored;
+    lda_complete(&sums->completion, phi, words.counts, words.count, topics, (double)clock->alpha, memory->document,
+                 memory->weights);
     free(phi);
-    free(known);
 }
 
 static void evaluate_part(void *context, unsigned thread, unsigned threads) {
@@ -583,7 +578,7 @@ static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation
     find_items(evaluation, items, count);
     aml_parallel(worker, evaluate_part, evaluation);
     struct sums sums = sum_threads(evaluation->training);
-    aml_metric_add(worker, METRIC_PERPLEXITY, -sums.score, sums.hidden);
+    aml_metric_add(worker, METRIC_PERPLEXITY, -sums.completion.score, sums.completion.hidden);
 }
 
 static bool evaluation_is_due(const aml_worker *worker, const struct lda *lda) {

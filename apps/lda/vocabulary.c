@@ -13,7 +13,7 @@
 
 enum { FILE_LINE_MAX = 1 << 16 /* bytes of a line, blanks included */ };
 
-/* Where the word is: its number, or -1 and the free hash in *hash. */
+/* Returns the word's number; or -1, with a free hash for it in *hash. */
 static int64_t vocabulary_look(const struct lda_vocabulary *vocabulary, const char *word, size_t length,
                                uint64_t *hash) {
     for (*hash = hash_bytes((const unsigned char *)word, length, 0);; ++*hash) {
@@ -64,7 +64,7 @@ void lda_vocabulary_close(struct lda_vocabulary *vocabulary) {
     *vocabulary = (struct lda_vocabulary){0};
 }
 
-/* Adds the word that the line text[length] is, without the blanks around it. */
+/* Adds the word text[length] of a line. */
 static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct text_lines *lines, const char *text,
                            size_t length, struct error *error) {
     if (length > LDA_WORD_MAX) {
@@ -83,7 +83,7 @@ static int vocabulary_line(struct lda_vocabulary *vocabulary, const struct text_
     return 0;
 }
 
-/* Words are numbered by their lines: an empty one is allowed behind the last word only. */
+/* Reads the words. A word's number is its line's, so only lines behind the last word may be empty. */
 static int read_words(struct lda_vocabulary *vocabulary, struct text_lines *lines, struct error *error) {
     uint64_t empty = 0; /* the first empty line */
     for (;;) {
@@ -127,7 +127,7 @@ int lda_vocabulary_read(struct lda_vocabulary *vocabulary, const char *path, str
     return result;
 }
 
-void lda_vocabulary_add_english(struct lda_vocabulary *vocabulary) {
+static void add_english(struct lda_vocabulary *vocabulary) {
     static const char words[] =
         "a about above after again against all also am an and any are as at be because been before being below between "
         "both but by can could did do does doing down during each even few for from further get got had has have "
@@ -148,4 +148,12 @@ void lda_vocabulary_add_english(struct lda_vocabulary *vocabulary) {
         }
         word += length + (word[length] == ' ' ? 1 : 0);
     }
+}
+
+int lda_stop_words_read(struct lda_vocabulary *stop_words, const char *path, bool english, struct error *error) {
+    int result = path != NULL ? lda_vocabulary_read(stop_words, path, error) : 0;
+    if (result == 0 && english) {
+        add_english(stop_words);
+    }
+    return result;
 }

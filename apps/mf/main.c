@@ -1,8 +1,8 @@
-/* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are put rows (each user's
- * ratings stay with one worker thread), items' rows are summed over all workers every clock. The arithmetic is in
+/* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are put rows, as each
+ * user's ratings stay with one worker thread. Items' rows are summed over all workers every clock. The arithmetic is in
  * kernel.c, the model's file in model.c, `mf --predict` in predict.c. */
 #include "agileml.h"
-#include "apps/files.h"
+#include "apps/app.h"
 #include "apps/mf/kernel.h"
 #include "apps/mf/model.h"
 #include "apps/mf/predict.h"
@@ -15,13 +15,13 @@
 enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
 enum { USERS = 0, ITEMS = 1 };                  /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */
-enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings ... */
-enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* ... and their range */
+enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings */
+enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of the ratings, and of their negatives */
 
-/* Steps that depend on how far training is, one copy per thread. */
+/* A thread's steps for one iteration. */
 struct mf_steps {
-    uint64_t iteration; /* that `item_rates` are for */
-    float *item_rates;  /* per item slot */
+    uint64_t iteration; /* the iteration that item_rates are for */
+    float *item_rates;  /* [item_count] by item slot */
 };
 
 struct mf {
@@ -32,8 +32,8 @@ struct mf {
     uint64_t seed;
     struct mf_kernel kernel;
     float mean;
-    /* Made by mf_begin for the items of the next clocks: */
-    float *item_counts; /* ratings of each item slot in one clock, on all nodes together */
+    /* Set by mf_begin for the node's present ratings: */
+    float *item_counts; /* [item_count] ratings of each item slot in one clock, on all nodes together */
     uint32_t item_count;
     struct mf_steps *steps;
     unsigned threads;
@@ -58,28 +58,24 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
-    /* The bound of --item-limit shortens steps less with more clocks, and must be tighter with staleness. */
+    /* --item-limit shortens steps less with more clocks, and staleness tightens it. */
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
     const struct app_file files[] = {{.option = "data", .path = mf->data}, {.option = "test", .path = mf->test}};
-    int result = files_check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
-    return result == 0 ? files_check(worker, files, 2, mf->model_out) : result;
+    int result = app_check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
+    return result == 0 ? app_check_files(worker, files, 2, mf->model_out) : result;
 }
 
 /* ---- Reading ---- */
 
-static int emit_ratings(aml_worker *worker, const struct aml_rating *ratings, size_t count, enum aml_item_use all_as,
-                        double test_fraction, uint64_t seed) {
-    /* A rating is held out by a hash of what it is, so every node decides alike without knowing its position. */
-    uint64_t threshold = test_fraction >= 1 ? UINT64_MAX : (uint64_t)(test_fraction * 18446744073709551615.0);
+static int emit_ratings(aml_worker *worker, const struct mf *mf, const struct aml_rating *ratings, size_t count,
+                        bool test) {
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         float value = ratings[i].value;
-        enum aml_item_use use = all_as;
-        if (test_fraction > 0 && aml_mix(seed ^ keys[0], keys[1]) < threshold) {
-            use = AML_TEST;
-        }
+        bool held_out = test || app_held_out(aml_mix(mf->seed ^ keys[0], keys[1]), mf->test_fraction);
+        enum aml_item_use use = held_out ? AML_TEST : AML_TRAIN;
         int kept = aml_emit(worker, use, keys, &value);
         if (kept < 0) {
             return kept;
@@ -94,13 +90,11 @@ static int emit_ratings(aml_worker *worker, const struct aml_rating *ratings, si
 }
 
 static int read_training(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
-    const struct mf *mf = context;
-    return emit_ratings(worker, ratings, count, AML_TRAIN, mf->test_fraction, mf->seed);
+    return emit_ratings(worker, context, ratings, count, false);
 }
 
 static int read_test(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
-    const struct mf *mf = context;
-    return emit_ratings(worker, ratings, count, AML_TEST, 0, mf->seed);
+    return emit_ratings(worker, context, ratings, count, true);
 }
 
 static int mf_read(aml_worker *worker, void *context) {
@@ -144,7 +138,7 @@ static int mf_begin(aml_worker *worker, void *context) {
     for (size_t i = 0; i < count; i++) {
         mf->item_counts[items[i].item]++;
     }
-    /* Users are dealt to nodes at random, so this node's counts, scaled up, tell of all nodes'. */
+    /* Users are spread over nodes at random, so this node's counts, scaled up, estimate those of all nodes. */
     double share = count > 0 ? (double)count : 1;
     double scale = (double)aml_total_items(worker) / share / (double)aml_clocks_per_iteration(worker);
     for (uint32_t i = 0; i < mf->item_count; i++) {
@@ -216,7 +210,7 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     struct mf_save *save = context;
     struct error error = {0};
     int result = mf_model_writer_rows(save->writer, save->table, keys, rows, save->stride, count, &error);
-    return result == 0 ? 0 : aml_error(save->worker, result, "%s", error.text);
+    return app_result(save->worker, result, &error);
 }
 
 static int mf_finish(aml_worker *worker, void *context) {
@@ -233,7 +227,7 @@ static int mf_finish(aml_worker *worker, void *context) {
     struct error error = {0};
     int result = mf_model_writer_open(&save.writer, mf->model_out, &header, &error);
     if (result != 0) {
-        return aml_error(worker, result, "%s", error.text);
+        return app_result(worker, result, &error);
     }
     save.table = MF_MODEL_USERS;
     result = aml_scan(worker, USERS, save_rows, &save);
@@ -241,37 +235,12 @@ static int mf_finish(aml_worker *worker, void *context) {
         save.table = MF_MODEL_ITEMS;
         result = aml_scan(worker, ITEMS, save_rows, &save);
     }
-    if (result != 0) {
-        mf_model_writer_abandon(save.writer);
-        return result;
-    }
-    result = mf_model_writer_close(save.writer, &error);
-    return result == 0 ? 0 : aml_error(worker, result, "%s", error.text);
+    return app_result(worker, mf_model_writer_close(save.writer, result, &error), &error);
 }
 
-int main(int argc, char **argv) {
-    struct mf mf = {
-        .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
-    const char *predict = NULL; /* for --help alone: `mf --predict` is predict.c's */
-    const struct aml_option options[] = {
-        {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
-         "ratings: lines of user, item, rating and perhaps time; separated by commas, semicolons, tabs, spaces or ::; "
-         "plain or gzip"},
-        {"test", "FILE", AML_OPTION_STRING, &mf.test, 0, 0, "ratings to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
-        {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
-        {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},
-        {"decay", "X", AML_OPTION_REAL, &mf.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
-        {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
-        {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
-        {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
-         "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
-        {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
-        {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
-        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
-         "no job: predict ratings by a model that --model-out wrote; see mf --predict --help"},
-        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
-    };
+/* ---- The command line ---- */
+
+static int run_job(struct mf *mf, const struct aml_option *options, int argc, char **argv) {
     struct aml_table tables[] = {
         [USERS] = {.name = "users", .type = AML_FLOAT32, .mode = AML_PUT, .start = users_start},
         [ITEMS] = {.name = "items", .type = AML_FLOAT32, .mode = AML_ADD, .start = items_start},
@@ -299,12 +268,35 @@ int main(int argc, char **argv) {
         .clock = mf_clock,
         .evaluate = mf_evaluate,
         .finish = mf_finish,
-        .context = &mf,
+        .context = mf,
     };
-    if (tool_is_asked("predict", argc, argv)) {
-        return mf_predict_main(argc, argv);
-    }
     int status = aml_main(&app, argc, argv);
-    mf_forget_items(&mf);
+    mf_forget_items(mf);
     return status;
+}
+
+int main(int argc, char **argv) {
+    struct mf mf = {
+        .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
+    const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
+    const struct aml_option options[] = {
+        {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
+         "ratings: lines of user, item, rating and perhaps time; separated by commas, semicolons, tabs, spaces or ::; "
+         "plain or gzip"},
+        {"test", "FILE", AML_OPTION_STRING, &mf.test, 0, 0, "ratings to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
+        {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
+        {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},
+        {"decay", "X", AML_OPTION_REAL, &mf.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
+        {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
+        {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
+         "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
+        {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
+        {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
+         "no job: predict ratings by a model that --model-out wrote; see mf --predict --help"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    return tool_is_asked("predict", argc, argv) ? mf_predict_main(argc, argv) : run_job(&mf, options, argc, argv);
 }

@@ -1,4 +1,4 @@
-/* See model.h. The header, with its counts, is written last: the caller need not know the counts when it starts. */
+/* See model.h. The header is written last, as its counts are not known before. */
 #include "apps/mf/model.h"
 
 #include "agileml/base/memory.h"
@@ -81,7 +81,7 @@ int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table tab
     return model_file_failed(writer->file, error);
 }
 
-int mf_model_writer_close(struct mf_model_writer *writer, struct error *error) {
+int mf_model_writer_close(struct mf_model_writer *writer, int result, struct error *error) {
     const struct mf_model_header *header = &writer->header;
     unsigned char bytes[HEADER_SIZE - MODEL_FILE_START];
     put32(bytes, header->biases ? FLAG_BIASES : 0);
@@ -91,19 +91,12 @@ int mf_model_writer_close(struct mf_model_writer *writer, struct error *error) {
     put_float(bytes + 16, header->rating_max);
     put64(bytes + 20, writer->count[MF_MODEL_USERS]);
     put64(bytes + 28, writer->count[MF_MODEL_ITEMS]);
-    int code = model_file_end(writer->file, bytes, error);
+    result = model_file_end(writer->file, result, bytes, error);
     free(writer);
-    return code;
+    return result;
 }
 
-void mf_model_writer_abandon(struct mf_model_writer *writer) {
-    if (writer != NULL) {
-        model_file_abandon(writer->file);
-        free(writer);
-    }
-}
-
-/* Checks the header and that the file's size, without its checksum, is what it says. */
+/* Checks the header, and the file's size (without its checksum) against it. */
 static int model_decode_header(const unsigned char *bytes, uint64_t size, const char *path, uint64_t count[2],
                                struct mf_model_header *header, struct error *error) {
     uint32_t flags = get32(bytes + 12);
@@ -126,8 +119,9 @@ static int model_decode_header(const unsigned char *bytes, uint64_t size, const 
     count[MF_MODEL_USERS] = get64(bytes + 32);
     count[MF_MODEL_ITEMS] = get64(bytes + 40);
     if (count[MF_MODEL_USERS] > MF_MODEL_ROWS_MAX || count[MF_MODEL_ITEMS] > MF_MODEL_ROWS_MAX) {
-        return error_set(error, AML_EINPUT, "%s: the model file says %llu users and %llu items, at most %u can be",
-                         path, (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
+        return error_set(error, AML_EINPUT,
+                         "%s: the model file has %llu users and %llu items, expected at most %u of each", path,
+                         (unsigned long long)count[MF_MODEL_USERS], (unsigned long long)count[MF_MODEL_ITEMS],
                          (unsigned)MF_MODEL_ROWS_MAX);
     }
     uint64_t expected =

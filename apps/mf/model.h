@@ -1,5 +1,5 @@
-/* The file that holds a trained factorization, and predictions from it. The writer takes rows as they
- * come and leaves either the whole file or none; the reader believes nothing that it has not checked.
+/* The file of a trained factorization, and predictions from it. The writer takes rows in any order and leaves a whole
+ * file or none. The reader checks everything.
  *
  * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
  *
@@ -8,12 +8,12 @@
  *     4      version: 1
  *     4      flags: bit 0: rows end with a bias; the others are 0
  *     4      rank, 1..MF_RANK_MAX
- *     4      float: the mean, which predictions start from
+ *     4      float: the mean of the ratings, with which a prediction begins
  *     4      float: the lowest rating of the training data
  *     4      float: the highest
  *     8      number of user rows
  *     8      number of item rows
- *     then the user rows, then the item rows, each table in no particular order and each key once:
+ *     then the user rows, then the item rows, each table in any order and each key once:
  *     8      key
  *     4 * w  floats: `rank` factors, then the bias if there are biases (w = rank + biases)
  *     at the end of the file:
@@ -48,22 +48,18 @@ struct mf_model_header {
 /* Writing, by the rules of model_file.h. */
 struct mf_model_writer;
 
-/* Starts a file. 0 and a writer, which mf_model_writer_close or _abandon frees; or AML_EINPUT (a folder or a device is
- * there), AML_EFAIL, AML_ELIMIT (the path's length), AML_ENOMEM, and *writer is NULL. */
+/* Starts a file. Returns 0 and a writer, which mf_model_writer_close frees; or a code as model_file_begin. */
 int mf_model_writer_open(struct mf_model_writer **writer, const char *path, const struct mf_model_header *header,
                          struct error *error);
 
-/* Adds `count` rows: keys[i] with the floats at rows + i * stride bytes (rank + biases of them). Any number of
- * calls; all users come before the first item, each key of a table once. 0, or AML_EFAIL (the disk is full, or a
- * value is not finite), or AML_ELIMIT (MF_MODEL_ROWS_MAX); after a failure further calls fail with its code. */
+/* Adds `count` rows: keys[i] with rank + biases floats at rows + i * stride bytes. Any number of calls; all users come
+ * before the first item, each key of a table once. Returns 0, AML_EFAIL (the disk is full, or a value is not finite) or
+ * AML_ELIMIT (MF_MODEL_ROWS_MAX). After a failure further calls fail with its code. */
 int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table table, const uint64_t *keys,
                          const void *rows, size_t stride, size_t count, struct error *error);
 
-/* Completes the file and frees the writer, also when it fails or when adding rows had failed. 0 or that code. */
-int mf_model_writer_close(struct mf_model_writer *writer, struct error *error);
-
-/* Removes what was written and frees the writer. NULL is allowed. */
-void mf_model_writer_abandon(struct mf_model_writer *writer);
+/* Ends the file and frees the writer, as model_file_end does. */
+int mf_model_writer_close(struct mf_model_writer *writer, int result, struct error *error);
 
 /* A loaded model. Read-only; any number of threads may predict. */
 struct mf_model {
@@ -72,15 +68,15 @@ struct mf_model {
     struct index_map maps[2]; /* by mf_model_table: key to the row's number in its table */
 };
 
-/* Reads and checks a whole file. 0 and a model that mf_model_close frees; or AML_EINPUT (one line: path, what is
- * wrong), AML_EFAIL (reading failed), AML_ENOMEM, and nothing to free. */
+/* Reads and checks a whole file. Returns 0 and a model that mf_model_close frees; or, with nothing to free, AML_EINPUT
+ * (one line: path, what is wrong), AML_EFAIL (reading failed) or AML_ENOMEM. */
 int mf_model_load(const char *path, struct mf_model *model, struct error *error);
 void mf_model_close(struct mf_model *model);
 
 size_t mf_model_count(const struct mf_model *model, enum mf_model_table table);
 
-/* mean + biases + product of the factors, clipped to the range of ratings. A user or item that the model
- * does not know adds neither bias nor product. */
+/* Returns mean + biases + product of the factors, clipped to the range of ratings. Leaves out the bias and the product
+ * of a user or item that is not in the model. */
 float mf_model_predict(const struct mf_model *model, uint64_t user, uint64_t item);
 
 #endif

@@ -13,7 +13,7 @@
 struct prediction {
     const char *model_path, *data;
     struct mf_model model;
-    struct tool_output out; /* without a path: RMSE only, of data with ratings */
+    struct tool_output out; /* without a path data with ratings gives the RMSE alone */
     double squared_error;
     uint64_t count;
     bool rated;
@@ -25,7 +25,7 @@ static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const s
     (void)thread;
     (void)chunk;
     if (prediction->count == 0 && count > 0) {
-        prediction->rated = !isnan(ratings[0].value); /* as all others then */
+        prediction->rated = !isnan(ratings[0].value); /* all lines have ratings, or none has */
     }
     bool lines = !prediction->rated || prediction->out.path != NULL;
     for (size_t i = 0; i < count; i++) {
@@ -46,7 +46,7 @@ static int predict_file(struct prediction *prediction, struct error *error) {
     if (result != 0) {
         return result;
     }
-    /* One thread keeps the order of lines. */
+    /* In one thread, to keep the order of lines. */
     result = ratings_read(prediction->data, true, 1, predict_chunk, prediction, error);
     result = tool_output_close(&prediction->out, result, error);
     if (result == 0 && prediction->rated) {
@@ -62,7 +62,8 @@ static int predict(void *context, struct error *error) {
     struct prediction *prediction = context;
     prediction->error = error;
     if (prediction->data == NULL) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: lines of 'user item', or ratings to compare with");
+        return error_set(error, AML_EINPUT,
+                         "--data FILE is missing: expected lines of 'user item', or ratings to compare with");
     }
     int result = mf_model_load(prediction->model_path, &prediction->model, error);
     if (result == 0) {

@@ -8,13 +8,12 @@
  *     W = beta W - r X^T Z    is asked for as  W^T = beta W^T - r Z^T X,     K x d, a sum over n; X lies transposed
  *     b = b - r Z^T 1         is a product of Z^T, K x n as it lies, with a vector of ones.
  *
- * Two streams: `compute` takes weights over, multiplies and gives weights back; `copy` brings samples that are not kept
- * into one of two slots, while `compute` works on the other one. What goes to the device or comes from it passes
- * through two pinned buffers, one of which the CPU copies while the other one is on its way. All weights are taken over
- * at the beginning of a clock: to find the rows that others have changed, the CPU would have to read as much as it
- * copies.
+ * Two streams: `compute` copies weights in, multiplies and copies weights out; `copy` fills one of two slots with
+ * samples that are not kept, while `compute` works on the other slot. Copies pass through two pinned buffers: the CPU
+ * fills or empties one while the device transfers the other. Each clock begins with a copy of all weights: to find only
+ * the rows that other nodes have changed, the CPU would read as much as it copies.
  *
- * cuBLAS is loaded when a device was found, so a program that was built with CUDA also runs where there is none. */
+ * cuBLAS is loaded only after a device was found, so a program that was built with CUDA also runs without a device. */
 #include "apps/mlr/device.h"
 
 #include "apps/mlr/cuda_kernels.h"
@@ -27,8 +26,8 @@
 
 enum { STAGING_BYTES = 8 << 20 };
 
-/* Training samples are kept if they take at most this part of the memory that is free: the rest is for logits, samples
- * to test on, cuBLAS, and other processes. */
+/* The largest part of the free memory that training samples are kept in. The rest is for logits, test samples, cuBLAS
+ * and other processes. */
 static const double KEPT_PART = 0.75;
 
 typedef cublasStatus_t create_function(cublasHandle_t *handle);
@@ -76,19 +75,19 @@ struct mlr_device {
     float *ones;     /* [room] */
     size_t room;
     struct mlr_cuda_sums *sums;                    /* [MLR_CUDA_SUMS] */
-    struct mlr_cuda_sums sums_here[MLR_CUDA_SUMS]; /* a copy, at the end */
+    struct mlr_cuda_sums sums_here[MLR_CUDA_SUMS]; /* the host's copy, made in mlr_device_end */
     struct slot slots[2];
     unsigned next_slot;
     struct staging staging[2];
     unsigned next_staging;
-    const float *items; /* the samples that are kept, on the host ... */
-    float *kept;        /* ... and on the device; or NULL */
+    const float *items; /* the training samples on the host, of which `kept` is a copy */
+    float *kept;        /* [item_floats] on the device; NULL: not kept */
     size_t item_floats;
 };
 
 /* ---- Errors: every call is checked ---- */
 
-/* `call` as it is written in the source; its arguments tell nothing. */
+/* `call` is the source text of the call; the message leaves out its arguments. */
 static int call_failed(struct error *error, const char *call, int code, const char *reason) {
     return error_set(error, code, "CUDA: %.*s: %s", (int)strcspn(call, "("), call, reason);
 }
@@ -126,7 +125,7 @@ static int allocate(float **memory, size_t floats, const char *what, struct erro
     if (code == cudaSuccess) {
         return 0;
     }
-    (void)cudaGetLastError(); /* forget it: the caller may do without */
+    (void)cudaGetLastError(); /* clears the error: the caller may go on without this memory */
     return error_set(error, code == cudaErrorMemoryAllocation ? AML_ENOMEM : AML_EFAIL,
                      "CUDA: cudaMalloc of %.1f MB for %s: %s", (double)floats * sizeof(float) / 1e6, what,
                      cudaGetErrorString(code));
@@ -138,7 +137,7 @@ static int allocate(float **memory, size_t floats, const char *what, struct erro
 #define VALUE_OF(x)    STRING_OF(x)
 #define CUBLAS_LIBRARY "libcublas.so." VALUE_OF(CUBLAS_VER_MAJOR)
 
-/* That the types above are the header's. */
+/* Checks that the types above are those of the header. */
 _Static_assert(_Generic(&cublasCreate_v2, create_function * : 1, default : 0), "cublasCreate");
 _Static_assert(_Generic(&cublasDestroy_v2, destroy_function * : 1, default : 0), "cublasDestroy");
 _Static_assert(_Generic(&cublasSetStream_v2, stream_function * : 1, default : 0), "cublasSetStream");
@@ -146,8 +145,8 @@ _Static_assert(_Generic(&cublasSgemm_v2, sgemm_function * : 1, default : 0), "cu
 _Static_assert(_Generic(&cublasSgemv_v2, sgemv_function * : 1, default : 0), "cublasSgemv");
 _Static_assert(_Generic(&cublasGetStatusString, status_function * : 1, default : 0), "cublasGetStatusString");
 
-/* It stays loaded. dlsym's pointers are to objects, which C does not turn into pointers to functions; POSIX's way
- * around. */
+/* Loads cuBLAS for good. C does not convert the object pointers of dlsym to function pointers, so they are copied byte
+ * by byte, as POSIX suggests. */
 static int load_cublas(struct cublas *cublas, struct error *error) {
     void *library = dlopen(CUBLAS_LIBRARY, RTLD_NOW | RTLD_NODELETE);
     if (library == NULL) {
@@ -189,7 +188,7 @@ int mlr_device_check(struct error *error) {
 
 /* ---- Copying ---- */
 
-/* Queues copies of bytes[size] to the device; they may be changed afterwards. */
+/* Queues a copy of bytes[size] to the device. The caller may change the bytes afterwards. */
 static int upload(struct mlr_device *device, void *to, const void *bytes, size_t size, cudaStream_t stream,
                   struct error *error) {
     for (size_t done = 0; done < size; done += STAGING_BYTES) {
@@ -205,7 +204,7 @@ static int upload(struct mlr_device *device, void *to, const void *bytes, size_t
     return 0;
 }
 
-/* Waits for `compute`, and copies. While a part is copied out of its buffer, the next one is on its way. */
+/* Waits for `compute` and copies to the host. Copies a part out of its buffer while the next part arrives. */
 static int download(struct mlr_device *device, void *to, const void *from, size_t size, struct error *error) {
     size_t parts = (size + STAGING_BYTES - 1) / STAGING_BYTES;
     for (size_t p = 0; p <= parts; p++) {
@@ -284,7 +283,7 @@ int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weight
     return 0;
 }
 
-/* Also of one that is open in part, or has failed: there is nobody left to tell of errors. */
+/* Also closes a device that is open in part or has failed. Ignores errors. */
 void mlr_device_close(struct mlr_device *device) {
     if (device == NULL) {
         return;
@@ -331,7 +330,7 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
     if (floats == 0 || (double)floats * sizeof(float) > KEPT_PART * (double)available) {
         return 0;
     }
-    struct error other = {0}; /* another process may have been faster */
+    struct error other = {0}; /* another process may have taken the memory meanwhile */
     int result = allocate(&device->kept, floats, "samples", &other);
     if (result == AML_ENOMEM) {
         return 0;
@@ -346,7 +345,7 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
     return 0;
 }
 
-/* The samples' place among those that are kept, or NULL. */
+/* Returns the samples' place among the kept ones, or NULL. */
 static const float *find_kept(const struct mlr_device *device, const struct mlr_dense *samples) {
     uintptr_t first = (uintptr_t)device->items;
     uintptr_t wanted = (uintptr_t)samples->samples;
@@ -357,7 +356,7 @@ static const float *find_kept(const struct mlr_device *device, const struct mlr_
     return device->kept + (wanted - first) / sizeof(float);
 }
 
-/* Queues the samples' way into the next slot; `compute` then waits for them. */
+/* Queues a copy of the samples into the next slot; `compute` waits for it. */
 static int fill_slot(struct mlr_device *device, const struct mlr_dense *samples, struct slot **filled,
                      struct error *error) {
     struct slot *slot = &device->slots[device->next_slot];
@@ -378,7 +377,7 @@ static int fill_slot(struct mlr_device *device, const struct mlr_dense *samples,
     return 0;
 }
 
-/* Room for the logits of so many samples. */
+/* Makes room for the logits of `count` samples. */
 static int make_room(struct mlr_device *device, size_t count, struct error *error) {
     if (count <= device->room) {
         return 0;
@@ -439,9 +438,8 @@ static int backward(struct mlr_device *device, const float *x, size_t count, con
     return 0;
 }
 
-/* `step` NULL: the losses alone. */
-static int run(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
-               struct error *error) {
+int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
+                    struct error *error) {
     struct slot *slot = NULL;
     assert(samples->features == device->features && samples->stride == (size_t)device->features + 1);
     if (samples->count == 0) {
@@ -461,15 +459,6 @@ static int run(struct mlr_device *device, const struct mlr_dense *samples, const
         TRY_CUDA(error, cudaEventRecord(slot->used, device->compute));
     }
     return 0;
-}
-
-int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
-                    struct error *error) {
-    return run(device, samples, step, error);
-}
-
-int mlr_device_evaluate(struct mlr_device *device, const struct mlr_dense *samples, struct error *error) {
-    return run(device, samples, NULL, error);
 }
 
 int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,

@@ -1,4 +1,4 @@
-/* device.h for a build without CUDA: there is none, so what works on one is never called. */
+/* device.h for a build without CUDA. No device can be opened, so the functions that take one are never called. */
 #include "apps/mlr/device.h"
 
 #include <assert.h>
@@ -37,12 +37,6 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
     (void)device;
     (void)samples;
     (void)step;
-    return mlr_device_check(error);
-}
-
-int mlr_device_evaluate(struct mlr_device *device, const struct mlr_dense *samples, struct error *error) {
-    (void)device;
-    (void)samples;
     return mlr_device_check(error);
 }
 

@@ -45,18 +45,10 @@ static int label_order(const void *a, const void *b) {
     return left->number < right->number ? -1 : left->number > right->number;
 }
 
-/* A map's key. Different labels may have the same: then the next keys are tried. */
+/* Returns a map's key. A label whose key is taken has the next free key. */
 static uint64_t label_hash(const struct mlr_label *label) {
-    uint64_t hash = 0;
-    for (size_t at = 0; at < sizeof label->text; at += sizeof hash) {
-        uint64_t part;
-        memcpy(&part, label->text + at, sizeof part);
-        hash = hash_mix(hash ^ part);
-    }
-    return hash;
+    return hash_bytes((const unsigned char *)label->text, sizeof label->text, 0);
 }
-
-_Static_assert((MLR_LABEL_MAX + 1) % sizeof(uint64_t) == 0, "a label's text is hashed in whole words");
 
 int64_t mlr_labels_find(const struct mlr_labels *labels, const struct mlr_label *label) {
     for (uint64_t hash = label_hash(label);; hash++) {

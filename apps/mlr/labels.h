@@ -1,6 +1,6 @@
-/* The set of labels that samples have, as the file says them, and their numbers 0..count-1, which are what the
- * arithmetic calls classes. Numbers come before words; numbers are in the order of their values, words in that of their
- * bytes. Not thread-safe, but any number of threads may look labels up at once. */
+/* The set of labels of samples, as the file writes them, and their numbers 0..count-1: the classes of the arithmetic.
+ * Numeric labels come before words; numeric ones are in the order of their values, words in that of their bytes. Any
+ * number of threads may look labels up at once; one thread at a time may add. */
 #ifndef APPS_MLR_LABELS_H
 #define APPS_MLR_LABELS_H
 
@@ -15,7 +15,7 @@ enum {
     MLR_LABEL_MAX = 55         /* bytes of a label */
 };
 
-/* A label. Numbers are equal when their values are, so that "+1", "1" and "1.0" are one: its text is "1". */
+/* A label. Numeric labels are equal when their values are: "+1", "1" and "1.0" are one label with the text "1". */
 struct mlr_label {
     double number; /* NAN: the label is a word */
     char text[MLR_LABEL_MAX + 1];
@@ -28,14 +28,14 @@ struct mlr_labels {
     struct index_map places; /* by a hash of the label */
 };
 
-/* Makes a label of text[length]; false when it is empty, too long or has bytes that do not print. */
+/* Makes a label of text[length]. Returns false when the text is empty, too long or has bytes that do not print. */
 bool mlr_label_make(struct mlr_label *label, const char *text, size_t length);
 
-/* The label's number, or INDEX_NONE. */
+/* Returns the label's number, or INDEX_NONE. */
 int64_t mlr_labels_find(const struct mlr_labels *labels, const struct mlr_label *label);
-/* Adds the label unless it is there; false when MLR_CLASSES_MAX others are. */
+/* Adds the label unless it is in the set. Returns false when the set has MLR_CLASSES_MAX others. */
 bool mlr_labels_add(struct mlr_labels *labels, const struct mlr_label *label);
-/* Numbers the labels in their order, when all are there. */
+/* Numbers the labels in their order, after the last one was added. */
 void mlr_labels_sort(struct mlr_labels *labels);
 void mlr_labels_close(struct mlr_labels *labels);
 

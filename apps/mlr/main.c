@@ -1,15 +1,14 @@
-/* mlr: multinomial logistic regression by minibatch gradient descent, on AgileML. The weights are a table of a row for
- * each feature, and one for the biases, of one float for each class; all workers' steps are added up. Dense samples are
- * a matrix, and a step is two matrix products with the cached rows of the whole table; sparse samples name the rows of
- * their features. The arithmetic is in kernel.c and dense.c, or on an accelerator (device.h); the readers are in
- * samples.c, the model's file in model.c, `mlr --predict` in predict.c.
+/* mlr: multinomial logistic regression by minibatch gradient descent, on AgileML. The table of weights has a row for
+ * each feature and one for the biases, of one float for each class; the servers add up all workers' steps. Dense
+ * samples are a matrix, and a step is two matrix products with the cached rows of the whole table. Sparse samples name
+ * the rows of their features. The arithmetic is in kernel.c and dense.c, or on an accelerator (device.h); the readers
+ * are in samples.c, the model's file in model.c, `mlr --predict` in predict.c.
  *
- * Steps and nodes: a step is taken over --batch samples *of all nodes together*. A process takes its part of it, scaled
- * as a part: the sum that the servers make of all parts is the step, whatever the number of nodes, so machines that
- * come and go change nothing but the speed. See docs/mlr.md. */
+ * Steps and nodes: a step is over --batch samples *of all nodes together*. Each process computes its part, and the
+ * servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
-#include "apps/files.h"
+#include "apps/app.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/model.h"
@@ -27,22 +26,21 @@
 
 enum { WEIGHTS = 0 };                                                               /* the table */
 enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
-enum { TOTAL_SQUARES = 0 };                                                         /* totals: of all values, scaled */
+enum { TOTAL_SQUARES = 0 }; /* totals: the sum of the squares of all scaled values */
 enum {
-    DENSE_FEATURES_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* and the label behind them */
+    DENSE_FEATURES_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* an item is its features and the label */
     CLOCKS_MAX = 1 << 20,
     EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
-    STEPS_PER_CLOCK = 1,       /* by default: then the number of nodes changes nothing but the speed */
-    PART_FEATURES = 16         /* threads' parts of a dense table are multiples of so many rows */
+    PART_FEATURES = 16         /* a thread's part of a dense table is a multiple of so many rows */
 };
 
-/* Of a file with fewer zeros than this the dense products are the faster ones. */
+/* Dense products are faster from this part of values that are written in the file. */
 static const double DENSE_FROM = 0.25;
-/* --rate 0: this by the mean squared length of a sample, its bias included. The curvature of the loss is at most half
- * that length, and where it matters far less, as probabilities are near 0 or 1 and features differ from one another. */
+/* --rate 0 is this divided by the mean squared length of a sample, its bias included. The curvature of the loss is at
+ * most half that length, and mostly far less: probabilities are near 0 or 1, and features differ from one another. */
 static const double RATE_OF_LENGTH = 40;
 
-/* A thread's sums, alone in its cache line. */
+/* A thread's sums, in a cache line of their own. */
 struct thread_loss {
     _Alignas(64) struct mlr_loss loss;
 };
@@ -55,7 +53,7 @@ struct minibatch {
     struct mlr_sparse *sparse;
     struct mlr_dense dense;
     size_t count;
-    uint64_t values; /* of all samples: those that are multiplied */
+    uint64_t values; /* the values that a pass over the samples multiplies */
     struct mlr_weights weights;
     unsigned char *touched;
     struct mlr_step step;
@@ -68,67 +66,91 @@ struct mlr_threads {
     size_t scratch_of;
 };
 
+/* The values of --layout and --device. */
+enum layout { LAYOUT_AUTO, LAYOUT_DENSE, LAYOUT_SPARSE };
+enum device { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA };
+
+/* The values of options with a choice, as the command line has them. */
+struct mlr_names {
+    const char *format, *scale, *layout, *device;
+};
+
 struct mlr {
-    const char *test, *test_labels, *model_out, *format, *scale_name, *layout, *device_name;
+    const char *test, *test_labels, *model_out;
+    struct mlr_names names;
     struct samples_file file;
     int64_t index_base, batch;
     double test_fraction, rate, decay, lambda, momentum;
     uint64_t seed;
     /* Set by mlr_configure. */
+    enum layout layout;
+    enum device device_choice;
     struct samples_survey survey;
     struct scale scale;
     bool dense;
     struct mlr_kernel kernel;
-    bool narrow; /* dense, with few classes: by `narrow_kernel` */
+    bool narrow; /* dense with few classes: narrow_kernel computes */
     struct mlr_narrow narrow_kernel;
     bool with_device; /* dense, on an accelerator */
-    /* Made by mlr_begin for the items of the next clocks. */
-    double first_rate;         /* --rate, or what was chosen */
-    float *decay_of;           /* sparse: [slots], see struct mlr_step */
-    float *velocity;           /* with --momentum, as long as the process lives */
-    struct mlr_device *device; /* likewise; NULL: the threads take the steps */
+    /* Set by mlr_begin for the node's present samples. */
+    double first_rate; /* --rate, or the rate that --rate 0 chooses */
+    float *decay_of;   /* sparse: [slots], see struct mlr_step */
+    /* Made by the first mlr_begin, for good. */
+    float *velocity;           /* with --momentum */
+    struct mlr_device *device; /* NULL: the threads take the steps */
     struct mlr_threads threads;
-    struct minibatch batch_of;
+    struct minibatch minibatch;
 };
 
 /* ---- Options ---- */
 
+enum { INPUT_FILES = 4 };
+
+static void input_files(const struct mlr *mlr, struct app_file files[INPUT_FILES]) {
+    files[0] = (struct app_file){.option = "data", .path = mlr->file.path};
+    files[1] = (struct app_file){.option = "labels", .path = mlr->file.labels_path};
+    files[2] = (struct app_file){.option = "test", .path = mlr->test};
+    files[3] = (struct app_file){.option = "test-labels", .path = mlr->test_labels};
+}
+
+static int take_choices(struct mlr *mlr, struct error *error) {
+    static const char *const layouts[] = {"auto", "dense", "sparse", NULL};
+    static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
+    int format = app_choice("format", mlr->names.format, samples_formats, error);
+    int scale = format < 0 ? format : app_choice("scale", mlr->names.scale, scale_kinds, error);
+    int layout = scale < 0 ? scale : app_choice("layout", mlr->names.layout, layouts, error);
+    int device = layout < 0 ? layout : app_choice("device", mlr->names.device, devices, error);
+    if (device < 0) {
+        return device;
+    }
+    mlr->file.format = (enum samples_format)format;
+    mlr->scale.kind = (enum scale_kind)scale;
+    mlr->layout = (enum layout)layout;
+    mlr->device_choice = (enum device)device;
+    return 0;
+}
+
 static int check_options(aml_worker *worker, struct mlr *mlr) {
-    int result = files_check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
+    struct app_file files[INPUT_FILES];
+    struct error error = {0};
+    int result = app_check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
+    result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
     if (result != 0) {
         return result;
-    }
-    if (!samples_format_parse(mlr->format, &mlr->file.format)) {
-        return aml_error(worker, AML_EINPUT, "--format: expected auto, libsvm, text, csv or idx, got '%s'",
-                         mlr->format);
-    }
-    if (!scale_parse(mlr->scale_name, &mlr->scale.kind)) {
-        return aml_error(worker, AML_EINPUT, "--scale: expected auto, none, byte, max or unit, got '%s'",
-                         mlr->scale_name);
-    }
-    if (strcmp(mlr->layout, "auto") != 0 && strcmp(mlr->layout, "dense") != 0 && strcmp(mlr->layout, "sparse") != 0) {
-        return aml_error(worker, AML_EINPUT, "--layout: expected auto, dense or sparse, got '%s'", mlr->layout);
-    }
-    if (strcmp(mlr->device_name, "auto") != 0 && strcmp(mlr->device_name, "cpu") != 0 &&
-        strcmp(mlr->device_name, "cuda") != 0) {
-        return aml_error(worker, AML_EINPUT, "--device: expected auto, cpu or cuda, got '%s'", mlr->device_name);
     }
     if (mlr->test_labels != NULL && mlr->test == NULL) {
         return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
     }
-    const struct app_file files[] = {{.option = "data", .path = mlr->file.path},
-                                     {.option = "labels", .path = mlr->file.labels_path},
-                                     {.option = "test", .path = mlr->test},
-                                     {.option = "test-labels", .path = mlr->test_labels}};
-    return files_check(worker, files, sizeof files / sizeof *files, mlr->model_out);
+    input_files(mlr, files);
+    return app_check_files(worker, files, INPUT_FILES, mlr->model_out);
 }
 
-/* Dense or sparse. */
+/* Sets mlr->dense. */
 static int choose_layout(aml_worker *worker, struct mlr *mlr) {
     const struct samples_survey *survey = &mlr->survey;
     double filled = (double)survey->values / ((double)survey->samples * survey->features);
     bool fits = survey->features <= DENSE_FEATURES_MAX;
-    mlr->dense = strcmp(mlr->layout, "auto") == 0 ? fits && filled >= DENSE_FROM : strcmp(mlr->layout, "dense") == 0;
+    mlr->dense = mlr->layout == LAYOUT_AUTO ? fits && filled >= DENSE_FROM : mlr->layout == LAYOUT_DENSE;
     if (mlr->dense && !fits) {
         return aml_error(worker, AML_EINPUT, "--layout dense: expected at most %d features, %s has %u",
                          DENSE_FEATURES_MAX, mlr->file.path, survey->features);
@@ -139,15 +161,15 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* An accelerator, or the CPU. With few classes and auto the CPU: there the exchange of weights, which each clock begins
- * and ends with, would be most of the work. */
+/* Sets mlr->with_device. With few classes `auto` chooses the CPU: on a device most of the time would go into copying
+ * the weights, at the beginning and end of each clock. */
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
-    bool asked = strcmp(mlr->device_name, "cuda") == 0;
+    bool asked = mlr->device_choice == DEVICE_CUDA;
     struct error error = {0};
     if (asked && !mlr->dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
-    mlr->with_device = asked || (strcmp(mlr->device_name, "auto") == 0 && mlr->dense && !mlr->narrow);
+    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->dense && !mlr->narrow);
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
@@ -162,7 +184,7 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     samples_survey_close(&mlr->survey);
     int result = samples_survey(&mlr->file, find_base, mlr->scale.kind == SCALE_MAX, &mlr->survey, &error);
     if (result != 0) {
-        return aml_error(worker, result, "%s", error.text);
+        return app_result(worker, result, &error);
     }
     mlr->file.index_base = mlr->survey.index_base;
     if (mlr->survey.labels.count < 2) {
@@ -189,8 +211,9 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->tables[WEIGHTS].whole = mlr->dense;
     app->item_varied = !mlr->dense;
     app->item_bytes = mlr->dense ? ((size_t)mlr->survey.features + 1) * sizeof(float) : 0;
+    /* A step per clock: then the number of nodes changes the speed alone. */
     double steps = (double)mlr->survey.samples * (1 - mlr->test_fraction) / (double)mlr->batch;
-    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps / STEPS_PER_CLOCK), 1), CLOCKS_MAX);
+    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
     mlr->seed = aml_seed(worker);
     mlr->kernel = mlr_kernel_choose();
     mlr->narrow = mlr->dense && mlr->momentum == 0 &&
@@ -205,11 +228,12 @@ struct emitting {
     aml_worker *worker;
     const struct mlr *mlr;
     enum aml_item_use use;
-    uint64_t first_number; /* of the items of this file */
+    uint64_t first_number; /* the number of this file's first item */
     uint64_t emitted;
-    float *values;  /* [capacity] scaled; then, of a dense sample, the item; 0: not yet made */
+    float *values;  /* [capacity] the sample's scaled values */
     uint64_t *keys; /* [capacity] */
-    float *bytes;   /* [capacity + 1] of a sparse item: its label, then its values */
+    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
+                     * and the values */
     uint32_t capacity;
 };
 
@@ -243,7 +267,7 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
     return aml_emit(emitting->worker, use, NULL, item);
 }
 
-/* The row of biases is named last. */
+/* Emits a sparse sample, whose last row is that of the biases. */
 static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
                        uint32_t label) {
     uint32_t used = 0;
@@ -277,9 +301,7 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     if (!emitting_room(emitting, room + 1)) {
         return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
     }
-    /* A sample is held out by a hash of its number, so every node decides alike. */
-    if (mlr->test_fraction > 0 &&
-        (double)aml_mix(mlr->seed, sample->number) < mlr->test_fraction * 18446744073709551616.0) {
+    if (app_held_out(aml_mix(mlr->seed, sample->number), mlr->test_fraction)) {
         use = AML_TEST;
     }
     uint32_t count = scale_sample(&mlr->scale, sample, emitting->values);
@@ -296,13 +318,6 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     return kept < 0 ? kept : 0;
 }
 
-static void name_input(aml_worker *worker, const struct samples_file *file) {
-    aml_input_file(worker, file->path);
-    if (file->labels_path != NULL) {
-        aml_input_file(worker, file->labels_path);
-    }
-}
-
 static int mlr_read(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
     struct emitting emitting = {.worker = worker, .mlr = mlr, .use = AML_TRAIN};
@@ -310,10 +325,11 @@ static int mlr_read(aml_worker *worker, void *context) {
     struct samples_file test = mlr->file;
     test.path = mlr->test;
     test.labels_path = mlr->test_labels;
-    name_input(worker, &mlr->file);
+    struct app_file files[INPUT_FILES];
+    input_files(mlr, files);
+    app_name_files(worker, files, INPUT_FILES);
     int result = samples_read(&mlr->file, emit_sample, &emitting, &error);
     if (result == 0 && mlr->test != NULL) {
-        name_input(worker, &test);
         emitting.use = AML_TEST;
         emitting.first_number = emitting.emitted;
         result = samples_read(&test, emit_sample, &emitting, &error);
@@ -321,13 +337,13 @@ static int mlr_read(aml_worker *worker, void *context) {
     free(emitting.values);
     free(emitting.keys);
     free(emitting.bytes);
-    return error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
+    return app_result(worker, result, &error);
 }
 
 /* ---- Training ---- */
 
 static void mlr_forget_items(struct mlr *mlr) {
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     free(mlr->decay_of);
     free(mlr->threads.losses);
     free(mlr->threads.scratch);
@@ -340,9 +356,9 @@ static void mlr_forget_items(struct mlr *mlr) {
     *batch = (struct minibatch){0};
 }
 
-/* A sparse step touches only the weights of features that its samples have. So that the expectation of what L2 takes
- * from a weight is the same as in a dense step, it takes more the rarer the feature is. This node's counts tell of all
- * nodes', since samples are dealt at random. */
+/* A sparse step changes only the weights of its samples' features. L2 takes more from the weights of a rarer feature,
+ * so that the expected decay of each weight is that of a dense step. This node's counts stand for those of all nodes,
+ * as samples are spread at random. */
 static int make_decay_of(aml_worker *worker, struct mlr *mlr) {
     size_t count;
     const struct aml_item *item = aml_items(worker, &count);
@@ -372,7 +388,7 @@ static struct mlr_weights whole_weights(const struct mlr *mlr, struct aml_rows r
 }
 
 static int device_result(aml_worker *worker, int result, const struct error *error) {
-    return result == 0 ? 0 : aml_error(worker, result, "%s; --device cpu does without", error->text);
+    return result == 0 ? 0 : aml_error(worker, result, "%s; --device cpu needs no device", error->text);
 }
 
 static int begin_device(aml_worker *worker, struct mlr *mlr) {
@@ -384,7 +400,7 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
         int result = mlr_device_open(&mlr->device, &weights, mlr->momentum > 0, &error);
         if (result != 0) {
             mlr->with_device = false;
-            return strcmp(mlr->device_name, "auto") == 0 ? 0 : device_result(worker, result, &error);
+            return mlr->device_choice == DEVICE_AUTO ? 0 : device_result(worker, result, &error);
         }
     }
     return device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
@@ -419,7 +435,7 @@ static int mlr_begin(aml_worker *worker, void *context) {
 
 /* Makes room for minibatches of `count` samples. */
 static int batch_room(aml_worker *worker, struct mlr *mlr, size_t count) {
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     if (count <= batch->room) {
         return 0;
     }
@@ -437,9 +453,10 @@ static int batch_room(aml_worker *worker, struct mlr *mlr, size_t count) {
     return 0;
 }
 
-/* Takes the next `count` samples at `items`; returns what is behind them (of the last ones, anything). */
+/* Takes the next `count` samples at `items` and returns the place behind them. `last`: no samples follow, and the
+ * returned place means nothing. */
 static const void *batch_take(struct mlr *mlr, const void *items, size_t count, bool last) {
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     batch->count = count;
     batch->values = 0;
     if (mlr->dense) {
@@ -467,17 +484,17 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
 }
 
 static void set_weights(aml_worker *worker, struct mlr *mlr) {
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
     batch->weights = whole_weights(mlr, rows);
     batch->touched = rows.touched;
     memset(mlr->threads.losses, 0, mlr->threads.count * sizeof *mlr->threads.losses);
 }
 
-/* A thread's part of the samples: from weights to errors. */
+/* Computes errors from weights, for a thread's part of the samples. */
 static void part_forward(void *context, unsigned thread, unsigned threads) {
     struct mlr *mlr = context;
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     size_t first = batch->count * thread / threads;
     size_t end = batch->count * (thread + 1) / threads;
     float *logits = batch->logits + first * batch->weights.classes;
@@ -493,10 +510,10 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
                         &mlr->threads.losses[thread].loss);
 }
 
-/* A thread's part of the features: from errors to new weights. */
+/* Computes new weights from errors, for a thread's part of the features. */
 static void part_backward(void *context, unsigned thread, unsigned threads) {
     struct mlr *mlr = context;
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     if (!mlr->dense) {
         mlr->kernel.sparse_update(&batch->weights, batch->sparse, batch->logits, batch->count, &batch->step, thread,
                                   threads, batch->touched);
@@ -522,13 +539,13 @@ static struct mlr_loss sum_losses(const struct mlr *mlr) {
     return sum;
 }
 
-/* Steps or evaluations go between these two. */
+/* Steps and evaluations are between begin_steps and end_steps. */
 static int begin_steps(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     set_weights(worker, mlr);
     return mlr->device == NULL
                ? 0
-               : device_result(worker, mlr_device_begin(mlr->device, &mlr->batch_of.weights, &error), &error);
+               : device_result(worker, mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error), &error);
 }
 
 static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct mlr_loss *loss) {
@@ -537,17 +554,16 @@ static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct m
         *loss = sum_losses(mlr);
         return 0;
     }
-    const struct mlr_weights *weights = changed ? &mlr->batch_of.weights : NULL;
+    const struct mlr_weights *weights = changed ? &mlr->minibatch.weights : NULL;
     return device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
 }
 
-/* The minibatch's losses and, with `learn`, its step. */
+/* Adds the minibatch's losses and, with `learn`, takes its step. */
 static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     struct error error = {0};
     if (mlr->device != NULL) {
-        int result = learn ? mlr_device_step(mlr->device, &batch->dense, &batch->step, &error)
-                           : mlr_device_evaluate(mlr->device, &batch->dense, &error);
+        int result = mlr_device_step(mlr->device, &batch->dense, learn ? &batch->step : NULL, &error);
         return device_result(worker, result, &error);
     }
     aml_parallel(worker, part_forward, mlr);
@@ -557,7 +573,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     return 0;
 }
 
-/* The samples of a step, over all nodes: with the clocks as they are, about --batch. */
+/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
     *steps = (size_t)fmax(round(clock_samples / (double)mlr->batch), 1);
@@ -566,7 +582,7 @@ static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *st
 
 static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mlr *mlr = context;
-    struct minibatch *batch = &mlr->batch_of;
+    struct minibatch *batch = &mlr->minibatch;
     size_t steps;
     uint64_t values = 0;
     uint64_t start_us = monotonic_us();
@@ -639,7 +655,7 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     struct mlr_save *save = context;
     struct error error = {0};
     int result = mlr_model_writer_rows(save->writer, keys, rows, count, &error);
-    return result == 0 ? 0 : aml_error(save->worker, result, "%s", error.text);
+    return app_result(save->worker, result, &error);
 }
 
 static int mlr_finish(aml_worker *worker, void *context) {
@@ -652,56 +668,16 @@ static int mlr_finish(aml_worker *worker, void *context) {
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
     int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);
-    if (result != 0) {
-        return aml_error(worker, result, "%s", error.text);
+    if (result == 0) {
+        result = aml_scan(worker, WEIGHTS, save_rows, &save);
+        result = mlr_model_writer_close(save.writer, result, &error);
     }
-    result = aml_scan(worker, WEIGHTS, save_rows, &save);
-    if (result != 0) {
-        mlr_model_writer_abandon(save.writer);
-        return result;
-    }
-    result = mlr_model_writer_close(save.writer, &error);
-    return result == 0 ? 0 : aml_error(worker, result, "%s", error.text);
+    return app_result(worker, result, &error);
 }
 
-int main(int argc, char **argv) {
-    struct mlr mlr = {.format = "auto",
-                      .scale_name = "auto",
-                      .layout = "auto",
-                      .device_name = "auto",
-                      .index_base = -1,
-                      .batch = 256,
-                      .decay = 0.98,
-                      .lambda = 1e-4};
-    const char *predict = NULL; /* for --help alone: `mlr --predict` is predict.c's */
-    const struct aml_option options[] = {
-        {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
-        {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
-        {"test", "FILE", AML_OPTION_STRING, &mlr.test, 0, 0, "samples to test on"},
-        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.test_labels, 0, 0, "the labels of idx data to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
-         "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &mlr.format, 0, 0, "auto, libsvm, text, csv or idx"},
-        {"label-column", "N", AML_OPTION_INTEGER, &mlr.file.label_column, -(1 << 20), 1 << 20,
-         "of text and csv, from 1, or from -1 backwards; 0: 1"},
-        {"index-base", "N", AML_OPTION_INTEGER, &mlr.index_base, -1, 1,
-         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
-        {"scale", "HOW", AML_OPTION_STRING, &mlr.scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
-        {"layout", "NAME", AML_OPTION_STRING, &mlr.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
-        {"device", "NAME", AML_OPTION_STRING, &mlr.device_name, 0, 0,
-         "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
-        {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
-        {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
-         "learning rate of the first iteration; 0: by the samples' mean squared length"},
-        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
-        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
-        {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
-        {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
-        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
-         "no job: predict labels by a model that --model-out wrote; see mlr --predict --help"},
-        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
-    };
+/* ---- The command line ---- */
+
+static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, char **argv) {
     struct aml_table tables[] = {[WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD}};
     const struct aml_metric metrics[] = {
         [LOSS] = {.name = "loss", .kind = AML_MEAN},
@@ -728,15 +704,50 @@ int main(int argc, char **argv) {
         .clock = mlr_clock,
         .evaluate = mlr_evaluate,
         .finish = mlr_finish,
-        .context = &mlr,
+        .context = mlr,
     };
-    if (tool_is_asked("predict", argc, argv)) {
-        return mlr_predict_main(argc, argv);
-    }
     int status = aml_main(&app, argc, argv);
-    mlr_forget_items(&mlr);
-    free(mlr.velocity);
-    mlr_device_close(mlr.device);
-    samples_survey_close(&mlr.survey);
+    mlr_forget_items(mlr);
+    free(mlr->velocity);
+    mlr_device_close(mlr->device);
+    samples_survey_close(&mlr->survey);
     return status;
+}
+
+int main(int argc, char **argv) {
+    struct mlr mlr = {.names = {.format = "auto", .scale = "auto", .layout = "auto", .device = "auto"},
+                      .index_base = -1,
+                      .batch = 256,
+                      .decay = 0.98,
+                      .lambda = 1e-4};
+    const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
+    const struct aml_option options[] = {
+        {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
+        {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
+        {"test", "FILE", AML_OPTION_STRING, &mlr.test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
+         "hold out this part of the data to test on"},
+        {"format", "NAME", AML_OPTION_STRING, &mlr.names.format, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"label-column", "N", AML_OPTION_INTEGER, &mlr.file.label_column, -(1 << 20), 1 << 20,
+         "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"index-base", "N", AML_OPTION_INTEGER, &mlr.index_base, -1, 1,
+         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
+        {"scale", "HOW", AML_OPTION_STRING, &mlr.names.scale, 0, 0,
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
+        {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
+        {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
+         "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
+        {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
+        {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
+         "learning rate of the first iteration; 0: by the samples' mean squared length"},
+        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
+        {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
+        {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
+         "no job: predict labels by a model that --model-out wrote; see mlr --predict --help"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    return tool_is_asked("predict", argc, argv) ? mlr_predict_main(argc, argv) : run_job(&mlr, options, argc, argv);
 }

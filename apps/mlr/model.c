@@ -65,7 +65,7 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
 
 static bool is_zero(const float *row, uint32_t classes) {
     for (uint32_t k = 0; k < classes; k++) {
-        if (row[k] != 0) { /* also when it is not a number */
+        if (row[k] != 0) { /* true for NaN too */
             return false;
         }
     }
@@ -85,22 +85,15 @@ int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbe
     return model_file_failed(writer->file, error);
 }
 
-int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error) {
-    int result = model_file_end(writer->file, NULL, error);
+int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct error *error) {
+    result = model_file_end(writer->file, result, NULL, error);
     free(writer);
     return result;
 }
 
-void mlr_model_writer_abandon(struct mlr_model_writer *writer) {
-    if (writer != NULL) {
-        model_file_abandon(writer->file);
-        free(writer);
-    }
-}
-
 /* ---- Loading ---- */
 
-/* The file's bytes under way. */
+/* A file that is being checked. */
 struct loading {
     const char *path;
     struct error *error;
@@ -123,7 +116,7 @@ static int load_header(struct loading *l, uint32_t *classes) {
     *classes = get32(numbers + 16);
     if (kind >= SCALE_AUTO || model->index_base > 1 || model->scale.features < 1 ||
         model->scale.features > SAMPLES_FEATURES_MAX || *classes < 2 || *classes > MLR_CLASSES_MAX) {
-        return load_refuse(l, "has a scale, index, number of features or number of classes that there is not");
+        return load_refuse(l, "has a scale, index base, number of features or number of classes out of range");
     }
     model->scale.kind = (enum scale_kind)kind;
     l->at = HEADER_SIZE;
@@ -137,7 +130,7 @@ static int load_labels(struct loading *l, uint32_t classes) {
         struct mlr_label label;
         const char *text = (const char *)l->bytes + l->at;
         if (!mlr_label_make(&label, text, strnlen(text, LABEL_SIZE)) || memcmp(label.text, text, LABEL_SIZE) != 0) {
-            return load_refuse(l, "has a label that can't be one");
+            return load_refuse(l, "has a malformed label");
         }
         mlr_labels_add(labels, &label);
     }
@@ -181,7 +174,7 @@ static int load_rows(struct loading *l, uint32_t classes) {
     for (uint32_t place = 1; place < model->row_count; place++) { /* row 0 is that of zeros */
         uint32_t feature = get32(l->bytes + l->at);
         if (feature > bias || model->places[feature] != 0) {
-            return load_refuse(l, "has a feature twice, or one that there is not");
+            return load_refuse(l, "has a feature twice, or one out of range");
         }
         model->places[feature] = place;
         l->at += 4;

@@ -1,19 +1,19 @@
-/* The file that holds a trained model, and predictions from it. The writer takes rows as they come and leaves either
- * the whole file or none; the reader believes nothing that it has not checked.
+/* The file of a trained model, and predictions from it. The writer takes rows in any order and leaves a whole file or
+ * none. The reader checks everything.
  *
  * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
  *
  *     bytes  what
  *     8      magic: "AMLMLMDL"
  *     4      version: 1
- *     4      how values are scaled (enum scale_kind, but SCALE_AUTO)
+ *     4      how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4      index of the first feature in libsvm files: 0 or 1
  *     4      d: features, 1..SAMPLES_FEATURES_MAX
  *     4      K: classes, 2..MLR_CLASSES_MAX
  *     56 K   the labels of the classes in their order (labels.h), each filled up with zeros
  *     4 d    floats: the features' largest absolute values, with SCALE_MAX only; none negative
- *     then rows, each at most once, in any order; of features whose weights are all 0 they may be missing:
- *     4      the feature's number, 0..d-1, or d: the biases, which are there
+ *     then rows in any order, each at most once; the row of a feature whose weights are all 0 may be missing:
+ *     4      the feature's number, 0..d-1, or d: the biases, whose row is never missing
  *     4 K    floats: the weights
  *     at the end of the file:
  *     4      CRC-32 (zlib's) of all bytes before
@@ -39,17 +39,15 @@ struct mlr_model_header {
 /* Writing, by the rules of model_file.h. */
 struct mlr_model_writer;
 
-/* 0 and a writer, which mlr_model_writer_close or _abandon frees; or AML_EFAIL, AML_ELIMIT (the path's length),
- * AML_ENOMEM, and *writer is NULL. */
+/* Returns 0 and a writer, which mlr_model_writer_close frees; or a code as model_file_begin. */
 int mlr_model_writer_open(struct mlr_model_writer **writer, const char *path, const struct mlr_model_header *header,
                           struct error *error);
-/* Adds rows[count][classes], with their numbers; those that are all 0 are left out. 0, or AML_EFAIL: the disk is full,
- * or a value is not finite. After a failure only _abandon may follow. */
+/* Adds rows[count][classes] with their numbers. Leaves out rows of zeros, except the biases. Returns 0, or AML_EFAIL:
+ * the disk is full, or a value is not finite. */
 int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbers, const float *rows, size_t count,
                           struct error *error);
-int mlr_model_writer_close(struct mlr_model_writer *writer, struct error *error);
-/* Removes what was written. NULL is allowed. */
-void mlr_model_writer_abandon(struct mlr_model_writer *writer);
+/* Ends the file and frees the writer, as model_file_end does. */
+int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct error *error);
 
 /* A loaded model. Read-only; any number of threads may predict. */
 struct mlr_model {
@@ -57,17 +55,17 @@ struct mlr_model {
     uint32_t index_base;
     struct mlr_labels labels;
     float *maxima;
-    float *rows;        /* of `classes` floats */
-    uint32_t row_count; /* the row of zeros included: ... */
-    uint32_t *places;   /* [features + 1] the features' rows; ... this one for those that have none */
+    float *rows; /* [row_count][classes]; row 0 is all zeros */
+    uint32_t row_count;
+    uint32_t *places; /* [features + 1]: each feature's row, then the biases'; 0 for a feature without a row */
 };
 
-/* Reads and checks a whole file. 0 and a model that mlr_model_close frees; or AML_EINPUT, AML_EFAIL (reading failed),
- * AML_ENOMEM, and nothing to free. */
+/* Reads and checks a whole file. Returns 0 and a model that mlr_model_close frees; or, with nothing to free,
+ * AML_EINPUT, AML_EFAIL (reading failed) or AML_ENOMEM. */
 int mlr_model_load(const char *path, struct mlr_model *model, struct error *error);
 void mlr_model_close(struct mlr_model *model);
 
-/* Where a sample's probabilities go and what is needed on the way. A zeroed struct is an empty one; one per thread. */
+/* A sample's probabilities, and memory to compute them. Begins as a zeroed struct; each thread has its own. */
 struct mlr_prediction {
     float *probabilities; /* [classes] */
     uint32_t best;        /* the likeliest class */

@@ -1,6 +1,7 @@
 /* See predict.h. */
 #include "apps/mlr/predict.h"
 
+#include "apps/app.h"
 #include "apps/mlr/model.h"
 #include "apps/tool.h"
 
@@ -14,7 +15,7 @@ struct run {
     struct samples_file file;
     struct mlr_model model;
     struct mlr_prediction prediction;
-    struct tool_output out; /* without a path: accuracy only, of samples with labels */
+    struct tool_output out; /* without a path samples with labels give the accuracy alone */
     uint64_t count, known, correct;
     double loss; /* of the samples whose label is known */
     bool labelled;
@@ -38,7 +39,7 @@ static int predict_sample(void *context, const struct sample *sample, struct err
                          run->model_path, sample->count);
     }
     if (run->count++ == 0) {
-        run->labelled = sample->labelled; /* as all others then */
+        run->labelled = sample->labelled; /* all samples have labels, or none has */
     }
     mlr_model_predict(&run->model, sample, prediction);
     if (run->labelled) {
@@ -79,11 +80,13 @@ static int predict_file(struct run *run, struct error *error) {
 static int predict(void *context, struct error *error) {
     struct run *run = context;
     if (run->file.path == NULL) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: the samples to predict");
+        return error_set(error, AML_EINPUT, "--data FILE is missing: expected samples to predict");
     }
-    if (!samples_format_parse(run->format, &run->file.format)) {
-        return error_set(error, AML_EINPUT, "--format: expected auto, libsvm, text, csv or idx, got '%s'", run->format);
+    int format = app_choice("format", run->format, samples_formats, error);
+    if (format < 0) {
+        return format;
     }
+    run->file.format = (enum samples_format)format;
     int result = mlr_model_load(run->model_path, &run->model, error);
     if (result == 0) {
         result = predict_file(run, error);

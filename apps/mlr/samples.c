@@ -23,23 +23,9 @@ enum {
 
 static const uint32_t NO_LABEL = UINT32_MAX;
 
-static const char *const FORMAT_NAMES[] = {"auto", "libsvm", "text", "csv", "idx"};
+const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", NULL};
 
-const char *samples_format_name(enum samples_format format) {
-    return FORMAT_NAMES[format];
-}
-
-bool samples_format_parse(const char *name, enum samples_format *format) {
-    for (unsigned f = SAMPLES_AUTO; f <= SAMPLES_IDX; f++) {
-        if (strcmp(name, FORMAT_NAMES[f]) == 0) {
-            *format = (enum samples_format)f;
-            return true;
-        }
-    }
-    return false;
-}
-
-/* A reading under way. */
+/* A file that is being read. */
 struct reading {
     const struct samples_file *file;
     enum samples_format format;
@@ -51,13 +37,13 @@ struct reading {
     uint32_t *features; /* [capacity] */
     float *values;      /* [capacity] */
     uint32_t capacity;
-    uint32_t columns;              /* text, csv: fields of a line, the label's included; 0: not known yet */
-    uint32_t label;                /* ... the label's place among them, from 0; NO_LABEL: there is none */
-    enum text_separator separator; /* ... and what is between them */
+    uint32_t columns;              /* text, csv: fields of a line, with the label; 0: not known yet */
+    uint32_t label;                /* text, csv: the label's field, from 0; NO_LABEL: no field is a label */
+    enum text_separator separator; /* text, csv: what separates fields */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
 };
 
-/* `text` starts what was found instead. */
+/* Reports text[length] where `expected` was expected. */
 static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
     return error_set(r->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", r->file->path,
                      (unsigned long long)r->lines.number, expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX),
@@ -95,7 +81,7 @@ static const char *skip_field(const char *p) {
     return p;
 }
 
-/* A number that is finite as a float; NULL when there is none at `text`. */
+/* Takes a number that is finite as a float, and returns the place behind it; NULL: no such number at `text`. */
 static const char *take_value(const char *text, float *value) {
     double number;
     const char *end = number_take(text, &number);
@@ -146,7 +132,7 @@ static int take_pair(struct reading *r, const char **p) {
     return 0;
 }
 
-/* Whether the first field is `index:value`: the line has no label. */
+/* Returns whether the first field is `index:value`, so that the line has no label. */
 static bool begins_with_pair(const char *field) {
     uint32_t index;
     float value;
@@ -173,7 +159,7 @@ static int take_libsvm_label(struct reading *r, const char **p) {
     return 0;
 }
 
-/* A line without anything is no sample. Where samples have no labels either, that could be meant as one. */
+/* Skips empty lines, but refuses them between samples without labels, where one could mean a sample of zeros. */
 static int check_empty_line(struct reading *r, bool empty) {
     if (empty) {
         r->empty_line = r->empty_line == 0 ? r->lines.number : r->empty_line;
@@ -311,7 +297,7 @@ static int take_column(struct reading *r, const char **p, const char *end, uint3
     }
     *p = field.next;
     if (column >= r->columns) {
-        return 0; /* one too many: counted */
+        return 0; /* read_column_line reports too many fields */
     }
     if (column == r->label) {
         char text[MLR_LABEL_MAX + 1];
@@ -358,7 +344,7 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
     return give_sample(r);
 }
 
-/* Finds out the format by a line that says anything; else it stays SAMPLES_AUTO. */
+/* Sets the format by a line that is neither empty nor a comment. */
 static void detect_format(struct reading *r, const char *line, size_t length) {
     const char *first = text_skip_blanks(line);
     if (*first == '\0' || *first == '#') {
@@ -372,13 +358,13 @@ static void detect_format(struct reading *r, const char *line, size_t length) {
         r->format = SAMPLES_LIBSVM;
     } else if (separator == TEXT_COMMA || separator == TEXT_SEMICOLON) {
         r->format = SAMPLES_CSV;
-    } else { /* a field alone is a label, of a sample of zeros, or a feature */
+    } else { /* a single field is the label of a sample of zeros, or a feature */
         bool feature = r->file->label_optional && r->file->features == 1;
         r->format = *second != '\0' || feature ? SAMPLES_TEXT : SAMPLES_LIBSVM;
     }
 }
 
-/* csv: by the first line that is not empty. */
+/* Sets the separator; of csv by the first line that is not empty. */
 static void detect_separator(struct reading *r, const char *line, size_t length) {
     if (r->format == SAMPLES_TEXT) {
         r->separator = TEXT_BLANKS;
@@ -430,7 +416,8 @@ static uint32_t get_big_endian(const char *bytes) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | (uint32_t)b[3];
 }
 
-/* Two zero bytes, the type, the number of dimensions; then each of them, in 4 bytes. */
+/* Reads a header: two zero bytes, the type, the number of dimensions, then each dimension in 4 bytes. `words`: whether
+ * values of 4 bytes are allowed. */
 static int read_idx_header(struct text_lines *input, bool words, struct idx *idx, struct error *error) {
     int code = text_lines_fill(input, 4, error);
     if (code != 0) {
@@ -465,7 +452,7 @@ static int read_idx_header(struct text_lines *input, bool words, struct idx *idx
     return 0;
 }
 
-/* Opens the labels, for as many samples as there are. */
+/* Opens the labels and checks that there are as many as samples. */
 static int open_idx_labels(const struct samples_file *file, struct text_lines *labels, uint64_t samples, int *type,
                            struct error *error) {
     if (file->labels_path == NULL) {
@@ -511,7 +498,7 @@ static int take_idx_label(struct text_lines *labels, int type, struct mlr_label 
     return result;
 }
 
-/* That nothing follows. */
+/* Checks that the file ends here. */
 static int expect_end(struct text_lines *input, struct error *error) {
     int result = text_lines_fill(input, 1, error);
     if (result == 0 && input->held > 0) {
@@ -570,7 +557,7 @@ static bool begins_as_idx(const struct text_lines *lines) {
     return lines->held >= 2 && lines->bytes[0] == 0 && lines->bytes[1] == 0;
 }
 
-/* Of text, the lines tell the format. */
+/* Recognizes idx; other formats are detected by their lines. */
 static int detect_idx(struct reading *r) {
     int result = text_lines_fill(&r->lines, 2, r->error);
     if (result == 0 && begins_as_idx(&r->lines)) {
@@ -582,8 +569,8 @@ static int detect_idx(struct reading *r) {
 static int read_any(struct reading *r) {
     int result = r->format == SAMPLES_AUTO ? detect_idx(r) : 0;
     if (result == 0 && r->format != SAMPLES_IDX && r->file->labels_path != NULL) {
-        return error_set(r->error, AML_EINPUT, "%s: labels in another file are for idx data, and this is %s",
-                         r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_format_name(r->format));
+        return error_set(r->error, AML_EINPUT, "%s: expected idx data, as its labels are in another file; this is %s",
+                         r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_formats[r->format]);
     }
     if (result == 0) {
         result = r->format == SAMPLES_IDX ? read_idx(r) : read_lines(r);
@@ -595,7 +582,7 @@ static int read_any(struct reading *r) {
     return result;
 }
 
-/* The format that was found out goes to *format. */
+/* Sets *format to the format that was detected. */
 static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
                      struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
@@ -663,7 +650,7 @@ static int survey_sample(void *context, const struct sample *sample, struct erro
     return add_label(&survey->labels, &sample->label, error);
 }
 
-/* idx says in its header what else a pass over it would find. */
+/* Reads an idx file's header and labels alone: the header has all else that a survey needs. */
 static int survey_idx(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
     struct text_lines images = {0};
     struct text_lines labels = {0};
@@ -694,7 +681,7 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
     return result;
 }
 
-/* Whether a file of unknown format is idx; also sets what is wrong with a file that can't be read. */
+/* Sets *is_idx for a file of unknown format. */
 static int find_idx(const struct samples_file *file, bool *is_idx, struct error *error) {
     struct text_lines lines;
     int result = text_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);

@@ -1,10 +1,10 @@
 /* Reads files of labelled samples as a stream, in the order of the file, in the calling thread: one sample is in memory
- * at a time. Files may be plain or gzip. What does not fit is refused with file, line and what was expected. Does not
- * keep, scale or shuffle samples.
+ * at a time. Files may be plain or gzip. Refuses malformed input with file, line and what was expected. Does not keep,
+ * scale or shuffle samples.
  *
  * Formats:
- * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; what follows `#`
- *   is a comment. Indexes count from 0 or 1.
+ * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; `#` begins a
+ *   comment. Indexes count from 0 or 1.
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them (the first, see
  *   label_column) the label, which may be a word.
  * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features
@@ -31,18 +31,17 @@ enum {
 
 enum samples_format { SAMPLES_AUTO = 0, SAMPLES_LIBSVM, SAMPLES_TEXT, SAMPLES_CSV, SAMPLES_IDX };
 
-/* "auto", "libsvm" ...; and back: false when there is no such format. */
-const char *samples_format_name(enum samples_format format);
-bool samples_format_parse(const char *name, enum samples_format *format);
+/* The formats' names, in the order of the enum; NULL ends them. */
+extern const char *const samples_formats[];
 
-/* What is to be read, and how. */
+/* An input, and how to read it. */
 struct samples_file {
     const char *path;
     const char *labels_path;    /* idx: the labels; else NULL */
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
     int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
-    /* Whether samples may lack labels, all of a file: lines of `index:value` alone (libsvm); lines of `features`
+    /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); lines of `features`
      * fields, when label_column is 0 (text, csv); no labels_path (idx). */
     bool label_optional;
     uint32_t features; /* with label_optional */
@@ -52,35 +51,35 @@ struct samples_file {
 struct sample {
     uint64_t number; /* in the file, from 0 */
     uint64_t line;   /* in the file, from 1; 0: it has no lines */
-    bool labelled;   /* else `label` says nothing */
+    bool labelled;   /* false: `label` is not set */
     struct mlr_label label;
     const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1 */
     const float *values;      /* [count] finite */
     uint32_t count;           /* at most SAMPLES_VALUES_MAX */
 };
 
-/* Takes a sample. Non-zero stops the reading and is returned by samples_read; with an *error, where the sample stands
- * in the file is put before its text. */
+/* Takes a sample. A result other than 0 stops the reading, and samples_read returns it. samples_read puts the sample's
+ * place in the file before the text of *error. */
 typedef int samples_sink(void *context, const struct sample *sample, struct error *error);
 
 /* Passes all samples to `sink`. 0; or AML_EINPUT (the file can't be read, does not fit, or has no samples), AML_ENOMEM,
  * or what the sink returned. */
 int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error);
 
-/* What a set of samples is like. */
+/* The shape and labels of a set of samples. */
 struct samples_survey {
     enum samples_format format; /* never SAMPLES_AUTO */
     uint64_t samples;
-    uint64_t values;     /* that are written in the file; of idx, all */
-    uint32_t features;   /* largest one of a sample + 1, at least 1 */
+    uint64_t values;     /* written in the file; of idx, all */
+    uint32_t features;   /* the largest feature of a sample + 1, at least 1 */
     uint32_t index_base; /* libsvm: 0 when index 0 occurs, else 1 */
     bool dense;          /* every sample has all features */
     struct mlr_labels labels;
     float *maxima; /* [features] largest absolute value of each, when `with_maxima`; else NULL */
 };
 
-/* Passes over the file once, but only over the beginning and the labels of idx without `with_maxima`. When
- * `find_base`, file->index_base is not looked at. samples_survey_close follows when it returns 0. */
+/* Reads the file once; of idx without `with_maxima` only the header and the labels. With `find_base` ignores
+ * file->index_base. After success samples_survey_close must follow. */
 int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
                    struct error *error);
 void samples_survey_close(struct samples_survey *survey);

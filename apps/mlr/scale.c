@@ -2,23 +2,8 @@
 #include "apps/mlr/scale.h"
 
 #include <math.h>
-#include <string.h>
 
-static const char *const SCALE_NAMES[] = {"none", "byte", "max", "unit", "auto"};
-
-const char *scale_name(enum scale_kind kind) {
-    return SCALE_NAMES[kind];
-}
-
-bool scale_parse(const char *name, enum scale_kind *kind) {
-    for (unsigned k = SCALE_NONE; k <= SCALE_AUTO; k++) {
-        if (strcmp(name, SCALE_NAMES[k]) == 0) {
-            *kind = (enum scale_kind)k;
-            return true;
-        }
-    }
-    return false;
-}
+const char *const scale_kinds[] = {"none", "byte", "max", "unit", "auto", NULL};
 
 static uint32_t count_known(const struct scale *scale, const struct sample *sample) {
     uint32_t count = sample->count;

@@ -9,19 +9,20 @@ enum scale_kind {
     SCALE_BYTE, /* by 1/255 */
     SCALE_MAX,  /* each feature by its largest absolute value in the training data: -1..1 */
     SCALE_UNIT, /* each sample to length 1 */
-    SCALE_AUTO  /* SCALE_BYTE for idx data, else SCALE_NONE; of options alone */
+    SCALE_AUTO  /* for options only: SCALE_BYTE for idx data, else SCALE_NONE */
 };
 
-const char *scale_name(enum scale_kind kind);
-bool scale_parse(const char *name, enum scale_kind *kind);
+/* The kinds' names, in the order of the enum; NULL ends them. */
+extern const char *const scale_kinds[];
 
 struct scale {
     enum scale_kind kind;
-    uint32_t features;   /* of the training data: others' values are left out */
+    uint32_t features;   /* of the training data; values of other features are left out */
     const float *maxima; /* [features], for SCALE_MAX */
 };
 
-/* Writes the sample's values, scaled, to values[sample->count]; returns how many of them count (they are the first). */
+/* Writes the sample's scaled values to values[sample->count]. Returns how many of them, from the first on, are of
+ * features of the training data. */
 uint32_t scale_sample(const struct scale *scale, const struct sample *sample, float *values);
 
 #endif

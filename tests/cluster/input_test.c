@@ -41,7 +41,7 @@ static void test_a_model_that_cannot_be_written_is_refused_before_training(void 
         }
         snprintf(command, sizeof command, "$run -- %s --data ./%s --model-out %s", APPS[a].name, APPS[a].data,
                  APPS[a].data);
-        run_refused(command, "the job reads this file: expected another");
+        run_refused(command, "this is an input file of the job: expected another path");
     }
     assert_int_equal(run("test -z \"$(ls folder)\" && test -c /dev/full && ls ratings samples documents"), 0);
 }
@@ -167,7 +167,8 @@ static void test_mf_predict_takes_user_item_lines(void **state) {
     run_refused("printf '1,2\\n1,2,3\\n' >new; $bin/mf --predict model --data new",
                 "new:2: expected 'user item', as in the first line, separated by comma, got '1,2,3'");
     run_refused("$run -- mf --data pairs", "pairs:1: expected 'user item rating [time]' separated by comma, got '1,1'");
-    run_refused("$bin/mf --predict model", "--data FILE is missing: lines of 'user item', or ratings to compare with");
+    run_refused("$bin/mf --predict model",
+                "--data FILE is missing: expected lines of 'user item', or ratings to compare with");
     assert_int_equal(run("$bin/mf --predict model --data pairs >/dev/full"), 1);
     assert_text("err", "standard output: No space left on device");
 }

@@ -172,7 +172,7 @@ static void test_bad_input(void **state) {
     assert_bad("", "--data FILE is missing");
     assert_bad("--data missing", "missing");
     assert_bad("--data uci --test uci --test-fraction 0.1", "expected one of them");
-    assert_bad("--data uci --format csv", "--format csv: expected");
+    assert_bad("--data uci --format csv", "--format: expected auto, uci, lda-c or text, got 'csv'");
     assert_bad("--data uci --topics 65536", "--topics");
     assert_bad("--data uci --model-out nowhere/model", "nowhere");
     assert_bad("--data uci --staleness 2 --clocks-per-iteration 2", "expected more than --staleness 2");

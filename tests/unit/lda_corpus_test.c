@@ -177,7 +177,7 @@ static void test_stop_words(void **state) {
     struct read_text read = {.length = 0};
     struct error error = {0};
     const char *text = "I don't think that the topic of THIS is a word\n";
-    lda_vocabulary_add_english(&stop_words);
+    assert_int_equal(lda_stop_words_read(&stop_words, NULL, true, &error), 0);
     write_bytes("input", text, strlen(text));
     assert_int_equal(lda_corpus_read(&corpus, add_bag, &read, NULL, &error), 0);
     assert_string_equal(read.text, "0: 0*1 1*1 2*1;");

@@ -33,7 +33,7 @@ static void write_model(const char *const *names) {
             lda_vocabulary_add(&vocabulary, names[w], strlen(names[w]));
         }
     }
-    assert_int_equal(lda_model_writer_close(writer, &vocabulary, &error), 0);
+    assert_int_equal(lda_model_writer_close(writer, 0, &vocabulary, &error), 0);
     lda_vocabulary_close(&vocabulary);
 }
 
@@ -119,9 +119,9 @@ static void test_contents_are_checked(void **state) {
         unsigned char value;
         const char *part;
     } changes[] = {
-        {8, 2, "version"},        {16, 0, "topics, words"},  {16, 1, "topic"},          {20, 3, "word"},
-        {31, 0x80, "alpha"},      {39, 0xFF, "beta"},        {40, 3, "word"},           {44, 0, "number of topics"},
-        {44, 200, "can't be"},    {48, 5, "topic or count"}, {52, 0, "topic or count"}, {55, 0x80, "topic or count"},
+        {8, 2, "version"},         {16, 0, "topics, words"},  {16, 1, "topic"},          {20, 3, "word"},
+        {31, 0x80, "alpha"},       {39, 0xFF, "beta"},        {40, 3, "word"},           {44, 0, "number of topics"},
+        {44, 200, "out of range"}, {48, 5, "topic or count"}, {52, 0, "topic or count"}, {55, 0x80, "topic or count"},
         {12, 1, "topics, words"},
     };
     unsigned char bytes[FILE_MAX];
@@ -152,7 +152,7 @@ static void test_an_abandoned_file_leaves_the_old_one(void **state) {
     size_t size = read_file(before);
     assert_int_equal(lda_model_writer_open(&writer, path, &header, &error), 0);
     assert_int_equal(lda_model_writer_row(writer, 0, rows[0], &error), 0);
-    lda_model_writer_abandon(writer);
+    assert_int_equal(lda_model_writer_close(writer, AML_EFAIL, NULL, &error), AML_EFAIL);
     assert_int_equal(read_file(after), size);
     assert_memory_equal(before, after, size);
     assert_int_equal(unlink(path), 0);

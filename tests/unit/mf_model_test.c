@@ -83,7 +83,7 @@ static void write_small(struct fixture *f) {
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items + 1, small_item_rows + 1,
                                           sizeof small_item_rows[0], 2, &f->error),
                      0);
-    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     assert_int_equal(files_in(f->folder), 1);
 }
 
@@ -151,7 +151,7 @@ static void test_without_biases_and_without_rows(void **state) {
     struct mf_model_writer *writer;
     struct mf_model model;
     assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
-    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
     assert_predicts(&model, 1, 1, 0.0);
     mf_model_close(&model);
@@ -162,7 +162,7 @@ static void test_without_biases_and_without_rows(void **state) {
     assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, &key, &p, sizeof p, 1, &f->error), 0);
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, &key, &q, sizeof q, 1, &f->error), 0);
-    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
     assert_false(model.header.biases);
     assert_predicts(&model, 1, 1, -1.5);
@@ -185,7 +185,7 @@ static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, si
         uint64_t stored = key * 3;
         assert_int_equal(mf_model_writer_rows(writer, table, &stored, row, 0, 1, &f->error), 0);
     }
-    assert_int_equal(mf_model_writer_close(writer, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
     struct mf_model model;
     assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
     assert_int_equal(mf_model_count(&model, MF_MODEL_USERS), users);
@@ -366,8 +366,7 @@ static void test_an_older_file_stands_until_the_end(void **state) {
     assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
     assert_int_equal(read_bytes(f->path, after), size);
     assert_memory_equal(before, after, size);
-    mf_model_writer_abandon(writer);
-    mf_model_writer_abandon(NULL);
+    assert_int_equal(mf_model_writer_close(writer, AML_EFAIL, &f->error), AML_EFAIL);
     assert_int_equal(files_in(f->folder), 1);
     assert_int_equal(read_bytes(f->path, after), size);
     assert_memory_equal(before, after, size);
@@ -384,7 +383,7 @@ static void test_a_diverged_model_is_not_written(void **state) {
     assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, small_items, small_item_rows,
                                           sizeof small_item_rows[0], 1, &f->error),
                      AML_EFAIL);
-    assert_int_equal(mf_model_writer_close(writer, &f->error), AML_EFAIL);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), AML_EFAIL);
     assert_non_null(strstr(f->error.text, "not finite"));
     assert_int_equal(files_in(f->folder), 1);
     struct mf_model model;
@@ -403,7 +402,7 @@ static int write_rows(const char *path, size_t rows, struct error *error) {
     for (uint64_t key = 0; key < rows; key++) {
         (void)mf_model_writer_rows(writer, MF_MODEL_USERS, &key, small_user_rows, 0, 1, error);
     }
-    return mf_model_writer_close(writer, error);
+    return mf_model_writer_close(writer, 0, error);
 }
 
 static void test_a_device_is_not_replaced(void **state) {

@@ -160,9 +160,7 @@ static struct mlr_loss device_clock(struct mlr_device *device, struct problem *p
     for (size_t first = 0; first < problem->shape->samples; first += problem->shape->batch) {
         struct mlr_dense batch = batch_of(problem, first);
         struct mlr_step step = step_of(problem, batch.count);
-        int result =
-            learn ? mlr_device_step(device, &batch, &step, &error) : mlr_device_evaluate(device, &batch, &error);
-        assert_done(result, &error);
+        assert_done(mlr_device_step(device, &batch, learn ? &step : NULL, &error), &error);
     }
     assert_done(mlr_device_end(device, learn ? &weights : NULL, &loss, &error), &error);
     return loss;

@@ -50,12 +50,9 @@ static int write_model(enum scale_kind kind, float bias, struct error *error) {
             row[k] = feature < FEATURES ? weight(feature, k) : bias;
         }
         result = mlr_model_writer_rows(writer, &feature, row, 1, error);
-        if (result != 0) {
-            mlr_model_writer_abandon(writer);
-        }
     }
     mlr_labels_close(&labels);
-    return result == 0 ? mlr_model_writer_close(writer, error) : result;
+    return writer != NULL ? mlr_model_writer_close(writer, result, error) : result;
 }
 
 static size_t read_file(unsigned char *bytes) {
@@ -170,20 +167,20 @@ static void test_nothing_is_believed(void **state) {
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
     expect_refused_with(8, "\2", 1, 0, "version 2, expected 1");
-    expect_refused_with(12, "\4", 1, 0, "that there is not");
-    expect_refused_with(16, "\2", 1, 0, "that there is not");
-    expect_refused_with(20, "\0", 1, 0, "that there is not");
-    expect_refused_with(23, "\x7f", 1, 0, "that there is not");
-    expect_refused_with(24, "\1", 1, 0, "that there is not");
+    expect_refused_with(12, "\4", 1, 0, "out of range");
+    expect_refused_with(16, "\2", 1, 0, "out of range");
+    expect_refused_with(20, "\0", 1, 0, "out of range");
+    expect_refused_with(23, "\x7f", 1, 0, "out of range");
+    expect_refused_with(24, "\1", 1, 0, "out of range");
     expect_refused_with(24, "\xff\xff", 2, 0, "ends in its header");
-    expect_refused_with(labels, "\0", 1, 0, "a label that can't be one");
-    expect_refused_with(labels, "2.0", 3, 0, "a label that can't be one");
+    expect_refused_with(labels, "\0", 1, 0, "a malformed label");
+    expect_refused_with(labels, "2.0", 3, 0, "a malformed label");
     expect_refused_with(labels, "11", 2, 0, "labels out of order");
     expect_refused_with(labels, "10", 2, 0, "label"); /* twice */
     expect_refused_with(maxima, "\0\0\xc0\x7f", 4, 0, "negative or not finite");
     expect_refused_with(maxima, "\0\0\x80\xbf", 4, 0, "negative or not finite");
-    expect_refused_with(rows, "\7", 1, 0, "a feature twice, or one that there is not");
-    expect_refused_with(rows + row, "\6", 1, 0, "a feature twice, or one that there is not");
+    expect_refused_with(rows, "\7", 1, 0, "a feature twice, or one out of range");
+    expect_refused_with(rows + row, "\6", 1, 0, "a feature twice, or one out of range");
     expect_refused_with(rows, "\3", 1, 0, "has no biases");
     expect_refused_with(rows + 4, "\0\0\x80\x7f", 4, 0, "a weight that is not finite");
     expect_refused_with(rows, "\6", 1, 4, "a length that does not fit");
