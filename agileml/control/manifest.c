@@ -458,6 +458,24 @@ void manifest_close(struct manifest *manifest) {
 
 /* ---- The folders in a root ---- */
 
+/* Calls `each` for every name in a folder, until one fails. */
+static int each_name(const char *folder,
+                     int (*each)(void *context, const char *folder, const char *name, struct error *error),
+                     void *context, struct error *error) {
+    struct dirent **names;
+    int count = scandir(folder, &names, NULL, NULL);
+    if (count < 0) {
+        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", folder, strerror(errno));
+    }
+    int code = 0;
+    for (int i = 0; i < count; i++) {
+        code = code != 0 ? code : each(context, folder, names[i]->d_name, error);
+        free(names[i]);
+    }
+    free(names);
+    return code;
+}
+
 struct clock_folders {
     uint64_t *clocks; /* descending */
     size_t count;
@@ -480,24 +498,25 @@ static int clock_descending(const void *left, const void *right) {
     return a > b ? -1 : a < b;
 }
 
+static int clock_folder_found(void *context, const char *root, const char *name, struct error *error) {
+    (void)root;
+    (void)error;
+    struct clock_folders *folders = context;
+    uint64_t clock = clock_of_name(name);
+    if (clock > 0) {
+        folders->clocks = memory_resized(folders->clocks, folders->count + 1, sizeof *folders->clocks);
+        folders->clocks[folders->count++] = clock;
+    }
+    return 0;
+}
+
 static int clock_folders_list(const char *root, struct clock_folders *folders, struct error *error) {
     *folders = (struct clock_folders){0};
-    DIR *directory = opendir(root);
-    if (directory == NULL) {
-        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", root, strerror(errno));
-    }
-    for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
-        uint64_t clock = clock_of_name(entry->d_name);
-        if (clock > 0) {
-            folders->clocks = memory_resized(folders->clocks, folders->count + 1, sizeof *folders->clocks);
-            folders->clocks[folders->count++] = clock;
-        }
-    }
-    closedir(directory);
+    int code = each_name(root, clock_folder_found, folders, error);
     if (folders->count > 0) {
         qsort(folders->clocks, folders->count, sizeof *folders->clocks, clock_descending);
     }
-    return 0;
+    return code;
 }
 
 static int clock_folder_path(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
@@ -546,10 +565,14 @@ int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *erro
 
 /* ---- Making and removing folders ---- */
 
-/* Whether a checkpoint may have a file of this name; includes temporary files. */
-static bool name_is_ours(const char *name) {
-    return strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
-           strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
+/* Removes a file that a checkpoint may have, temporary files included; keeps any other. */
+static int file_remove(void *context, const char *folder, const char *name, struct error *error) {
+    (void)context;
+    char path[NEW_FILE_PATH_MAX];
+    bool ours = strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
+                strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
+    int code = ours ? path_join(path, folder, name, error) : 0;
+    return code == 0 && ours && unlink(path) != 0 ? io_failed(path, "remove", error) : code;
 }
 
 /* Removes a checkpoint's files, the manifest first: without it the folder is no checkpoint. */
@@ -564,26 +587,19 @@ static int folder_clear(const char *folder, struct error *error) {
     } else if (errno != ENOENT) {
         code = io_failed(path, "remove", error);
     }
-    DIR *directory = code == 0 ? opendir(folder) : NULL;
-    if (directory == NULL) {
-        return code != 0 ? code : io_failed(folder, "read", error);
-    }
-    for (const struct dirent *entry; code == 0 && (entry = readdir(directory)) != NULL;) {
-        code = name_is_ours(entry->d_name) ? path_join(path, folder, entry->d_name, error) : 0;
-        if (code == 0 && name_is_ours(entry->d_name) && unlink(path) != 0) {
-            code = io_failed(path, "remove", error);
-        }
-    }
-    closedir(directory);
-    return code;
+    return code != 0 ? code : each_name(folder, file_remove, NULL, error);
 }
 
 static int folder_make(const char *path, struct error *error) {
     return mkdir(path, MANIFEST_FOLDER_MODE) == 0 || errno == EEXIST ? 0 : io_failed(path, "make", error);
 }
 
-static int unfinished_remove(const char *root, const char *name, struct error *error) {
+static int unfinished_remove(void *removed, const char *root, const char *name, struct error *error) {
     char path[NEW_FILE_PATH_MAX];
+    if (strncmp(name, manifest_unfinished_prefix, sizeof manifest_unfinished_prefix - 1) != 0) {
+        return 0;
+    }
+    *(bool *)removed = true;
     int code = path_join(path, root, name, error);
     code = code != 0 ? code : folder_clear(path, error);
     if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY && errno != ENOENT) {
@@ -593,19 +609,8 @@ static int unfinished_remove(const char *root, const char *name, struct error *e
 }
 
 int manifest_discard(const char *root, struct error *error) {
-    DIR *directory = opendir(root);
-    int code = 0;
     bool removed = false;
-    if (directory == NULL) {
-        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", root, strerror(errno));
-    }
-    for (const struct dirent *entry; code == 0 && (entry = readdir(directory)) != NULL;) {
-        if (strncmp(entry->d_name, manifest_unfinished_prefix, sizeof manifest_unfinished_prefix - 1) == 0) {
-            code = unfinished_remove(root, entry->d_name, error);
-            removed = true;
-        }
-    }
-    closedir(directory);
+    int code = each_name(root, unfinished_remove, &removed, error);
     return code != 0 || !removed ? code : folder_sync(root, error);
 }
 
