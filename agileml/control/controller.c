@@ -4,11 +4,15 @@
 #include "agileml/base/crash_signals.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
+#include "agileml/control/observer.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+_Static_assert(OBSERVER_BURST == CONTROLLER_BURST_MAX / 2,
+               "observers ask for more lines while half of a burst is still to come");
 
 uint64_t controller_now(const struct controller *controller) {
     return controller->io->now_us(controller->io);
@@ -864,7 +868,7 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
     }
     size_t before = observer->read;
     observer->read = read < controller->report.count ? (size_t)read : controller->report.count;
-    if (controller->phase == PHASE_LEAVE && observer->read >= before + CONTROLLER_BURST_MAX / 2) {
+    if (controller->phase == PHASE_LEAVE && observer->read >= before + OBSERVER_BURST) {
         uint64_t end_us = controller_now(controller) + CONTROLLER_END_WAIT_US;
         controller->end.observers_us = end_us > controller->end.observers_us ? end_us : controller->end.observers_us;
     }
