@@ -111,7 +111,7 @@ void change_build(struct controller *controller) {
 
 void change_publish(struct controller *controller) {
     controller->plan.version++;
-    controller->progress.steady = false;
+    controller->plan.steady = false;
     change_build(controller);
     if (!persist_all(controller)) {
         return;
@@ -400,7 +400,7 @@ static bool all_ready(const struct controller *controller) {
 void change_check_commit(struct controller *controller) {
     uint64_t committed = controller->commit.clock;
     uint64_t behind = controller->progress.completed > committed ? controller->progress.completed - committed : 0;
-    bool late = controller->change.state == CHANGE_NONE && controller->progress.steady &&
+    bool late = controller->change.state == CHANGE_NONE && controller->plan.steady &&
                 behind > 2 * (uint64_t)controller->plan.commit_every + controller->job.terms.staleness;
     controller->commit.late = late ? controller->commit.late + 1 : 0;
     if (controller->commit.late >= CONTROLLER_COMMIT_LATE && controller->plan.commit_every < WIRE_COMMIT_EVERY_MAX) {

@@ -217,7 +217,6 @@ struct clock_window {
 struct controller_progress {
     uint64_t completed;              /* every origin has reported the clocks up to this one */
     struct clock_sums iteration;     /* of the iteration under way */
-    bool steady; /* the plan has not changed since the iteration began, so the tuner may use its time */
     double objective;                /* of the last iteration */
     double values[WIRE_METRICS_MAX]; /* every metric's, of the last iteration */
     uint64_t evaluated;              /* iterations that `values` were computed for; 0: none yet */
@@ -328,6 +327,7 @@ struct controller_plan {
     uint64_t restore;    /* the clock from which the epoch goes on */
     uint32_t commit_every;
     bool names_absent; /* the plan names members that were removed or dismissed */
+    bool steady;       /* unchanged since the iteration began, so the tuner may use the iteration's time; not stored */
 };
 
 /* The change of plan under way, and when the next one is due. Changed as controller_plan is. */

@@ -71,7 +71,7 @@ static void check_stop(struct controller *controller, bool known) {
 static void add_sample(struct controller *controller, double seconds) {
     unsigned count[2];
     controller_count_members(controller, count);
-    if (controller->progress.steady && controller->change.state == CHANGE_NONE) {
+    if (controller->plan.steady && controller->change.state == CHANGE_NONE) {
         struct tuner_sample sample = {
             .stage = controller->plan.stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
         uint64_t compute_us = 0;
@@ -85,7 +85,7 @@ static void add_sample(struct controller *controller, double seconds) {
         sample.network_share = seconds > 0 ? fmin(1, fmax(0, 1 - computed / seconds)) : 0;
         tuner_add(&controller->tuner, &sample);
     }
-    controller->progress.steady = true;
+    controller->plan.steady = true;
 }
 
 /* Whether some origin has reported the metric. */
