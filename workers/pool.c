@@ -26,7 +26,7 @@ static void spin_pause(void) {
 #endif
 }
 
-/* Waits a little for the next command: where `through` begins it, it often follows at once. */
+/* Waits a little for the next command: where `handle_end` begins it, it often follows at once. */
 static void pool_spin(struct pool *pool, unsigned seen) {
     for (unsigned spin = 0; spin < pool->team.spins; spin++) {
         if (atomic_load_explicit(&pool->generation, memory_order_relaxed) != seen) {
@@ -44,7 +44,7 @@ static void *pool_main(void *argument) {
     bool last = true;
     crash_thread_begin();
     for (;;) {
-        if (!last && pool->through != NULL) {
+        if (!last && pool->handle_end != NULL) {
             pool_spin(pool, seen);
         }
         pthread_mutex_lock(&pool->lock);
@@ -60,9 +60,9 @@ static void *pool_main(void *argument) {
         pool->run(pool->context, self.number, command);
         pthread_mutex_lock(&pool->lock);
         last = --pool->running == 0;
-        bool closing = pool->closing; /* then the data that `through` uses may be freed */
+        bool closing = pool->closing; /* then the data that `handle_end` uses may be freed */
         pthread_mutex_unlock(&pool->lock);
-        if (last && (closing || pool->through == NULL || !pool->through(pool->context))) {
+        if (last && (closing || pool->handle_end == NULL || !pool->handle_end(pool->context))) {
             uint64_t one = 1;
             while (write(pool->done, &one, sizeof one) < 0 && errno == EINTR) {
             }

@@ -33,10 +33,10 @@ struct pool_team {
 struct pool {
     /* Runs a thread's part of a command; called in every thread (0..threads-1). */
     void (*run)(void *context, unsigned thread, int command);
-    /* Handles the end of a command, in the last thread that is through with it; it may call pool_begin. False: it has
-     * not, so `done` becomes readable. Without this function, or after pool_close, `done` always becomes readable. May
-     * be set before the first command. */
-    bool (*through)(void *context);
+    /* Handles the end of a command, in the last thread that is through with it; it may call pool_begin. Returns false
+     * if it has not handled it, so that `done` becomes readable. Without this function, or after pool_close, `done`
+     * always becomes readable. May be set before the first command. */
+    bool (*handle_end)(void *context);
     void *context;
     unsigned threads;
     int done;                  /* eventfd: readable when a command is through; read it before the next pool_begin */

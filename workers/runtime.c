@@ -349,7 +349,7 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     }
     result = result != 0 ? result
                          : pool_open(&runtime->pool, (unsigned)options->threads, runtime_command_run, runtime, error);
-    runtime->pool.through = runtime_command_through;
+    runtime->pool.handle_end = runtime_handle_command_end;
     result = result != 0 ? result : pool_open(&runtime->loader.pool, 1, runtime_loader_run, runtime, error);
     result = result != 0 ? result : net_io_watch(runtime->agent, runtime->pool.done, runtime_commands_done, runtime);
     result =

@@ -5,7 +5,7 @@
  *   pool             runs the app's functions
  *   loader           reads the input and arranges sets of data, in the background
  *
- * While the main thread sleeps, the last thread of the pool that ends a command stands in for it (net_io_stand_in). So
+ * While the main thread sleeps, the last thread of the pool that ends a command borrows its loop (net_io_borrow). So
  * nothing that is "the main thread's" here may depend on the identity of the thread.
  *
  * Access to the cache:

@@ -261,10 +261,10 @@ static bool pool_is_busy(const void *context) {
     return ((const struct runtime *)context)->command.busy;
 }
 
-/* Runs in the last thread that ends a command, which then runs the main thread's loop until the next command begins. */
-bool runtime_command_through(void *context) {
+/* Borrows the main thread's loop until the next command begins. */
+bool runtime_handle_command_end(void *context) {
     struct runtime *runtime = context;
-    return net_io_stand_in(runtime->agent, command_done, pool_is_busy, runtime);
+    return net_io_borrow(runtime->agent, command_done, pool_is_busy, runtime);
 }
 
 static void begin_command(struct runtime *runtime, int command) {

@@ -48,8 +48,9 @@ void runtime_warning(void *self, const char *text);
 int runtime_function_done(struct aml_worker *worker, int result, const char *function);
 /* Runs a thread's part of a command (pool.run). */
 void runtime_command_run(void *context, unsigned thread, int command);
-/* Stands in for the main thread in the last thread that ends a command (pool.through). */
-bool runtime_command_through(void *context);
+/* Handles the end of a command in the last thread that ends it, which borrows the main thread's loop
+ * (pool.handle_end). Returns false if the main thread does not sleep. */
+bool runtime_handle_command_end(void *context);
 /* Handles the end of a command in the main thread, when pool.done is readable. */
 void runtime_commands_done(void *context);
 /* The node's hooks; under the lock. */

@@ -52,7 +52,7 @@ const char *net_public_key(const struct net *net);
 /* A random actor id for a process that takes no part in the job, and only talks with its controller. */
 actor_id net_observer_id(void);
 
-/* ---- One actor's io: a loop, used by the one thread that runs it (but see lent_for and net_io_stand_in) ---- */
+/* ---- One actor's io: a loop, used by the one thread that runs it; see loop.h ---- */
 
 struct net_io;
 
@@ -61,8 +61,8 @@ struct net_io_options {
     const char *bind;       /* the endpoint to listen at, see endpoint.h; NULL: none */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
-    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process may
-     * receive small messages of this type in its place, after it has sent them: waking the sleeper would cost more. */
+    /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process
+     * borrows the loop to receive small messages of this type, after it has sent them. */
     unsigned lent_for;
     /* Called once per endpoint when a peer that io.connect names refuses the connection. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
@@ -96,12 +96,10 @@ int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *
 
 /* Dispatches messages, the timer and watched descriptors until net_io_stop. 0 or AML_EFAIL. May be called again. */
 int net_io_run(struct net_io *io, struct error *error);
-/* Runs the loop from another thread of the process while the loop's own thread sleeps: calls `ready` as for a readable
- * descriptor, then dispatches what follows until nothing is left or `enough` returns true. The rest is left to the
- * loop's thread. Waking that thread, and being woken by it, costs more than a little work. Returns false, without a
- * call, if the loop's thread does not sleep. */
-bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
-                     void *context);
+/* Borrows the loop for another thread of the process: calls `ready` as for a readable descriptor, then dispatches what
+ * follows until nothing is left or `enough` returns true. The rest is left to the owner. Returns false, without a call,
+ * if the owner does not sleep. */
+bool net_io_borrow(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context), void *context);
 /* Called from a callback of the loop: no other callback follows, and net_io_run returns. */
 void net_io_stop(struct net_io *io);
 

@@ -19,7 +19,7 @@
 enum {
     TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
     TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
-    STAND_IN_TURNS = 8,       /* the most turns that another thread does in place of the loop's own */
+    BORROWED_TURNS = 8,       /* the most turns of a borrower in net_io_borrow */
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,   /* messages for them after which they are woken before the turn's end */
     SLEEPERS_BYTES = 1 << 16, /* bytes for them after which they are woken before the turn's end */
@@ -54,28 +54,25 @@ struct net_io {
     struct net *net;
     struct net_io_options options;
     int epoll;
-    bool stopping;
     struct mailbox mailbox;
     struct source mailbox_source;
-    bool mailbox_active;
-    pthread_mutex_t turn; /* guards what follows; our thread holds it except while it sleeps; then who borrows us */
-    bool running;         /* in the loop, which wakes sleepers at each turn's end */
-    struct net_sleepers sleepers;
+    struct loop loop;    /* the thread that runs it may use what follows, except where a comment says otherwise */
+    bool mailbox_active; /* there may be messages that the mailbox's descriptor does not announce */
+    struct net_sleepers sleepers; /* woken at each turn's end */
     struct link *router; /* NULL: doesn't listen */
     struct link **peers; /* ordered by their actors */
     size_t peer_count;
     struct link **active; /* links that may have messages */
     size_t active_count;
     size_t link_capacity;  /* of both arrays above, and of the one below */
-    struct link **retired; /* to be closed at the turn's end, by our thread: it may hold events of theirs */
+    struct link **retired; /* to be closed at the turn's end, by the owner: it may hold events of theirs */
     size_t retired_count;
     size_t stopped_count; /* peers with stopped_us */
     struct watch watches[NET_WATCHES_MAX];
-    uint64_t timer_us;       /* 0: none */
-    uint64_t slept_timer_us; /* what it was when our thread went to sleep */
+    uint64_t timer_us; /* 0: none */
     uint64_t random_state;
     struct net_warnings warnings;
-    _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by our thread, read by any */
+    _Atomic uint64_t bytes_sent, bytes_received, dropped; /* written by who runs the loop, read by any thread */
 };
 
 static void net_io_warn(struct net_io *io, const char *text) {
@@ -367,7 +364,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
 
 /* Handles the monitor's events. Returns false when none are left. */
 static bool net_io_take_events(struct net_io *io, struct link *link) {
-    while (link->monitor != NULL && !io->stopping && !link->retired) {
+    while (link->monitor != NULL && !loop_is_stopping(&io->loop) && !link->retired) {
         uint32_t value;
         int event = monitor_next_event(link->monitor, &value);
         if (event == 0) {
@@ -414,39 +411,34 @@ static void net_io_receive(struct net_io *io, actor_id from, struct message *mes
     message_close(message);
 }
 
-/* Takes the turn of a loop whose own thread sleeps. Returns false if that thread does not sleep. */
-static bool net_io_borrow(struct net_io *io) {
-    if (pthread_mutex_trylock(&io->turn) != 0) {
-        return false;
-    }
-    bool sleeps = io->running && !io->stopping;
-    if (!sleeps) {
-        pthread_mutex_unlock(&io->turn);
-    }
-    return sleeps;
+static void net_io_forget_sleepers(struct net_io *io) {
+    io->sleepers.count = io->sleepers.messages = 0;
+    io->sleepers.bytes = 0;
 }
+
+/* ---- Borrowing a loop (loop.h) ---- */
 
 bool net_io_lend(struct net_io *io) {
-    return io->options.lent_for != 0 && mailbox_unheard(&io->mailbox) == io->options.lent_for && net_io_borrow(io);
+    return io->options.lent_for != 0 && mailbox_unheard(&io->mailbox) == io->options.lent_for && loop_borrow(&io->loop);
 }
 
-/* Returns the io to its own thread, and wakes this thread if work is left. */
+/* Gives the loop back to its owner, and wakes the owner if work is left. */
 static void net_io_give_back(struct net_io *io) {
-    bool sooner = io->timer_us != 0 && (io->slept_timer_us == 0 || io->timer_us < io->slept_timer_us);
     if (io->mailbox_active || io->active_count > 0 || io->retired_count > 0 || io->stopped_count > 0 ||
-        io->sleepers.count > 0 || io->stopping || sooner) {
+        io->sleepers.count > 0 || loop_is_stopping(&io->loop) || loop_oversleeps(&io->loop, io->timer_us)) {
         mailbox_raise(&io->mailbox);
     } else {
         mailbox_wake(&io->mailbox);
     }
-    pthread_mutex_unlock(&io->turn);
+    loop_give_back(&io->loop);
 }
 
-/* Receives the messages for which an io is lent. `borrower` takes the answers without being woken for them. */
-static void net_io_use(struct net_io *io, struct net_io *borrower) {
+/* Receives the messages for which a loop is lent, and gives the loop back. `borrower` takes the answers without being
+ * woken for them. */
+static void net_io_receive_lent(struct net_io *io, struct net_io *borrower) {
     struct message message;
     actor_id from;
-    while (!io->stopping && mailbox_unheard(&io->mailbox) == io->options.lent_for &&
+    while (!loop_is_stopping(&io->loop) && mailbox_unheard(&io->mailbox) == io->options.lent_for &&
            mailbox_take(&io->mailbox, &from, &message)) {
         net_io_receive(io, from, &message);
     }
@@ -457,23 +449,22 @@ static void net_io_use(struct net_io *io, struct net_io *borrower) {
             net_wake(io->net, io->sleepers.actors[s]);
         }
     }
-    io->sleepers.count = io->sleepers.messages = 0;
-    io->sleepers.bytes = 0;
+    net_io_forget_sleepers(io);
     net_io_give_back(io);
 }
 
-/* Wakes the actors to which messages were delivered, or does their work. */
+/* Wakes the actors to which messages were delivered. An actor that lends its loop for a few small messages is not
+ * woken: this thread receives them in its place. */
 static void net_io_wake(struct net_io *io) {
     bool light = io->sleepers.messages < SLEEPERS_MESSAGES && io->sleepers.bytes < SLEEPERS_BYTES;
     unsigned count = io->sleepers.count;
     actor_id sleepers[SLEEPERS_MAX];
     memcpy(sleepers, io->sleepers.actors, count * sizeof *sleepers);
-    io->sleepers.count = io->sleepers.messages = 0;
-    io->sleepers.bytes = 0;
+    net_io_forget_sleepers(io);
     for (unsigned s = 0; s < count; s++) {
-        struct net_io *lent = light && io->running ? net_borrow(io->net, sleepers[s]) : NULL;
+        struct net_io *lent = light && loop_is_running(&io->loop) ? net_borrow(io->net, sleepers[s]) : NULL;
         if (lent != NULL) {
-            net_io_use(lent, io);
+            net_io_receive_lent(lent, io);
         } else {
             net_wake(io->net, sleepers[s]);
         }
@@ -499,8 +490,8 @@ static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     }
     io->sleepers.messages++;
     io->sleepers.bytes += bytes;
-    if (!io->running || io->sleepers.count == SLEEPERS_MAX || io->sleepers.messages >= SLEEPERS_MESSAGES ||
-        io->sleepers.bytes >= SLEEPERS_BYTES) {
+    if (!loop_is_running(&io->loop) || io->sleepers.count == SLEEPERS_MAX ||
+        io->sleepers.messages >= SLEEPERS_MESSAGES || io->sleepers.bytes >= SLEEPERS_BYTES) {
         net_io_wake(io);
     }
 }
@@ -538,7 +529,7 @@ static void net_io_admit(struct io *base, const struct wire_node *nodes, size_t 
 /* ---- The loop ---- */
 
 static void net_io_run_timer(struct net_io *io) {
-    if (io->timer_us != 0 && !io->stopping && monotonic_us() >= io->timer_us) {
+    if (io->timer_us != 0 && !loop_is_stopping(&io->loop) && monotonic_us() >= io->timer_us) {
         io->timer_us = 0;
         io->options.actor.timer(io->options.actor.self);
     }
@@ -547,7 +538,7 @@ static void net_io_run_timer(struct net_io *io) {
 static void net_io_take_mail(struct net_io *io) {
     struct message message;
     actor_id from;
-    for (int i = 0; i < TURN_MESSAGES && io->mailbox_active && !io->stopping; i++) {
+    for (int i = 0; i < TURN_MESSAGES && io->mailbox_active && !loop_is_stopping(&io->loop); i++) {
         if (mailbox_take(&io->mailbox, &from, &message)) {
             net_io_receive(io, from, &message);
         } else {
@@ -558,7 +549,7 @@ static void net_io_take_mail(struct net_io *io) {
 
 /* Receives up to TURN_MESSAGES messages. Returns false when none are left. */
 static bool net_io_take_messages(struct net_io *io, struct link *link) {
-    for (int i = 0; i < TURN_MESSAGES && !io->stopping && !link->retired; i++) {
+    for (int i = 0; i < TURN_MESSAGES && !loop_is_stopping(&io->loop) && !link->retired; i++) {
         struct message message;
         struct error error = {0};
         actor_id from;
@@ -583,7 +574,8 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
 }
 
 static void net_io_take_active(struct net_io *io) {
-    for (size_t i = io->active_count; i-- > 0 && !io->stopping;) { /* those added meanwhile wait for the next turn */
+    /* Downwards: links that become active meanwhile wait for the next turn. */
+    for (size_t i = io->active_count; i-- > 0 && !loop_is_stopping(&io->loop);) {
         struct link *link = io->active[i];
         link->active = false;
         io->active[i] = io->active[--io->active_count];
@@ -623,7 +615,7 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
         net_io_activate(io, source->owner);
         break;
     case SOURCE_WATCH:
-        if (watch->ready != NULL && !io->stopping) {
+        if (watch->ready != NULL && !loop_is_stopping(&io->loop)) {
             watch->ready(watch->context);
         }
         break;
@@ -636,13 +628,13 @@ static void net_io_turn(struct net_io *io) {
     net_io_take_active(io);
 }
 
-bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
-                     void *context) {
-    if (!net_io_borrow(io)) {
+bool net_io_borrow(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
+                   void *context) {
+    if (!loop_borrow(&io->loop)) {
         return false;
     }
     ready(context);
-    for (int turn = 0; turn < STAND_IN_TURNS && !io->stopping && !enough(context) &&
+    for (int turn = 0; turn < BORROWED_TURNS && !loop_is_stopping(&io->loop) && !enough(context) &&
                        (io->mailbox_active || io->active_count > 0 || io->sleepers.count > 0);
          turn++) {
         net_io_wake(io);
@@ -654,21 +646,18 @@ bool net_io_stand_in(struct net_io *io, void (*ready)(void *context), bool (*eno
 
 int net_io_run(struct net_io *io, struct error *error) {
     struct epoll_event events[TURN_EVENTS];
-    pthread_mutex_lock(&io->turn);
-    io->stopping = false;
-    io->running = true;
-    while (!io->stopping) {
+    int result = 0;
+    loop_begin(&io->loop);
+    while (!loop_is_stopping(&io->loop)) {
         net_io_wake(io);
         int wait_ms = net_io_wait_ms(io);
-        io->slept_timer_us = io->timer_us;
-        pthread_mutex_unlock(&io->turn);
+        loop_sleep(&io->loop, io->timer_us);
         int count = epoll_wait(io->epoll, events, TURN_EVENTS, wait_ms);
         int code = errno;
-        pthread_mutex_lock(&io->turn);
+        loop_resume(&io->loop);
         if (count < 0 && code != EINTR) {
-            io->running = false;
-            pthread_mutex_unlock(&io->turn);
-            return error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(code));
+            result = error_set(error, AML_EFAIL, "can't wait for messages: %s", strerror(code));
+            break;
         }
         for (int i = 0; i < count; i++) {
             net_io_ready(io, events[i].data.ptr);
@@ -679,14 +668,13 @@ int net_io_run(struct net_io *io, struct error *error) {
             net_io_revive_stopped(io, monotonic_us());
         }
     }
-    io->running = false;
+    loop_end(&io->loop);
     net_io_wake(io);
-    pthread_mutex_unlock(&io->turn);
-    return 0;
+    return result;
 }
 
 void net_io_stop(struct net_io *io) {
-    io->stopping = true;
+    loop_stop(&io->loop);
 }
 
 /* ---- Life cycle ---- */
@@ -718,7 +706,7 @@ static void net_io_close_parts(struct net_io *io) {
         link_close(io->router);
     }
     mailbox_close(&io->mailbox);
-    pthread_mutex_destroy(&io->turn);
+    loop_close(&io->loop);
     pthread_mutex_destroy(&io->warnings.lock);
     if (io->epoll >= 0) {
         close(io->epoll);
@@ -746,7 +734,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
     io->net = net;
     io->options = *options;
     io->epoll = -1;
-    pthread_mutex_init(&io->turn, NULL);
+    loop_open(&io->loop);
     pthread_mutex_init(&io->warnings.lock, NULL);
     io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
     int result = mailbox_open(&io->mailbox, error);
@@ -773,8 +761,6 @@ void net_io_close(struct net_io *io) {
         return;
     }
     net_unregister(io->net, io->options.self);
-    pthread_mutex_lock(&io->turn); /* whoever has borrowed it is through */
-    pthread_mutex_unlock(&io->turn);
     net_io_close_parts(io);
 }
 

@@ -4,6 +4,7 @@
 #define AGILEML_NET_ZMQ_PRIVATE_H
 
 #include "agileml/net/endpoint.h"
+#include "agileml/net/loop.h"
 #include "agileml/net/mailbox.h"
 #include "agileml/net/zmq.h"
 
@@ -54,13 +55,15 @@ enum net_delivery { NET_DELIVERED, NET_FULL, NET_NOT_HERE };
 enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const struct message *message);
 /* Wakes the actor, if it is here, for what was delivered to it. */
 void net_wake(struct net *net, actor_id actor);
-/* The actor's io, held for the caller until it is given back, if its thread sleeps and the first message in its mailbox
- * is of the type that it is lent for (net_io_options). Else NULL. */
+/* Borrows the actor's loop, as net_io_lend does. Returns its io, or NULL. */
 struct net_io *net_borrow(struct net *net, actor_id actor);
 /* Has the actor, if it is here, give a warning in its own thread. */
 void net_warn(struct net *net, actor_id actor, const char *text);
 
-/* zmq_io.c: for net_borrow and net_warn, which see to it that the io is not closed meanwhile. */
+/* ---- zmq_io.c: for net_borrow and net_warn, which keep the io from being closed meanwhile ---- */
+
+/* Lends the loop to the calling thread (loop.h) if the owner sleeps, and the first message of the mailbox, for which
+ * the owner has not been woken, is of the type `lent_for` (net_io_options). */
 bool net_io_lend(struct net_io *io);
 void net_io_warn_later(struct net_io *io, const char *text);
 

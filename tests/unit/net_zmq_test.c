@@ -509,121 +509,121 @@ static void a_lent_actor_is_not_woken(void **state) {
     assert_true(echo.received_elsewhere <= BURSTS / 2 * BURST); /* what comes behind others waits for its thread */
 }
 
-/* Another thread stands in for a loop that sleeps: what it sends to an actor that is lent is answered there and then;
- * what it leaves, messages of others, timers and the stop, the loop's own thread sees to. */
-struct standing {
+/* Another thread borrows a loop that sleeps: what it sends to an actor that is lent is answered there and then;
+ * what it leaves, messages of others, timers and the stop, is the owner's work. */
+struct borrowing {
     struct net_io *io;
     pthread_t loop;
     const char *endpoint; /* of the echo, where that is on another machine */
     atomic_uint received, received_elsewhere, timers;
     unsigned sent, timers_set; /* the other thread's */
 };
-enum { STANDINGS = 200, STANDING_TIMER_US = 300 };
+enum { BORROWINGS = 200, BORROWING_TIMER_US = 300 };
 
-static void standing_receive(void *self, actor_id from, struct message *message) {
-    struct standing *standing = self;
+static void borrowing_receive(void *self, actor_id from, struct message *message) {
+    struct borrowing *borrowing = self;
     (void)message;
     assert_int_equal(from, ECHO);
     atomic_fetch_add(
-        pthread_equal(pthread_self(), standing->loop) ? &standing->received : &standing->received_elsewhere, 1);
+        pthread_equal(pthread_self(), borrowing->loop) ? &borrowing->received : &borrowing->received_elsewhere, 1);
 }
 
-static void standing_timer(void *self) {
-    struct standing *standing = self;
-    atomic_fetch_add(&standing->timers, 1);
+static void borrowing_timer(void *self) {
+    struct borrowing *borrowing = self;
+    atomic_fetch_add(&borrowing->timers, 1);
 }
 
-static void standing_ready(void *context) {
-    struct standing *standing = context;
-    struct io *io = net_io_of(standing->io);
-    struct message message = {.type = standing->sent % 5 == 4 ? MESSAGE_REPORT : MESSAGE_FLUSH};
-    if (++standing->sent == STANDINGS) {
-        net_io_stop(standing->io); /* and nothing else */
+static void borrowing_ready(void *context) {
+    struct borrowing *borrowing = context;
+    struct io *io = net_io_of(borrowing->io);
+    struct message message = {.type = borrowing->sent % 5 == 4 ? MESSAGE_REPORT : MESSAGE_FLUSH};
+    if (++borrowing->sent == BORROWINGS) {
+        net_io_stop(borrowing->io); /* and nothing else */
         return;
     }
     io->send(io, ECHO, &message);
-    if (standing->sent % 10 == 3) { /* answered in place: nothing else wakes the loop */
-        standing->timers_set++;
-        io->set_timer(io, io->now_us(io) + STANDING_TIMER_US);
+    if (borrowing->sent % 10 == 3) { /* answered in place: nothing else wakes the loop */
+        borrowing->timers_set++;
+        io->set_timer(io, io->now_us(io) + BORROWING_TIMER_US);
     }
 }
 
-static bool standing_enough(const void *context) {
-    const struct standing *standing = context;
-    return standing->sent % 7 == 0; /* the loop's thread is to deliver it */
+static bool borrowing_enough(const void *context) {
+    const struct borrowing *borrowing = context;
+    return borrowing->sent % 7 == 0; /* the loop's thread is to deliver it */
 }
 
-static void *standing_run(void *self) {
-    struct standing *standing = self;
-    net_io_run(standing->io, NULL);
+static void *borrowing_run(void *self) {
+    struct borrowing *borrowing = self;
+    net_io_run(borrowing->io, NULL);
     return NULL;
 }
 
-static bool standing_settled(struct standing *standing) {
-    return atomic_load(&standing->received) + atomic_load(&standing->received_elsewhere) == standing->sent &&
-           atomic_load(&standing->timers) == standing->timers_set;
+static bool borrowing_settled(struct borrowing *borrowing) {
+    return atomic_load(&borrowing->received) + atomic_load(&borrowing->received_elsewhere) == borrowing->sent &&
+           atomic_load(&borrowing->timers) == borrowing->timers_set;
 }
 
-static void another_thread_stands_in(void **state) {
+static void another_thread_borrows_a_loop(void **state) {
     (void)state;
     struct echo echo;
-    struct standing standing = {0};
+    struct borrowing borrowing = {0};
     struct error error = {0};
     struct net *net = net_new(NULL);
     echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
     struct net_io_options options = {
-        .self = PROBE, .actor = {.receive = standing_receive, .timer = standing_timer, .self = &standing}};
-    assert_int_equal(net_io_open(&standing.io, net, &options, &error), 0);
-    assert_false(net_io_stand_in(standing.io, standing_ready, standing_enough, &standing)); /* it doesn't run */
-    assert_int_equal(pthread_create(&standing.loop, NULL, standing_run, &standing), 0);
-    while (standing.sent < STANDINGS) {
-        unsigned sent = standing.sent;
-        bool stood = net_io_stand_in(standing.io, standing_ready, standing_enough, &standing);
-        assert_int_equal(standing.sent, sent + (stood ? 1 : 0));
-        while (standing.sent < STANDINGS && !standing_settled(&standing)) {
+        .self = PROBE, .actor = {.receive = borrowing_receive, .timer = borrowing_timer, .self = &borrowing}};
+    assert_int_equal(net_io_open(&borrowing.io, net, &options, &error), 0);
+    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* it doesn't run */
+    assert_int_equal(pthread_create(&borrowing.loop, NULL, borrowing_run, &borrowing), 0);
+    while (borrowing.sent < BORROWINGS) {
+        unsigned sent = borrowing.sent;
+        bool borrowed = net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing);
+        assert_int_equal(borrowing.sent, sent + (borrowed ? 1 : 0));
+        while (borrowing.sent < BORROWINGS && !borrowing_settled(&borrowing)) {
             usleep(100);
         }
         usleep(sent % 3 == 0 ? 500 : 0); /* it sleeps again, or not yet */
     }
-    pthread_join(standing.loop, NULL);
-    assert_false(net_io_stand_in(standing.io, standing_ready, standing_enough, &standing)); /* it has stopped */
-    assert_int_equal(standing.sent, STANDINGS);
-    assert_true(atomic_load(&standing.received_elsewhere) > 0);
-    assert_true(atomic_load(&standing.received) > 0);
-    net_io_close(standing.io);
+    pthread_join(borrowing.loop, NULL);
+    assert_false(net_io_borrow(borrowing.io, borrowing_ready, borrowing_enough, &borrowing)); /* it has stopped */
+    assert_int_equal(borrowing.sent, BORROWINGS);
+    assert_true(atomic_load(&borrowing.received_elsewhere) > 0);
+    assert_true(atomic_load(&borrowing.received) > 0);
+    net_io_close(borrowing.io);
     echo_stop(&echo);
 }
 
-/* Whoever stands in gives a connection up of which the loop's thread, already woken, holds an event. */
-static void standing_connect(void *context) {
-    struct standing *standing = context;
-    struct io *io = net_io_of(standing->io);
+/* A borrower gives up a connection of which the loop's thread, already woken, holds an event. */
+static void borrowing_connect(void *context) {
+    struct borrowing *borrowing = context;
+    struct io *io = net_io_of(borrowing->io);
     struct message message = {.type = MESSAGE_FLUSH};
-    io->connect(io, ECHO, standing->endpoint);
+    io->connect(io, ECHO, borrowing->endpoint);
     io->send(io, ECHO, &message);
 }
 
-static void standing_give_up(void *context) {
-    struct standing *standing = context;
-    struct io *io = net_io_of(standing->io);
+static void borrowing_give_up(void *context) {
+    struct borrowing *borrowing = context;
+    struct io *io = net_io_of(borrowing->io);
     struct message message = {.type = MESSAGE_FLUSH};
     io->send(io, ECHO, &message);
     usleep(20 * 1000); /* the answer has come, most likely; the loop's thread waits for us */
     io->connect(io, ECHO, NULL);
 }
 
-static void standing_stop(void *context) {
-    struct standing *standing = context;
-    net_io_stop(standing->io);
+static void borrowing_stop(void *context) {
+    struct borrowing *borrowing = context;
+    net_io_stop(borrowing->io);
 }
 
-static bool standing_never(const void *context) {
+static bool borrowing_never(const void *context) {
     (void)context;
     return false;
 }
 
-static void stand_in(struct standing *standing, void (*ready)(void *context)) {
-    while (!net_io_stand_in(standing->io, ready, standing_never, standing)) {
+static void borrow(struct borrowing *borrowing, void (*ready)(void *context)) {
+    while (!net_io_borrow(borrowing->io, ready, borrowing_never, borrowing)) {
         usleep(100);
     }
 }
@@ -632,24 +632,24 @@ static void a_connection_is_given_up_by_another_thread(void **state) {
     (void)state;
     enum { ROUNDS = 10 };
     struct echo echo;
-    struct standing standing = {0};
+    struct borrowing borrowing = {0};
     struct error error = {0};
     struct net *net = net_new(NULL);
     echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
-    standing.endpoint = echo.endpoint;
-    struct net_io_options options = {.self = PROBE, .actor = {.receive = standing_receive, .self = &standing}};
-    assert_int_equal(net_io_open(&standing.io, net, &options, &error), 0);
-    assert_int_equal(pthread_create(&standing.loop, NULL, standing_run, &standing), 0);
+    borrowing.endpoint = echo.endpoint;
+    struct net_io_options options = {.self = PROBE, .actor = {.receive = borrowing_receive, .self = &borrowing}};
+    assert_int_equal(net_io_open(&borrowing.io, net, &options, &error), 0);
+    assert_int_equal(pthread_create(&borrowing.loop, NULL, borrowing_run, &borrowing), 0);
     for (unsigned round = 1; round <= ROUNDS; round++) {
-        stand_in(&standing, standing_connect);
-        while (atomic_load(&standing.received) + atomic_load(&standing.received_elsewhere) < round) {
+        borrow(&borrowing, borrowing_connect);
+        while (atomic_load(&borrowing.received) + atomic_load(&borrowing.received_elsewhere) < round) {
             usleep(100);
         }
-        stand_in(&standing, standing_give_up);
+        borrow(&borrowing, borrowing_give_up);
     }
-    stand_in(&standing, standing_stop);
-    pthread_join(standing.loop, NULL);
-    net_io_close(standing.io);
+    borrow(&borrowing, borrowing_stop);
+    pthread_join(borrowing.loop, NULL);
+    net_io_close(borrowing.io);
     net_close(net);
     echo_stop(&echo);
 }
@@ -1600,7 +1600,7 @@ int main(void) {
         NET_TEST(one_actor_restore_points_many),
         NET_TEST(local_actors_share_frames),
         NET_TEST(a_lent_actor_is_not_woken),
-        NET_TEST(another_thread_stands_in),
+        NET_TEST(another_thread_borrows_a_loop),
         NET_TEST(a_connection_is_given_up_by_another_thread),
         NET_TEST(a_full_mailbox_drops),
         NET_TEST(local_threads_exchange_messages),

@@ -55,7 +55,7 @@ static void test_every_thread_runs_every_command(void **state) {
 }
 
 /* The last thread hands out the next command itself; the descriptor tells of the last one only. */
-static bool record_through(void *context) {
+static bool record_handle_end(void *context) {
     struct record *record = context;
     int next = atomic_load(&record->last) + 1;
     if (next > COMMANDS) {
@@ -71,7 +71,7 @@ static void test_the_last_thread_goes_on(void **state) {
         struct error error = {0};
         struct record record = {0};
         assert_int_equal(pool_open(&record.pool, threads, record_run, &record, &error), 0);
-        record.pool.through = record_through;
+        record.pool.handle_end = record_handle_end;
         pool_begin(&record.pool, 1);
         wait_done(&record.pool);
         assert_int_equal(atomic_load(&record.last), COMMANDS);
@@ -96,7 +96,7 @@ static void late_run(void *context, unsigned thread, int command) {
     }
 }
 
-static bool late_through(void *context) {
+static bool late_handle_end(void *context) {
     struct late *late = context;
     atomic_store(&late->went_on, true);
     return false;
@@ -107,7 +107,7 @@ static void test_a_thread_that_is_late_does_not_go_on(void **state) {
     struct error error = {0};
     struct late late = {0};
     assert_int_equal(pool_open(&late.pool, 1, late_run, &late, &error), 0);
-    late.pool.through = late_through;
+    late.pool.handle_end = late_handle_end;
     pool_begin(&late.pool, 1);
     while (!atomic_load(&late.running)) {
         usleep(100);
