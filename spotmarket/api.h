@@ -1,5 +1,5 @@
-/* The EC2 Query API on a cloud: a request's parameters in, an XML answer or one of EC2's errors out. Signatures,
- * throttling and faults come before this (service.h). No I/O, one thread. */
+/* The EC2 Query API on a cloud: a request's parameters in, an XML answer or an EC2 error out. service.h checks
+ * signatures, throttling and faults before. No I/O, one thread. */
 #ifndef SPOTMARKET_API_H
 #define SPOTMARKET_API_H
 
@@ -23,12 +23,12 @@ struct launch_template {
     char id[CLOUD_ID_TEXT];
     char *name;
     int64_t created;
-    struct launch_spec **versions; /* of version 1, 2, ...; a type may be NULL in them */
-    struct cloud_tags *tags;       /* of their machines, likewise */
+    struct launch_spec **versions; /* version 1, 2, ...; their types may be NULL */
+    struct cloud_tags *tags;       /* the tags of each version's machines */
     size_t version_count;
 };
 
-/* What the API keeps besides the cloud. */
+/* The API's state besides the cloud. */
 struct api_state {
     struct cloud *cloud;
     int64_t page; /* items of a page at most; 0: as the caller asks */
@@ -39,7 +39,7 @@ struct api_state {
 
 void api_state_close(struct api_state *state);
 
-/* One request under way. */
+/* A request that is being handled. */
 struct api {
     struct api_state *state;
     struct cloud *cloud;
@@ -47,18 +47,18 @@ struct api {
     struct api_error error;
     const char *action;
     bool no_capacity; /* launches find no capacity */
-    struct text body; /* what stands behind requestId */
+    struct text body; /* the answer behind requestId */
 };
 
-/* The action of a request; "" when it names none. */
+/* Returns the action of a request; "" when it names none. */
 const char *api_action(struct parameters *parameters);
-/* Whether there is such an action. */
+/* Returns whether there is such an action. */
 bool api_known(const char *action);
-/* Carries out the request of `parameters` (open, Action not read yet is fine) at the cloud's present time.
- * `no_capacity`: new launches find no capacity. A whole XML document is added to `answer`; the HTTP status. */
+/* Handles the request of `parameters` at the cloud's present time. `no_capacity`: new launches find no capacity. Adds a
+ * whole XML document to `answer`, and returns the HTTP status. */
 int api_handle(struct api_state *state, struct parameters *parameters, const char *request_id, bool no_capacity,
                struct text *answer);
-/* An error as a document of its own. */
+/* Adds a document with an error. */
 void api_error_document(struct text *answer, const struct api_error *error, const char *request_id);
 
 #endif

@@ -25,14 +25,7 @@ static void launch_close(struct launch *launch) {
     cloud_tags_close(&launch->request_tags);
 }
 
-static void launch_behavior(struct api *api, const char *behavior) {
-    if (behavior != NULL && strcmp(behavior, "terminate") != 0) {
-        api_error_set(&api->error, 400, "UnsupportedOperation",
-                      "InstanceInterruptionBehavior: spotmarket knows terminate alone, got '%.40s'", behavior);
-    }
-}
-
-/* "one-time" or "persistent". */
+/* Returns whether the type is "persistent", and refuses what is neither that nor "one-time". */
 static bool launch_persistent(struct api *api, const char *type) {
     if (type != NULL && strcmp(type, "one-time") != 0 && strcmp(type, "persistent") != 0) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "Invalid spot instance type '%.40s'", type);
@@ -40,7 +33,7 @@ static bool launch_persistent(struct api *api, const char *type) {
     return type != NULL && strcmp(type, "persistent") == 0;
 }
 
-/* EC2 wants an image and a type, and that all is there that is named. */
+/* Refuses a specification without an image or a type, or with resources that do not exist. */
 static void launch_complete(struct api *api, const struct launch_spec *spec) {
     if (spec->image == NULL) {
         api_error_set(&api->error, 400, "MissingParameter", "The request must contain the parameter ImageId");
@@ -51,8 +44,9 @@ static void launch_complete(struct api *api, const struct launch_spec *spec) {
     (void)resources_allow(&api->state->resources, api->cloud, spec, &api->error);
 }
 
-static void launch_limit(struct api *api) {
-    api_error_set(&api->error, 500, "InternalError", "This spotmarket has had its %d launches", CLOUD_RECORDS_MAX);
+void api_launch_limit(struct api *api) {
+    api_error_set(&api->error, 500, "InternalError",
+                  "This spotmarket has reached its limit of %d launches: start it anew", CLOUD_RECORDS_MAX);
 }
 
 /* ---- RunInstances ---- */
@@ -71,9 +65,9 @@ static void run_market_options(struct api *api, struct launch *launch) {
     launch->bid = parameters_price(p, "InstanceMarketOptions.SpotOptions.MaxPrice");
     launch->persistent =
         launch_persistent(api, parameters_text(p, "InstanceMarketOptions.SpotOptions.SpotInstanceType"));
-    launch_behavior(api, parameters_text(p, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior"));
-    (void)parameters_time(p, "InstanceMarketOptions.SpotOptions.ValidUntil",
-                          0); /* of no effect: it is filled at once */
+    api_interruption_behavior(api, "InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior");
+    /* Checked, but without effect: the request is fulfilled at once. */
+    (void)parameters_time(p, "InstanceMarketOptions.SpotOptions.ValidUntil", 0);
 }
 
 static void run_read(struct api *api, struct launch *launch) {
@@ -113,7 +107,7 @@ static void run_write(struct api *api, size_t first, size_t count) {
     text_add(&api->body, "</instancesSet>");
 }
 
-/* Launches in `zone` what there is room for, `most` at most; how many, in *first their first place. */
+/* Launches up to `most` machines in `zone`. Returns their number, and the index of the first in *first. */
 static size_t launch_in(struct api *api, const struct launch *launch, const char *zone, size_t most, size_t *first) {
     struct cloud *cloud = api->cloud;
     char reservation[CLOUD_ID_TEXT];
@@ -149,8 +143,8 @@ static void run_launch(struct api *api, const struct launch *launch) {
         return;
     }
     if (api->cloud->instance_count + most > CLOUD_RECORDS_MAX || api->cloud->request_count + most > CLOUD_RECORDS_MAX ||
-        api->cloud->attempt_count == CLOUD_RECORDS_MAX) { /* it could not be known again by its token */
-        launch_limit(api);
+        api->cloud->attempt_count == CLOUD_RECORDS_MAX) { /* the call could not be remembered by its token */
+        api_launch_limit(api);
         return;
     }
     size_t first;
@@ -193,7 +187,7 @@ static void request_make(struct api *api, const struct launch *launch, int64_t f
         return;
     }
     if (cloud->request_count + (size_t)launch->most > CLOUD_RECORDS_MAX || cloud->attempt_count == CLOUD_RECORDS_MAX) {
-        launch_limit(api);
+        api_launch_limit(api);
         return;
     }
     size_t first = cloud->request_count;
@@ -219,7 +213,7 @@ void api_request_spot_instances(struct api *api) {
     launch.most = parameters_integer(p, "InstanceCount", 1, CLOUD_LAUNCH_MAX, 1);
     launch.bid = parameters_price(p, "SpotPrice");
     launch.persistent = launch_persistent(api, parameters_text(p, "Type"));
-    launch_behavior(api, parameters_text(p, "InstanceInterruptionBehavior"));
+    api_interruption_behavior(api, "InstanceInterruptionBehavior");
     int64_t from = parameters_time(p, "ValidFrom", api->cloud->now);
     int64_t until = parameters_time(p, "ValidUntil", MARKET_NEVER);
     if (launch.bid == PRICE_UNKNOWN && launch.spec->type != NULL) {
@@ -259,10 +253,9 @@ void api_terminate_instances(struct api *api) {
         cloud_terminate(api->cloud, instance);
         text_add(&api->body, "<item>");
         xml_text(&api->body, "instanceId", instance->id);
-        text_format(&api->body, "<currentState><code>%d</code><name>%s</name></currentState>", (int)instance->state,
-                    instance_state_name(instance->state));
-        text_format(&api->body, "<previousState><code>%d</code><name>%s</name></previousState></item>", (int)before,
-                    instance_state_name(before));
+        api_write_state(&api->body, "currentState", instance->state);
+        api_write_state(&api->body, "previousState", before);
+        text_add(&api->body, "</item>");
     }
     text_add(&api->body, "</instancesSet>");
 }
@@ -293,7 +286,7 @@ void api_cancel_spot_instance_requests(struct api *api) {
 
 /* ---- CreateTags ---- */
 
-/* The tags of what has that id; NULL and an error when there is none. */
+/* Returns the tags of the instance or request of that id; NULL with an error when there is none. */
 static struct cloud_tags *tags_of(struct api *api, const char *id) {
     if (strncmp(id, "sir-", 4) == 0) {
         struct spot_request *request = api_find_request(api, id);

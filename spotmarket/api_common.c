@@ -1,4 +1,4 @@
-/* What EC2's actions share: filters, pages, tags, tokens, and how machines and requests are written. See
+/* What EC2's actions share: filters, pages, tags, client tokens, and XML of machines and requests. See
  * api_private.h. */
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
@@ -13,7 +13,7 @@ enum { PAGE_FIRST_MAX = 999999999 }; /* nine digits */
 
 /* ---- Filters ---- */
 
-static bool name_known(const char *const *known, const char *name) {
+bool api_name_known(const char *const *known, const char *name) {
     while (*known != NULL && strcmp(*known, name) != 0) {
         known++;
     }
@@ -30,7 +30,8 @@ void api_filters(struct api *api, struct filters *filters, const char *const *kn
         }
         struct filter *filter = &filters->list[filters->count++];
         *filter = (struct filter){.name = name};
-        if (!name_known(known, name) && !(tags && (strncmp(name, "tag:", 4) == 0 || strcmp(name, "tag-key") == 0))) {
+        if (!api_name_known(known, name) &&
+            !(tags && (strncmp(name, "tag:", 4) == 0 || strcmp(name, "tag-key") == 0))) {
             api_error_set(&api->error, 400, "InvalidParameterValue", "The filter '%.100s' is invalid", name);
         }
         const char *value;
@@ -49,7 +50,7 @@ void api_filters(struct api *api, struct filters *filters, const char *const *kn
     }
 }
 
-/* '*' any characters, '?' any one, '\' takes the next as it is. */
+/* '*' matches any characters, '?' any one; '\' makes the next character literal. */
 static bool wildcard_match(const char *pattern, const char *text) {
     const char *star = NULL;
     const char *retry = NULL;
@@ -114,7 +115,7 @@ bool filters_match(const struct filters *filters, const struct cloud_tags *tags,
 
 /* ---- Pages ---- */
 
-/* A token that api_page_next has made; none tells of the future. */
+/* Parses a token that api_page_next has made. Its moment is not in the future. */
 static bool page_parse(const char *token, struct page *page, int64_t now) {
     int end = 0;
     return strlen(token) < 60 && strspn(token, "page-0123456789") == strlen(token) &&
@@ -179,11 +180,19 @@ void api_tag_specifications(struct api *api, const char *prefix, const char *con
     const char *resource;
     *tags = (struct cloud_tags){0};
     for (size_t n = 1; (resource = parameters_text(&api->parameters, "%s.%zu.ResourceType", prefix, n)) != NULL; n++) {
-        if (!name_known(known, resource)) {
+        if (!api_name_known(known, resource)) {
             api_error_set(&api->error, 400, "InvalidParameterValue",
                           "'%.60s' is not a valid taggable resource type here", resource);
         }
         tag_specification(api, prefix, n, strcmp(resource, type) == 0 ? tags : NULL);
+    }
+}
+
+void api_interruption_behavior(struct api *api, const char *name) {
+    const char *behavior = parameters_text(&api->parameters, "%s", name);
+    if (behavior != NULL && strcmp(behavior, "terminate") != 0) {
+        api_error_set(&api->error, 400, "UnsupportedOperation",
+                      "InstanceInterruptionBehavior: spotmarket supports terminate alone, got '%.40s'", behavior);
     }
 }
 
@@ -211,14 +220,14 @@ static void write_groups(struct api *api, const struct launch_spec *spec) {
     text_add(&api->body, "</groupSet>");
 }
 
-static void write_state(struct text *body, const char *name, enum instance_state state) {
+void api_write_state(struct text *body, const char *name, enum instance_state state) {
     text_format(body, "<%s>", name);
     xml_number(body, "code", state);
     xml_text(body, "name", instance_state_name(state));
     text_format(body, "</%s>", name);
 }
 
-/* As EC2 says it: with the moment where the user has ended the machine, without one where EC2 has. */
+/* Writes the reason as EC2 does: with the time if the user has ended the machine, without it if EC2 has. */
 static void write_reason(struct text *body, const struct instance *instance) {
     char reason[64] = "";
     if (instance->ended != MARKET_NEVER && !instance_lives(instance) && !instance->evicted) {
@@ -235,7 +244,7 @@ void api_write_instance(struct api *api, const struct instance *instance) {
     text_add(body, "<item>");
     xml_text(body, "instanceId", instance->id);
     xml_text(body, "imageId", spec->image);
-    write_state(body, "instanceState", instance->state);
+    api_write_state(body, "instanceState", instance->state);
     write_reason(body, instance);
     xml_text(body, "keyName", spec->key_name);
     text_add(body, "<amiLaunchIndex>0</amiLaunchIndex>");
@@ -354,7 +363,8 @@ const char *api_token(struct api *api) {
     return token;
 }
 
-char *api_arguments(const struct api *api) {
+/* Returns all parameters as one text, from malloc. */
+static char *api_arguments(const struct api *api) {
     struct text text = {0};
     text_add(&text, "");
     for (size_t i = 0; i < api->parameters.count; i++) {
@@ -382,11 +392,10 @@ void api_remember(struct api *api, const char *token, size_t first, size_t count
     if (token[0] == '\0') {
         return;
     }
-    char *arguments = api_arguments(api);
-    struct attempt attempt = {.arguments = arguments, .first = first, .count = count};
-    attempt.answer = answer != NULL ? memory_string(answer) : NULL;
+    struct attempt attempt = {.arguments = api_arguments(api),
+                              .first = first,
+                              .count = count,
+                              .answer = answer != NULL ? memory_string(answer) : NULL};
     snprintf(attempt.token, sizeof attempt.token, "%s", token);
-    (void)cloud_remember(api->cloud, api->action, &attempt);
-    free(attempt.answer);
-    free(arguments);
+    cloud_remember(api->cloud, api->action, &attempt);
 }

@@ -1,4 +1,4 @@
-/* EC2's actions that only tell. See api_private.h. */
+/* EC2's actions that only read. See api_private.h. */
 #include "agileml/base/instant.h"
 #include "spotmarket/api_private.h"
 
@@ -35,7 +35,7 @@ static const char *history_value(const void *context, const char *name) {
                                                       : NULL;
 }
 
-/* A market's product under both of its names: with and without " (Amazon VPC)". */
+/* Returns whether the request names the market's product, with or without " (Amazon VPC)". */
 static bool history_has_product(const struct history *history, const struct market *market) {
     char vpc[MARKET_TEXT_MAX + 16];
     snprintf(vpc, sizeof vpc, "%s (Amazon VPC)", market->product);
@@ -62,8 +62,8 @@ static void history_write(struct api *api, const struct market *market, struct m
     text_add(&api->body, "</item>");
 }
 
-/* A market's points of the history are those at [*first, *last): the one that holds at its start, and all up to its
- * end. */
+/* Sets [*first, *last) to the market's points in the history: the price at the history's start, then all changes up to
+ * its end. */
 static void history_range(const struct history *history, const struct market *market, size_t *first, size_t *last) {
     size_t begin = market_index(market, history->start);
     size_t end = market_index(market, history->end);
@@ -80,7 +80,7 @@ void api_describe_spot_price_history(struct api *api) {
     api_filters(api, &history.filters, filters, false);
     history.page = api_page(api, 1, API_PAGE_MAX, API_PAGE_MAX, false);
     history.end = parameters_time(&api->parameters, "EndTime", history.page.moment);
-    history.end = history.end < history.page.moment ? history.end : history.page.moment; /* nobody tells the future */
+    history.end = history.end < history.page.moment ? history.end : history.page.moment; /* no price of the future */
     history.start = parameters_time(&api->parameters, "StartTime", INSTANT_MIN);
     if (history.start < history.page.moment - HISTORY_SECONDS) {
         history.start = history.page.moment - HISTORY_SECONDS;
@@ -88,7 +88,7 @@ void api_describe_spot_price_history(struct api *api) {
     if (!api_ready(api)) {
         return;
     }
-    size_t at = 0; /* among all points wanted, market by market, newest first */
+    size_t at = 0; /* index among all wanted points, market by market, newest first */
     size_t end = history.page.first + history.page.most;
     text_add(&api->body, "<spotPriceHistorySet>");
     for (size_t m = 0; m < api->cloud->options.markets->count && at <= end; m++) {
@@ -317,17 +317,6 @@ void api_describe_instance_types(struct api *api) {
     }
 }
 
-/* The first market in each zone stands for it. */
-static bool zone_first(const struct cloud *cloud, size_t m) {
-    const struct markets *markets = cloud->options.markets;
-    for (size_t i = 0; i < m; i++) {
-        if (strcmp(markets->list[i]->zone, markets->list[m]->zone) == 0) {
-            return false;
-        }
-    }
-    return true;
-}
-
 static const char *zone_value(const void *context, const char *name) {
     const char *zone = context;
     return strcmp(name, "zone-name") == 0 ? zone : strcmp(name, "state") == 0 ? "available" : NULL;
@@ -352,7 +341,7 @@ void api_describe_availability_zones(struct api *api) {
     text_add(&api->body, "<availabilityZoneInfo>");
     for (size_t m = 0; m < api->cloud->options.markets->count; m++) {
         const char *zone = api->cloud->options.markets->list[m]->zone;
-        if (zone_first(api->cloud, m) && list_has(names, count, zone) &&
+        if (cloud_first_of_zone(api->cloud, m) && list_has(names, count, zone) &&
             filters_match(&filters, &none, zone_value, zone)) {
             text_add(&api->body, "<item>");
             xml_text(&api->body, "zoneName", zone);
@@ -400,7 +389,8 @@ void api_describe_tags(struct api *api) {
     static const char *const known[] = {"resource-id", "resource-type", "key", "value", NULL};
     struct filters filters;
     api_filters(api, &filters, known, false);
-    struct page page = api_page(api, 5, API_PAGE_MAX, CLOUD_RECORDS_MAX, false); /* a page: machines, then requests */
+    struct page page =
+        api_page(api, 5, API_PAGE_MAX, CLOUD_RECORDS_MAX, false); /* pages list machines, then requests */
     if (!api_ready(api)) {
         return;
     }

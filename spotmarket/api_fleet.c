@@ -1,5 +1,5 @@
-/* CreateFleet of type instant: machines from many pools at once; what a pool refuses is told inside a normal answer.
- * See api_private.h. */
+/* CreateFleet of type instant: machines from many pools at once. The answer lists the pools' errors. See
+ * api_private.h. */
 #include "agileml/base/memory.h"
 #include "spotmarket/api_private.h"
 
@@ -17,7 +17,7 @@ struct fleet_pool {
     int64_t bid; /* for spot machines */
     int64_t weight;
     size_t order;
-    int64_t price;          /* what a unit costs now; sorted by it */
+    int64_t price;          /* of a unit now: pools are sorted by it */
     size_t spot, on_demand; /* launched */
     size_t first_spot, first_on_demand;
 };
@@ -27,7 +27,7 @@ struct fleet {
     struct fleet_pool pools[FLEET_POOLS_MAX];
     size_t count;
     int64_t spot, on_demand; /* units wanted */
-    int64_t least;           /* spot units without which none is launched */
+    int64_t least;           /* launch no spot unit when there is room for fewer */
     bool diversified;
     struct cloud_tags tags;
     struct text errors;
@@ -121,7 +121,8 @@ static void fleet_capacity(struct api *api, struct fleet *fleet) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "Invalid DefaultTargetCapacityType '%.40s'", kind);
     }
     if (unit != NULL && strcmp(unit, "units") != 0) {
-        api_error_set(&api->error, 400, "UnsupportedOperation", "TargetCapacityUnitType: spotmarket knows units alone");
+        api_error_set(&api->error, 400, "UnsupportedOperation",
+                      "TargetCapacityUnitType: spotmarket supports units alone");
     }
     if (spot < 0 && on_demand < 0) {
         spot = spot_default ? total : 0;
@@ -144,14 +145,11 @@ static void fleet_strategies(struct api *api, struct fleet *fleet) {
                                         "capacity-optimized",
                                         "capacity-optimized-prioritized",
                                         "price-capacity-optimized",
-                                        "prioritized"};
+                                        "prioritized",
+                                        NULL};
     struct parameters *p = &api->parameters;
     const char *strategy = parameters_text(p, "SpotOptions.AllocationStrategy");
-    bool found = strategy == NULL;
-    for (size_t i = 0; i < sizeof known / sizeof *known && !found; i++) {
-        found = strcmp(strategy, known[i]) == 0;
-    }
-    if (!found) {
+    if (strategy != NULL && !api_name_known(known, strategy)) {
         api_error_set(&api->error, 400, "InvalidParameterValue", "Invalid AllocationStrategy '%.60s'", strategy);
     }
     fleet->diversified = strategy != NULL && strcmp(strategy, "diversified") == 0;
@@ -161,18 +159,14 @@ static void fleet_strategies(struct api *api, struct fleet *fleet) {
     parameters_ignore(p, "OnDemandOptions.");
     parameters_ignore(p, "ExcessCapacityTerminationPolicy");
     parameters_ignore(p, "ReplaceUnhealthyInstances");
-    const char *behavior = parameters_text(p, "SpotOptions.InstanceInterruptionBehavior");
-    if (behavior != NULL && strcmp(behavior, "terminate") != 0) {
-        api_error_set(&api->error, 400, "UnsupportedOperation",
-                      "InstanceInterruptionBehavior: spotmarket knows terminate alone, got '%.40s'", behavior);
-    }
+    api_interruption_behavior(api, "SpotOptions.InstanceInterruptionBehavior");
 }
 
 static void fleet_read(struct api *api, struct fleet *fleet) {
     static const char *const tagged[] = {"fleet", "instance", "volume", "network-interface", NULL};
     const char *type = parameters_text(&api->parameters, "Type");
     if (type == NULL || strcmp(type, "instant") != 0) {
-        api_error_set(&api->error, 400, "UnsupportedOperation", "CreateFleet: spotmarket knows Type=instant alone");
+        api_error_set(&api->error, 400, "UnsupportedOperation", "CreateFleet: spotmarket supports Type=instant alone");
     }
     api_tag_specifications(api, "TagSpecification", tagged, "instance", &fleet->tags);
     fleet_strategies(api, fleet);
@@ -194,7 +188,7 @@ static void fleet_error(struct fleet *fleet, const struct fleet_pool *pool, bool
     text_add(&fleet->errors, "</item>");
 }
 
-/* Launches up to `most` machines of a pool; how many. */
+/* Launches up to `most` machines of a pool, and returns their number. */
 static size_t fleet_launch(struct api *api, struct fleet *fleet, struct fleet_pool *pool, bool spot, size_t most) {
     int64_t bid = !spot ? PRICE_UNKNOWN : pool->bid != PRICE_UNKNOWN ? pool->bid : pool->spec->type->price;
     struct cloud_room room = {.code = "InsufficientInstanceCapacity", .message = "There is not enough capacity"};
@@ -308,7 +302,7 @@ static void fleet_write(struct api *api, const struct fleet *fleet) {
                 fleet->errors.data != NULL ? fleet->errors.data : "");
 }
 
-/* Zones that pools leave open are chosen by price. */
+/* Chooses the zones of pools that name none, by price. */
 static void fleet_zones(struct api *api, struct fleet *fleet) {
     for (size_t i = 0; i < fleet->count; i++) {
         struct fleet_pool *pool = &fleet->pools[i];
@@ -325,7 +319,7 @@ static void fleet_zones(struct api *api, struct fleet *fleet) {
 static void fleet_make(struct api *api, struct fleet *fleet) {
     if (api->cloud->instance_count + 2 * CLOUD_LAUNCH_MAX > CLOUD_RECORDS_MAX ||
         api->cloud->attempt_count == CLOUD_RECORDS_MAX) {
-        api_error_set(&api->error, 500, "InternalError", "This spotmarket has had its %d launches", CLOUD_RECORDS_MAX);
+        api_launch_limit(api);
         return;
     }
     fleet_zones(api, fleet);

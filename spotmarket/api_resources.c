@@ -6,11 +6,11 @@
 
 enum { PLACE_TEXT_MAX = MARKET_TEXT_MAX + 16 };
 
-/* A list of what is asked for: the ids of the request, or all that are known when it has none. */
+/* The ids of the request; if it has none, all ids in the file of resources. */
 struct resource_list {
     const char *ids[PARAMETERS_LIST_MAX];
     size_t count;
-    bool named; /* by the request */
+    bool named; /* the request has ids */
 };
 
 static void list_add(struct resource_list *list, const char *id) {
@@ -19,7 +19,7 @@ static void list_add(struct resource_list *list, const char *id) {
     }
 }
 
-/* Reads NAME.N; without any, the ids that the file of resources has of that kind. */
+/* Reads NAME.N; if there are none, the ids of that kind in the file of resources. */
 static void list_read(struct api *api, struct resource_list *list, const char *name, const char *kind) {
     const json_t *known = resources_of(&api->state->resources, kind);
     const char *id;
@@ -38,7 +38,7 @@ static void list_read(struct api *api, struct resource_list *list, const char *n
     }
 }
 
-/* Whether all ids begin as they should; else an error. */
+/* Refuses ids that do not begin with `prefix`. */
 static void list_check_form(struct api *api, const struct resource_list *list, const char *prefix, const char *code) {
     for (size_t i = 0; i < list->count; i++) {
         if (strncmp(list->ids[i], prefix, strlen(prefix)) != 0) {
@@ -119,17 +119,13 @@ static void write_subnet(struct api *api, const struct filters *filters, const c
     text_add(&api->body, "<defaultForAz>false</defaultForAz><mapPublicIpOnLaunch>false</mapPublicIpOnLaunch></item>");
 }
 
-/* The subnet-ZONE of each zone, the first time that a market names it. */
+/* Writes subnet-ZONE of each zone. */
 static void write_zone_subnets(struct api *api, const struct filters *filters) {
     const struct markets *markets = api->cloud->options.markets;
     for (size_t m = 0; m < markets->count; m++) {
         char id[PLACE_TEXT_MAX];
-        bool first = true;
-        for (size_t i = 0; i < m; i++) {
-            first = first && strcmp(markets->list[i]->zone, markets->list[m]->zone) != 0;
-        }
-        snprintf(id, sizeof id, "subnet-%s", markets->list[m]->zone);
-        if (first) {
+        if (cloud_first_of_zone(api->cloud, m)) {
+            snprintf(id, sizeof id, "subnet-%s", markets->list[m]->zone);
             write_subnet(api, filters, id);
         }
     }

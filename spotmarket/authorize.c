@@ -16,7 +16,7 @@ struct authorization {
     char *signed_headers, *signature;
 };
 
-static const char *header_value(const struct sigv4_request *request, const char *name) {
+const char *request_header(const struct sigv4_request *request, const char *name) {
     for (size_t h = 0; h < request->header_count; h++) {
         if (strcasecmp(request->headers[h].name, name) == 0) {
             return request->headers[h].value;
@@ -64,7 +64,8 @@ static bool date_parse(const char *date, int64_t *seconds) {
     return instant_parse(text, seconds);
 }
 
-/* The headers named by SignedHeaders, all of a name; false when one isn't there or there are too many. */
+/* Collects the headers that SignedHeaders names, all of each name. Returns false when one is missing or there are too
+ * many. */
 static bool signed_headers(const struct sigv4_request *request, const char *names, struct sigv4_header *headers,
                            size_t *count) {
     *count = 0;
@@ -88,7 +89,7 @@ static bool signed_headers(const struct sigv4_request *request, const char *name
     return *count > 0;
 }
 
-/* What must be signed: without these a request could be sent elsewhere or later. */
+/* Returns whether the headers are signed without which a request could be sent elsewhere or later. */
 static bool signs_enough(const struct sigv4_header *headers, size_t count, bool token) {
     bool host = false;
     bool date = false;
@@ -106,7 +107,7 @@ static bool signature_right(const struct sigv4_request *request, const struct au
     struct sigv4_header headers[SIGV4_HEADERS_MAX];
     struct sigv4_request part = *request;
     struct sigv4_scope scope = {.region = authorization->region, .service = authorization->service};
-    bool token = header_value(request, "x-amz-security-token") != NULL;
+    bool token = request_header(request, "x-amz-security-token") != NULL;
     char *canonical;
     part.headers = headers;
     if (!signed_headers(request, authorization->signed_headers, headers, &part.header_count) ||
@@ -124,7 +125,7 @@ static bool signature_right(const struct sigv4_request *request, const struct au
 }
 
 static bool token_right(const struct sigv4_request *request, const struct user *user) {
-    const char *token = header_value(request, "x-amz-security-token");
+    const char *token = request_header(request, "x-amz-security-token");
     token = token != NULL ? token : "";
     return strcmp(token, user->token) == 0;
 }
@@ -132,8 +133,8 @@ static bool token_right(const struct sigv4_request *request, const struct user *
 bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *role,
                const char *region, int64_t now, struct authorized *authorized, struct api_error *error) {
     struct authorization authorization;
-    const char *header = header_value(request, "authorization");
-    const char *date = header_value(request, "x-amz-date");
+    const char *header = request_header(request, "authorization");
+    const char *date = request_header(request, "x-amz-date");
     int64_t time;
     if (header == NULL) {
         api_error_set(error, 403, "MissingAuthenticationToken", "Request is missing Authentication Token");

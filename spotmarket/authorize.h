@@ -1,5 +1,5 @@
-/* Who has signed a request: AWS Signature Version 4 in the Authorization header, checked as EC2 does. Pure functions.
- */
+/* Checks who has signed a request, by AWS Signature Version 4 in the Authorization header, as EC2 does. Pure
+ * functions. */
 #ifndef SPOTMARKET_AUTHORIZE_H
 #define SPOTMARKET_AUTHORIZE_H
 
@@ -16,10 +16,13 @@ struct authorized {
     char signature[SIGV4_HEX];
 };
 
-/* `request` has all headers that came. True: signed for `region` and ec2, within 15 minutes of `now` (seconds since
- * 1970), by one of `users` or with the keys `role` (NULL: none). Else *error is MissingAuthenticationToken,
- * IncompleteSignature, AuthFailure (an unknown key id), InvalidClientTokenId (a wrong session token), RequestExpired or
- * SignatureDoesNotMatch. */
+/* Returns the value of a header, or NULL. */
+const char *request_header(const struct sigv4_request *request, const char *name);
+
+/* `request` has all its headers. Returns true when it is signed for `region` and ec2, within 15 minutes of `now`
+ * (seconds since 1970), by one of `users` or with the keys `role` (NULL: none). Otherwise *error is
+ * MissingAuthenticationToken, IncompleteSignature, AuthFailure (an unknown key id), InvalidClientTokenId (a wrong
+ * session token), RequestExpired or SignatureDoesNotMatch. */
 bool authorize(const struct sigv4_request *request, const struct users *users, const struct user *role,
                const char *region, int64_t now, struct authorized *authorized, struct api_error *error);
 

@@ -84,6 +84,15 @@ bool cloud_zone_known(const struct cloud *cloud, const char *zone) {
     return false;
 }
 
+bool cloud_first_of_zone(const struct cloud *cloud, size_t m) {
+    for (size_t i = 0; i < m; i++) {
+        if (strcmp(cloud_market_at(cloud, i)->zone, cloud_market_at(cloud, m)->zone) == 0) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool instance_lives(const struct instance *instance) {
     return instance->state == INSTANCE_PENDING || instance->state == INSTANCE_RUNNING;
 }
@@ -121,7 +130,7 @@ static struct cloud_room room_none(const char *code, const char *message) {
     return (struct cloud_room){.machines = 0, .code = code, .message = message};
 }
 
-/* What the market itself has, without quotas. */
+/* Returns the room that the market itself has, without quotas. */
 static struct cloud_room room_of_pool(const struct cloud *cloud, const struct catalog_price *type, const char *zone,
                                       int64_t bid) {
     size_t m = cloud_market(cloud, type->type, zone);
@@ -196,7 +205,7 @@ static void cloud_tell(struct cloud *cloud, const char *event, const struct inst
 
 /* ---- Launching ---- */
 
-/* When the cloud will take a spot machine that starts now, and why. */
+/* Decides when and why the cloud will take a spot machine that starts now. */
 static void instance_fate(const struct cloud *cloud, struct instance *instance) {
     const struct market *market = cloud_market_at(cloud, instance->market);
     const struct interruption end =
@@ -351,12 +360,12 @@ void cloud_defer(struct cloud *cloud, struct spot_request *request) {
 
 /* ---- Ends ---- */
 
-/* What becomes of the request of a machine that has ended. */
+/* Reopens or closes the request of a machine that has ended. */
 static void request_lost(struct cloud *cloud, struct spot_request *request, const char *status, const char *message) {
     if (request->state == REQUEST_ACTIVE && request->persistent) {
         request_say(cloud, request, REQUEST_OPEN, "pending-evaluation",
                     "Your Spot request has been submitted for review, and is pending evaluation.");
-        request->look = cloud->now + 1; /* not now: what took the machine may take the next one in the same second */
+        request->look = cloud->now + 1; /* later than now: the cause may take the next machine in the same second */
         return;
     }
     request_say(cloud, request, request->state == REQUEST_ACTIVE ? REQUEST_CLOSED : request->state, status, message);
@@ -399,7 +408,7 @@ void cloud_terminate(struct cloud *cloud, struct instance *instance) {
     if (instance_lives(instance)) {
         instance_end_by_user(cloud, instance, "Client.UserInitiatedShutdown",
                              "Client.UserInitiatedShutdown: User initiated shutdown");
-    } else if (instance->state == INSTANCE_STOPPED) { /* paid until it stopped */
+    } else if (instance->state == INSTANCE_STOPPED) { /* `ended` stays: it is paid until it stopped */
         instance->state = INSTANCE_TERMINATED;
         instance->reason_code = "Client.UserInitiatedShutdown";
         instance->reason = "Client.UserInitiatedShutdown: User initiated shutdown";
@@ -444,7 +453,7 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* When something happens to it next. */
+/* Returns the time of the machine's next change. */
 static int64_t instance_next(const struct cloud *cloud, const struct instance *instance) {
     if (instance->state == INSTANCE_SHUTTING_DOWN) {
         return instance->ended;
@@ -479,7 +488,7 @@ static void instance_notice(struct cloud *cloud, struct instance *instance) {
     }
 }
 
-/* The one thing that is due now. */
+/* Makes the one change that is due now. */
 static void instance_step(struct cloud *cloud, struct instance *instance) {
     int64_t now = cloud->now;
     if (instance->state == INSTANCE_SHUTTING_DOWN) {
@@ -504,7 +513,7 @@ static void instance_step(struct cloud *cloud, struct instance *instance) {
     }
 }
 
-/* When the price of a market the request could run in changes next. */
+/* Returns when the price next changes in a market where the request could run. */
 static int64_t request_price_change(const struct cloud *cloud, const struct spot_request *request) {
     int64_t next = MARKET_NEVER;
     const struct launch_spec *spec = request->spec;
@@ -520,7 +529,7 @@ static int64_t request_price_change(const struct cloud *cloud, const struct spot
     return next;
 }
 
-/* Looks whether an open request can be fulfilled now; if not, says why and when it looks again. */
+/* Fulfils an open request if there is room; otherwise sets its status and the time of the next evaluation. */
 static void request_evaluate(struct cloud *cloud, struct spot_request *request) {
     const struct launch_spec *spec = request->spec;
     const char *zone = spec->zone[0] != '\0' ? spec->zone : cloud_zone(cloud, spec->type, request->bid);
@@ -554,7 +563,8 @@ static void request_step(struct cloud *cloud, struct spot_request *request) {
     }
 }
 
-/* The earliest of all, with what it happens to; machines before requests, in the order they came. */
+/* Returns the time of the next change, with the machine or request that changes. At equal times machines come before
+ * requests, and older ones first. */
 static int64_t cloud_find_next(const struct cloud *cloud, struct instance **instance, struct spot_request **request) {
     int64_t next = MARKET_NEVER;
     *instance = NULL;

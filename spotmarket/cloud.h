@@ -1,11 +1,10 @@
-/* The embedded cloud's state: spot requests and instances in a market that recorded prices drive, under a market time
- * that the caller gives. No I/O, no clock: what is to happen in the world (start a machine's process, kill it) is told
- * to a listener, at once. One thread.
+/* The embedded cloud's state: spot requests and instances in a market of recorded prices. The caller sets the market
+ * time. No I/O and no clock: a listener starts and kills the machines' processes. One thread.
  *
- * Times are whole seconds of market time since 1970, prices micro-dollars per hour. Rules of docs/spotmarket.md: a
- * spot machine is taken when the price rises above its bid, when the schedule says so, or when its drawn lifetime is
- * over; it is noticed then and killed `notice` seconds later. It is paid from `launched` on until the moment it ended.
- */
+ * Times are whole seconds of market time since 1970, prices micro-dollars per hour. The rules are those of
+ * docs/spotmarket.md: the cloud takes a spot machine when the price rises above its bid, when the schedule says so, or
+ * when its drawn lifetime is over. The machine gets its notice then, and is killed `notice` seconds later. It is paid
+ * from `launched` until it ends. */
 #ifndef SPOTMARKET_CLOUD_H
 #define SPOTMARKET_CLOUD_H
 
@@ -16,15 +15,15 @@
 enum {
     CLOUD_ID_TEXT = 48,
     CLOUD_TOKEN_TEXT = 65,       /* a ClientToken with its 0 */
-    CLOUD_RECORDS_MAX = 20000,   /* instances, requests, and attempts with a token, each, in the cloud's life */
+    CLOUD_RECORDS_MAX = 20000,   /* of instances, of requests and of attempts with a token, in the cloud's life */
     CLOUD_LAUNCH_MAX = 1000,     /* machines asked for at once */
     CLOUD_TAGS_MAX = 50,         /* of one thing */
     CLOUD_USER_DATA_MAX = 16384, /* bytes */
     CLOUD_GROUPS_MAX = 16,       /* security groups */
-    CLOUD_SHOWN_SECONDS = HOUR,  /* what has ended is described for so long at least */
-    CLOUD_SHOWN_REAL_S = 120,    /* and for so many real seconds: requests take these, however fast market time is */
-    CLOUD_LOOK_SECONDS = 30,     /* an open request without capacity looks again */
-    CLOUD_DEFER_SECONDS = 300,
+    CLOUD_SHOWN_SECONDS = HOUR,  /* what has ended is still described for so long, at least */
+    CLOUD_SHOWN_REAL_S = 120,    /* likewise, in real seconds: a caller needs them, however fast market time is */
+    CLOUD_LOOK_SECONDS = 30,     /* until an open request without capacity is evaluated again */
+    CLOUD_DEFER_SECONDS = 300,   /* until a deferred request is evaluated again */
 };
 
 struct cloud_tag {
@@ -36,7 +35,7 @@ struct cloud_tags {
     size_t count;
 };
 
-/* What a machine is made of; shared by those of one call. */
+/* A machine's specification, shared by the machines of one call. */
 struct launch_spec {
     size_t holders;
     const struct catalog_price *type;
@@ -66,9 +65,9 @@ enum take_cause { TAKE_BY_PRICE, TAKE_BY_CAPACITY };
 
 struct instance {
     char id[CLOUD_ID_TEXT], reservation[CLOUD_ID_TEXT], token[CLOUD_TOKEN_TEXT];
-    size_t number;  /* its place in the cloud's list */
-    size_t request; /* its request's place; MARKET_NONE: on demand */
-    size_t market;  /* its place in the cloud's markets; MARKET_NONE: on demand in a zone without spot prices */
+    size_t number;  /* index in the cloud's list */
+    size_t request; /* index of its request; MARKET_NONE: on demand */
+    size_t market;  /* index in the cloud's markets; MARKET_NONE: on demand in a zone without spot prices */
     bool spot;
     int64_t bid;
     const struct catalog_price *type;
@@ -77,14 +76,14 @@ struct instance {
     struct cloud_tags tags;
     enum instance_state state;
     const char *reason_code, *reason; /* "" until it ends */
-    int64_t launched, ready;          /* ready: when it is booted */
-    int64_t take;                     /* when it will be taken; MARKET_NEVER */
-    int64_t take_notice;              /* seconds between that and its end */
+    int64_t launched, ready;          /* ready: the end of its boot */
+    int64_t take;                     /* when the cloud gives it notice; MARKET_NEVER */
+    int64_t take_notice;              /* seconds from the notice to its end */
     enum take_cause cause;
-    int64_t rebalance;            /* when a rebalance recommendation comes; MARKET_NEVER: none is to come */
-    int64_t noticed, recommended; /* since when; MARKET_NEVER: not */
-    int64_t ended;                /* or will be, once noticed; MARKET_NEVER */
-    bool evicted;                 /* the cloud took it */
+    int64_t rebalance;            /* when a rebalance recommendation will come; MARKET_NEVER */
+    int64_t noticed, recommended; /* times of the notice and the recommendation; MARKET_NEVER: none yet */
+    int64_t ended;                /* its end; after the notice, its future end; MARKET_NEVER */
+    bool evicted;                 /* the cloud took it, not its user */
 };
 
 enum request_state { REQUEST_OPEN, REQUEST_ACTIVE, REQUEST_CLOSED, REQUEST_CANCELLED, REQUEST_FAILED };
@@ -101,22 +100,22 @@ struct spot_request {
     enum request_state state;
     const char *status, *message;
     int64_t updated, created, valid_from, valid_until; /* MARKET_NEVER: no such limit */
-    int64_t look;                                      /* when an open one is looked at next */
+    int64_t look;                                      /* when it is evaluated next, while it is open */
     int64_t ended;                                     /* MARKET_NEVER while it is open or active */
-    size_t instance;                                   /* the last one it got; MARKET_NONE */
-    size_t market;                                     /* of that */
+    size_t instance;                                   /* the last instance that fulfilled it; MARKET_NONE */
+    size_t market;                                     /* the market of `instance` */
 };
 
-/* What a call with a ClientToken did, to answer a repeat alike. */
+/* What a call with a ClientToken did, so that a repeat gets the same answer. */
 struct attempt {
     char *action;
     char token[CLOUD_TOKEN_TEXT];
-    char *arguments;     /* all of them, as one text */
-    size_t first, count; /* places of instances or requests */
-    char *answer;        /* a whole answer instead; NULL */
+    char *arguments;     /* all parameters, as one text */
+    size_t first, count; /* indexes of the instances or requests that it made */
+    char *answer;        /* the whole answer instead; NULL */
 };
 
-/* Machines of a market are taken at `time` - all that run then. */
+/* The cloud takes all machines that a market has at `time`. */
 struct cloud_event {
     int64_t time;
     size_t market;
@@ -124,9 +123,9 @@ struct cloud_event {
 };
 
 struct cloud_listener {
-    /* A machine has booted: its process starts. NULL functions are not called. */
+    /* A NULL function is not called. `start`: a machine has booted, so its process starts. */
     void (*start)(void *context, const struct instance *instance);
-    /* A machine is to be gone now. Called for each that was started, and for those that ended by themselves too. */
+    /* A machine ends now, also when its process has ended by itself. */
     void (*stop)(void *context, const struct instance *instance);
     /* For a log: "launched", "running", "recommended", "noticed", "ended". */
     void (*event)(void *context, const char *event, const struct instance *instance);
@@ -140,7 +139,7 @@ struct cloud_options {
     const char *region;
     const struct market_rules *rules;
     int64_t boot, notice, rebalance;     /* seconds */
-    int64_t shown;                       /* seconds that what has ended is described for */
+    int64_t shown;                       /* seconds for which ended machines and requests are described */
     int64_t capacity;                    /* machines per type and zone; 0: no limit */
     int64_t spot_quota, on_demand_quota; /* vCPUs; 0: no limit */
     const struct cloud_event *events;
@@ -152,7 +151,7 @@ struct cloud_options {
 struct cloud {
     struct cloud_options options;
     int64_t now;
-    struct instance **instances; /* in the order of their launch */
+    struct instance **instances; /* in the order of launches */
     size_t instance_count, instance_capacity;
     struct spot_request **requests;
     size_t request_count, request_capacity;
@@ -162,72 +161,75 @@ struct cloud {
     uint64_t changes; /* grows with every change that a bill shows */
 };
 
-/* Nothing in `options` is copied: it must live as long. */
+/* `options` must outlive the cloud: nothing that it points to is copied. */
 void cloud_open(struct cloud *cloud, const struct cloud_options *options, int64_t now);
-/* Frees everything; stops nothing: cloud_end does. */
+/* Frees everything. Stops no machine: cloud_end does. */
 void cloud_close(struct cloud *cloud);
 
-/* When something will happen by itself; MARKET_NEVER. */
+/* Returns the time of the next change that no call causes, or MARKET_NEVER. */
 int64_t cloud_next(const struct cloud *cloud);
-/* Lets everything happen up to and including `now`, in order. A time before the last one does nothing. */
+/* Makes all changes up to and including `now`, in order. An earlier time than the last one has no effect. */
 void cloud_advance(struct cloud *cloud, int64_t now);
 /* Terminates all machines as by their user, and cancels all requests. */
 void cloud_end(struct cloud *cloud);
 
-/* How many machines of that type could start in that zone now, and EC2's error for those that could not (NULL: there
- * is no limit). `bid` PRICE_UNKNOWN: on demand. */
+/* The number of machines that could start now, and EC2's error for the machines beyond (NULL: no limit). */
 struct cloud_room {
     size_t machines;
     const char *code, *message;
 };
+/* `bid` PRICE_UNKNOWN: on demand. */
 struct cloud_room cloud_room(const struct cloud *cloud, const struct catalog_price *type, const char *zone,
                              int64_t bid);
-/* The zone for a machine that names none: for spot the cheapest with room, else the first that has it. NULL: no zone
- * has that type. */
+/* Chooses the zone of a machine that names none: for spot the cheapest zone with room, else the first. NULL: no zone
+ * has the type. */
 const char *cloud_zone(const struct cloud *cloud, const struct catalog_price *type, int64_t bid);
 bool cloud_zone_known(const struct cloud *cloud, const char *zone);
-/* The place of the market; MARKET_NONE. */
+/* Returns whether market `m` is the first of its zone in the list of markets. */
+bool cloud_first_of_zone(const struct cloud *cloud, size_t m);
+/* Returns the index of the market, or MARKET_NONE. */
 size_t cloud_market(const struct cloud *cloud, const char *type, const char *zone);
 
-/* Launches one machine at once, in a zone with room for it. A spot one gets a request, which is fulfilled. `tags` are
- * copied. NULL: CLOUD_RECORDS_MAX. */
+/* Launches a machine in a zone with room for it; a spot machine with a request that is fulfilled. Copies `tags`.
+ * Returns NULL at CLOUD_RECORDS_MAX. */
 struct instance *cloud_launch(struct cloud *cloud, struct launch_spec *spec, const char *zone, int64_t bid,
                               bool persistent, const char *reservation, const char *token,
                               const struct cloud_tags *tags);
-/* Takes a request in: open, and looked at when time goes on. NULL: CLOUD_RECORDS_MAX. */
+/* Adds an open request, which cloud_advance evaluates. Copies `tags`. Returns NULL at CLOUD_RECORDS_MAX. */
 struct spot_request *cloud_request(struct cloud *cloud, struct launch_spec *spec, int64_t bid, bool persistent,
                                    int64_t valid_from, int64_t valid_until, const char *token,
                                    const struct cloud_tags *tags);
-/* An open request finds no capacity for CLOUD_DEFER_SECONDS. */
+/* Has an open request find no capacity for CLOUD_DEFER_SECONDS. */
 void cloud_defer(struct cloud *cloud, struct spot_request *request);
-/* vCPUs of spot machines and open requests, or of machines on demand. */
+/* Returns the vCPUs of spot machines and open requests, or of machines on demand. */
 int64_t cloud_vcpus(const struct cloud *cloud, bool spot);
 void cloud_terminate(struct cloud *cloud, struct instance *instance);
 void cloud_cancel(struct cloud *cloud, struct spot_request *request);
-/* The machine's process has ended by itself: it shuts down. Nothing when it is over already. */
+/* Shuts a machine down whose process has ended by itself. No effect on a machine that has ended. */
 void cloud_shut_down(struct cloud *cloud, size_t number);
 
-bool instance_lives(const struct instance *instance); /* pending or running: it is paid */
-/* Whether it is still described. */
+bool instance_lives(const struct instance *instance); /* pending or running, so it is paid */
+/* Return whether it is still described. */
 bool instance_shown(const struct instance *instance);
 bool request_shown(const struct spot_request *request);
-/* NULL: there is none, or it is described no more. */
+/* Return NULL when there is none, or when it is no longer described. */
 struct instance *cloud_find_instance(const struct cloud *cloud, const char *id);
 struct spot_request *cloud_find_request(const struct cloud *cloud, const char *id);
-/* A new id: the prefix and 17 hexadecimal digits. */
+/* Draws a new id: the prefix and 17 hexadecimal digits. */
 void cloud_new_id(struct cloud *cloud, const char *prefix, char id[CLOUD_ID_TEXT]);
 
 struct attempt *cloud_attempt(const struct cloud *cloud, const char *action, const char *token);
-/* Remembers one; texts are copied. False: CLOUD_RECORDS_MAX. */
-bool cloud_remember(struct cloud *cloud, const char *action, const struct attempt *attempt);
+/* Keeps an attempt, and takes over its `arguments` and `answer` (from malloc). Fewer than CLOUD_RECORDS_MAX attempts
+ * are kept before. */
+void cloud_remember(struct cloud *cloud, const char *action, const struct attempt *attempt);
 
-/* Sets or replaces a tag. False: CLOUD_TAGS_MAX. */
+/* Sets or replaces a tag. Returns false at CLOUD_TAGS_MAX. */
 bool cloud_tags_set(struct cloud_tags *tags, const char *key, const char *value);
 const char *cloud_tags_get(const struct cloud_tags *tags, const char *key); /* NULL: none */
 void cloud_tags_copy(struct cloud_tags *to, const struct cloud_tags *from);
 void cloud_tags_close(struct cloud_tags *tags);
 
-/* What a machine costs until it ended, or if it were given back now, by either model. */
+/* Returns what a machine has cost until its end; of a living machine, what it would cost if it ended now. */
 struct bill cloud_bill(const struct cloud *cloud, const struct instance *instance, const struct market_rules *rules);
 
 #endif

@@ -1,7 +1,8 @@
-/* See cloud.h: specifications, tags, and what was asked for under which token. */
+/* See cloud.h: specifications, tags, and attempts with a token. */
 #include "agileml/base/memory.h"
 #include "spotmarket/cloud.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,7 +66,8 @@ const char *cloud_tags_get(const struct cloud_tags *tags, const char *key) {
 
 void cloud_tags_copy(struct cloud_tags *to, const struct cloud_tags *from) {
     for (size_t i = 0; i < from->count; i++) {
-        (void)cloud_tags_set(to, from->list[i].key, from->list[i].value); /* as many as `from` has */
+        (void)cloud_tags_set(to, from->list[i].key,
+                             from->list[i].value); /* fits, as `from` has no more than CLOUD_TAGS_MAX */
     }
 }
 
@@ -90,10 +92,8 @@ struct attempt *cloud_attempt(const struct cloud *cloud, const char *action, con
     return NULL;
 }
 
-bool cloud_remember(struct cloud *cloud, const char *action, const struct attempt *attempt) {
-    if (cloud->attempt_count == CLOUD_RECORDS_MAX) {
-        return false;
-    }
+void cloud_remember(struct cloud *cloud, const char *action, const struct attempt *attempt) {
+    assert(cloud->attempt_count < CLOUD_RECORDS_MAX);
     if (cloud->attempt_count == cloud->attempt_capacity) {
         cloud->attempt_capacity = cloud->attempt_capacity == 0 ? 64 : 2 * cloud->attempt_capacity;
         cloud->attempts = memory_resized(cloud->attempts, cloud->attempt_capacity, sizeof *cloud->attempts);
@@ -101,7 +101,4 @@ bool cloud_remember(struct cloud *cloud, const char *action, const struct attemp
     struct attempt *kept = &cloud->attempts[cloud->attempt_count++];
     *kept = *attempt;
     kept->action = memory_string(action);
-    kept->arguments = memory_string(attempt->arguments);
-    kept->answer = attempt->answer != NULL ? memory_string(attempt->answer) : NULL;
-    return true;
 }

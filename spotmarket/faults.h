@@ -1,4 +1,4 @@
-/* What the embedded cloud shall do wrong, and how often. Draws come from one seeded stream. No I/O, one thread.
+/* The faults that the embedded cloud injects, and how often. Draws come from one seeded stream. No I/O, one thread.
  *
  *     slow=S:P      answers come S seconds (of real time) late         broken=P   the connection is cut within the body
  *     503=P         503 Unavailable                                    html=P     502 with a page of HTML
@@ -37,10 +37,10 @@ struct faults {
 
 enum { FAULTS_SPEC_MAX = 512, FAULTS_SLOW_MAX = 3600, FAULTS_CLOCK_MAX = 366 * 86400 };
 
-/* Sets all of them by "slow=2:0.3,503=0.1" ("2s" does too); what is not named is off, and "" is none. AML_EINPUT with
- * one line leaves everything as it was. The stream of draws goes on. */
+/* Sets all faults by a list such as "slow=2:0.3,503=0.1" ("2s" is allowed too). Faults that the list does not name are
+ * off. On AML_EINPUT, with one line, nothing changes. The stream of draws continues. */
 int faults_parse(struct faults *faults, const char *spec, struct error *error);
-/* Whether it happens this time. */
+/* Draws whether the fault happens now. */
 bool faults_draw(struct faults *faults, enum fault fault);
 
 #endif

@@ -17,7 +17,7 @@ enum { UNTIL_HEX = 16, ROLE_ID_HEX = 16, ROLE_SECRET_HEX = 40, ROLE_MARK_HEX = 3
 
 void keyring_open(struct keyring *keyring) {
     if (RAND_bytes(keyring->secret, KEYRING_SECRET) != 1) {
-        log_error("the system gives no random numbers, of which secrets are made");
+        log_error("the system returns no random numbers, which secrets are made of");
         exit(EXIT_FAILURE);
     }
 }
@@ -26,8 +26,7 @@ void keyring_close(struct keyring *keyring) {
     explicit_bzero(keyring, sizeof *keyring);
 }
 
-/* Makes `digits` hexadecimal digits, at most 64, that nobody without the secret can make for this use, machine and
- * time. */
+/* Writes `digits` hexadecimal digits, at most 64: an HMAC of the use, machine and time under the secret. */
 static void mark_make(const struct keyring *keyring, const char *use, const char *id, int64_t until, char *hex,
                       size_t digits) {
     unsigned char mark[EVP_MAX_MD_SIZE];

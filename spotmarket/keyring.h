@@ -1,6 +1,6 @@
 /* The secrets that spotmarket hands out: a token for its owner, and for each machine the secret part of its metadata's
- * path, metadata tokens and the keys of its role. All are made from one secret that is drawn at the start, so nothing
- * else has to be remembered. One thread. */
+ * path, metadata tokens and the keys of its role. All derive from one secret, drawn at the start, so nothing else is
+ * stored. One thread. */
 #ifndef SPOTMARKET_KEYRING_H
 #define SPOTMARKET_KEYRING_H
 
@@ -10,15 +10,15 @@
 enum {
     KEYRING_SECRET = 32,    /* bytes */
     KEYRING_OWNER_HEX = 64, /* digits of the owner's token */
-    KEYRING_PATH_HEX = 32,  /* of a path's secret part: 128 bits */
-    KEYRING_TOKEN_HEX = 48, /* of a metadata token: its end, and 128 bits */
+    KEYRING_PATH_HEX = 32,  /* digits of a path's secret part: 128 bits */
+    KEYRING_TOKEN_HEX = 48, /* digits of a metadata token: its expiry, and 128 bits */
 };
 
 struct keyring {
     unsigned char secret[KEYRING_SECRET];
 };
 
-/* Draws the secret; ends the process when the system gives no random numbers. */
+/* Draws the secret. Ends the process when the system has no random numbers. */
 void keyring_open(struct keyring *keyring);
 void keyring_close(struct keyring *keyring); /* wipes */
 
@@ -35,7 +35,7 @@ bool keyring_token_good(const struct keyring *keyring, const char *id, const cha
 
 /* The keys of the machine's role, good before `until`: temporary ones, whose session token names the machine. */
 void keyring_role(const struct keyring *keyring, const char *id, int64_t until, struct user *user);
-/* The keys, machine and end of a session token; false when it is not one of keyring_role's. */
+/* Finds the keys, machine and expiry of a session token. Returns false when keyring_role did not make it. */
 bool keyring_role_of(const struct keyring *keyring, const char *token, struct user *user, char id[CLOUD_ID_TEXT],
                      int64_t *until);
 

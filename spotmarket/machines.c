@@ -20,9 +20,9 @@
 
 enum { SCRIPT_FAILED = 126, WAIT_MS_MAX = 50 };
 
-/* ---- The supervisor: a process of its own, forked, never left ---- */
+/* ---- The supervisor: a forked process, whose functions never return ---- */
 
-/* The parent of a process; 0: it is gone. */
+/* Returns the parent of a process; 0: the process has ended. */
 static pid_t parent_of(const char *pid) {
     char path[NAME_MAX + 32];
     char text[512];
@@ -41,7 +41,7 @@ static pid_t parent_of(const char *pid) {
     return name_end != NULL && sscanf(name_end + 1, " %*c %d", &parent) == 1 ? parent : 0;
 }
 
-/* For kernels that don't list a process's children. */
+/* Serves kernels that don't list a process's children. */
 static void kill_children_by_search(void) {
     DIR *proc = opendir("/proc");
     for (struct dirent *entry; proc != NULL && (entry = readdir(proc)) != NULL;) {
@@ -69,8 +69,8 @@ static void kill_children(void) {
     fclose(children);
 }
 
-/* Orphans become our children (we are their subreaper), so when we have none left, nothing of the machine is left.
- * Lists of children may miss some that come and go: we look again until there are none. */
+/* Kills all processes of the machine. As their subreaper we get orphans as children, so no process of the machine is
+ * left when we have no child. A list of children may miss new ones, so we list them again until there are none. */
 static void kill_all(pid_t script) {
     kill(-script, SIGKILL);
     for (unsigned wait_ms = 1;; wait_ms += wait_ms < WAIT_MS_MAX ? wait_ms : 0) {
@@ -95,13 +95,13 @@ _Noreturn static void script_run(const char *program, pid_t supervisor) {
     }
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    signal(SIGPIPE, SIG_DFL); /* the server ignores it, and that would be inherited */
+    signal(SIGPIPE, SIG_DFL); /* the server ignores it, and children inherit that */
     execl(program, program, (char *)NULL);
     dprintf(STDERR_FILENO, "spotmarket: can't run the user data: %s\n", strerror(errno));
     _exit(SCRIPT_FAILED);
 }
 
-/* Waits until the script has ended, or SIGTERM comes: from the market, or by its death. */
+/* Waits until the script ends or SIGTERM comes, which the market sends, or the kernel when the market dies. */
 _Noreturn static void supervise(const char *program, pid_t market) {
     sigset_t awaited;
     setsid();
@@ -152,9 +152,9 @@ static bool machine_enter(const char *metadata, const char *folder) {
         dup2(console, STDERR_FILENO) < 0) {
         return false;
     }
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* the server's socket above all */
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0); /* first of all the server's socket */
     setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata, 1);
-    unsetenv("AWS_EC2_METADATA_DISABLED"); /* meant for the machine we run on: with it no notice would be seen here */
+    unsetenv("AWS_EC2_METADATA_DISABLED"); /* is about our host; with it the script would see no notice */
     setenv("PROTEUS_SHUTDOWN", "true", 1);
     ssize_t length = readlink("/proc/self/exe", text, PATH_MAX - 1);
     text[length > 0 ? length : 0] = '\0';
@@ -206,11 +206,11 @@ void machines_start(struct machines *machines, const struct instance *instance, 
         return;
     }
     if (!write_file(program, spec->user_data, spec->user_data_size)) {
-        log_error("%s: can't write it: %s", program, strerror(errno));
+        log_error("can't write %s: %s", program, strerror(errno));
     } else if (strncmp(spec->user_data, "#!", 2) == 0) {
         machine_fork(machines, instance, metadata, folder, program);
     } else {
-        log_warn("%s: its user data is no script (it does not begin with #!): the machine runs without a process",
+        log_warn("%s: the user data does not begin with #!, so it is no script: the machine runs without a process",
                  instance->id);
     }
 }
@@ -223,7 +223,7 @@ void machines_stop(struct machines *machines, size_t number) {
     }
 }
 
-/* Forgets the machine of a supervisor that is gone; its number, MARKET_NONE for an unknown one. */
+/* Removes the machine of a supervisor that has ended. Returns its number, MARKET_NONE if there is none. */
 static size_t machine_forget(struct machines *machines, pid_t supervisor) {
     for (size_t i = 0; i < machines->count; i++) {
         if (machines->list[i].supervisor == supervisor) {

@@ -1,6 +1,6 @@
-/* The machines as real processes: each instance's user data, a script, under a supervisor of its own, which kills all
- * that came of it when it is told to, when the script has ended, and when this process has died, however it did.
- * Linux. One thread, which has SIGCHLD, SIGTERM and SIGINT blocked, and no other thread in the process. */
+/* The machines as real processes: each instance's user data, a script, under a supervisor process of its own. The
+ * supervisor kills all processes of the machine on request, when the script ends, and when this process dies for any
+ * reason. Linux only. The process has one thread, with SIGCHLD, SIGTERM and SIGINT blocked. */
 #ifndef SPOTMARKET_MACHINES_H
 #define SPOTMARKET_MACHINES_H
 
@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 struct machines {
-    const char *folder; /* absolute; a machine's own is FOLDER/INSTANCE-ID */
+    const char *folder; /* absolute path; a machine's folder is FOLDER/INSTANCE-ID */
     struct machine {
         size_t number; /* of its instance */
         pid_t supervisor;
@@ -18,13 +18,13 @@ struct machines {
 };
 
 /* Starts a machine's process if its user data is a script ("#!"). `metadata` is the URL of its metadata service, which
- * it alone may know. A failure is logged, and the machine runs without a process, like one whose script is broken. */
+ * only the machine may know. Logs a failure; the machine then runs without a process, as with a broken script. */
 void machines_start(struct machines *machines, const struct instance *instance, const char *metadata);
-/* Has the machine's processes killed. */
+/* Has the supervisor kill the machine's processes. */
 void machines_stop(struct machines *machines, size_t number);
-/* Calls `ended` for each machine whose script has ended (or was killed): on SIGCHLD. */
+/* Calls `ended` for each machine whose script has ended or was killed. Call it on SIGCHLD. */
 void machines_reap(struct machines *machines, void (*ended)(void *context, size_t number), void *context);
-/* Kills everything, waits until it is gone, and frees. */
+/* Kills all machines' processes, waits for their end, and frees. */
 void machines_close(struct machines *machines);
 
 #endif

@@ -1,5 +1,5 @@
-/* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop: the server's
- * descriptor, signals, and the next moment at which something happens in the market. */
+/* spotmarket: the embedded cloud as a program. Reads the command line and the prices, then runs one loop, which waits
+ * for requests, signals and the market's next change. */
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
@@ -52,8 +52,8 @@ struct spotmarket {
     FILE *log;
     int signals, epoll;
     int64_t start, steady_us; /* market time (seconds) and steady time of the beginning */
-    uint64_t billed;          /* cloud.changes as of the bill on disk */
-    int64_t billed_us;        /* steady time of that */
+    uint64_t billed;          /* cloud.changes when the bill was last written */
+    int64_t billed_us;        /* steady time of that write */
 };
 
 /* ---- Time ---- */
@@ -62,12 +62,12 @@ static struct service_clock market_clock(void *context) {
     const struct spotmarket *market = context;
     struct service_clock clock = {.real = time(NULL), .steady_us = (int64_t)monotonic_us()};
     double passed_us = (double)(clock.steady_us - market->steady_us) * market->options.speed;
-    double most_us = ((double)INSTANT_MAX - 1) * 1e6 - (double)market->start * 1e6; /* the end of all calendars here */
+    double most_us = ((double)INSTANT_MAX - 1 - (double)market->start) * 1e6; /* instant.h writes no later time */
     clock.market_us = market->start * 1000000 + (int64_t)(passed_us < most_us ? passed_us : most_us);
     return clock;
 }
 
-/* Milliseconds of real time until a moment of the market; -1: never. */
+/* Returns the milliseconds of real time until a market time; -1: never. */
 static int market_wait_ms(const struct spotmarket *market, const struct service_clock *clock, int64_t moment) {
     if (moment == MARKET_NEVER) {
         return -1;
@@ -76,7 +76,7 @@ static int market_wait_ms(const struct spotmarket *market, const struct service_
     return ms <= 0 ? 0 : ms > WAIT_MS_MAX ? WAIT_MS_MAX : (int)ceil(ms);
 }
 
-/* ---- What happens to machines ---- */
+/* ---- The cloud's listener ---- */
 
 static void on_start(void *context, const struct instance *instance) {
     struct spotmarket *market = context;
@@ -130,7 +130,7 @@ static void write_bill(struct spotmarket *market, int64_t now_us) {
 
 /* ---- The loop ---- */
 
-/* True: it is to end. */
+/* Returns true when a signal asks us to end. */
 static bool take_signals(struct spotmarket *market) {
     struct signalfd_siginfo signal;
     bool end = false;
@@ -202,7 +202,7 @@ static int open_folder(struct spotmarket *market, struct error *error) {
     struct stat status;
     if (stat(market->folder, &status) != 0 || status.st_uid != geteuid() || (status.st_mode & 077) != 0) {
         return error_set(error, AML_EINPUT,
-                         "--folder: %.300s belongs to another user, or group or others may use it (mode %04o), "
+                         "--folder: %.300s belongs to another user, or gives rights to group or others (mode %04o): "
                          "expected a folder of yours with mode 0700, or a new one",
                          market->options.folder, (unsigned)status.st_mode & 0777);
     }
@@ -224,7 +224,7 @@ static bool is_wanted(const void *context, const struct market *candidate) {
            catalog_find(&market->catalog, candidate->type, region) != NULL;
 }
 
-/* What is recorded: prices, the catalog, interruptions, events. */
+/* Reads the recorded data: prices, the catalog, interruptions, events. */
 static int open_market(struct spotmarket *market, struct error *error) {
     const struct options *options = &market->options;
     int code = command_prices(options->prices, options->product, options->catalog, market->rules->year,
@@ -250,7 +250,8 @@ static int open_market(struct spotmarket *market, struct error *error) {
     }
     code = interruptions_open(&market->interruptions, options->interruptions, &market->markets, error);
     if (code == 0 && market->interruptions.kind != INTERRUPTION_NONE && market->rules->bids) {
-        code = error_set(error, AML_EINPUT, "--interruptions: they are for --model ec2; in ec2-2016 the price decides");
+        code = error_set(error, AML_EINPUT,
+                         "--interruptions: expected --model ec2 with it; in ec2-2016 the price decides");
     }
     if (code == 0 && options->events != NULL) {
         code = timetable_read(&market->timetable, options->events, &market->markets, market->start, options->notice,
@@ -376,6 +377,25 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
     return code;
 }
 
+static int run_command(struct spotmarket *market, const struct aml_option *options, int argc, char **argv) {
+    struct error error = {0};
+    int code = command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]", argc,
+                               argv, &error);
+    if (code == 1) {
+        return 0;
+    }
+    if (code == 0 && market->options.version) {
+        printf("spotmarket %s\n", PROTEUS_VERSION);
+        return 0;
+    }
+    code = code != 0 ? code : spotmarket_run(market, &error);
+    close_market(market);
+    if (code != 0) {
+        log_error("%s", error.text);
+    }
+    return error_exit_status(code);
+}
+
 int main(int argc, char **argv) {
     static struct spotmarket market;
     struct options *o = &market.options;
@@ -425,21 +445,6 @@ int main(int argc, char **argv) {
         {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "the version"},
         {0},
     };
-    struct error error = {0};
     log_set_name("spotmarket");
-    int code = command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]", argc,
-                               argv, &error);
-    if (code == 1) {
-        return 0;
-    }
-    if (code == 0 && o->version) {
-        printf("spotmarket %s\n", PROTEUS_VERSION);
-        return 0;
-    }
-    code = code != 0 ? code : spotmarket_run(&market, &error);
-    close_market(&market);
-    if (code != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(code);
+    return run_command(&market, options, argc, argv);
 }

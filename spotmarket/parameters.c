@@ -30,7 +30,7 @@ static int hex_digit(char c) {
                                   : -1;
 }
 
-/* Decodes `size` bytes at `text` where they are and puts a 0 behind. False: broken, or it holds a 0 byte. */
+/* Decodes `size` bytes at `text` in place and adds a 0. Returns false when they are malformed or hold a 0 byte. */
 static bool form_decode(char *text, size_t size) {
     char *out = text;
     for (size_t i = 0; i < size; i++, out++) {
@@ -97,7 +97,7 @@ void parameters_open(struct parameters *parameters, const char *body, size_t siz
     qsort(parameters->list, parameters->count, sizeof *parameters->list, parameter_compare);
     for (size_t i = 1; i < parameters->count; i++) {
         if (strcmp(parameters->list[i - 1].name, parameters->list[i].name) == 0) {
-            api_error_set(error, 400, "InvalidParameterCombination", "The parameter %.100s stands there twice",
+            api_error_set(error, 400, "InvalidParameterCombination", "The parameter %.100s is given twice",
                           parameters->list[i].name);
         }
     }

@@ -1,6 +1,5 @@
-/* Which signed requests have come before: a signature is good for one request. The memory is bounded: the oldest
- * signatures are forgotten, and from then on whatever was signed at their time or earlier is refused. No I/O, one
- * thread. */
+/* The signatures of earlier requests: a signature is good for one request. Memory is bounded: the oldest signatures are
+ * dropped, and requests that were signed at their time or before are refused from then on. No I/O, one thread. */
 #ifndef SPOTMARKET_REPLAYS_H
 #define SPOTMARKET_REPLAYS_H
 
@@ -21,10 +20,10 @@ struct replays {
         size_t count;
         int64_t newest; /* of the signatures' dates */
     } recent, older;
-    int64_t forgotten; /* not all signatures up to this date are known any more; 0: all are */
+    int64_t forgotten; /* signatures up to this date may have been dropped; 0: none was */
 };
 
-/* Takes note of a good signature, made at `date` (seconds since 1970, more than 0). False: the request is to be
+/* Adds a good signature, made at `date` (seconds since 1970, more than 0). Returns false when the request must be
  * refused. `reading`: the request changes nothing and may be repeated within REPLAYS_READ_US: AWS's command line signs
  * whole seconds, so two equal requests in one second have the same signature. `now_us`: real time that never jumps. */
 bool replays_take(struct replays *replays, const char signature[SIGV4_HEX], int64_t date, bool reading, int64_t now_us);

@@ -1,9 +1,10 @@
-/* What the roles of machines may do, and users: the file of --roles, a JSON object of lists of actions. '*' at an
- * action's end stands for any rest:
+/* The actions that machines' roles and users are allowed: the file of --roles, a JSON object of lists of actions. '*'
+ * at an action's end matches any rest:
  *
  *     {"proteus-bidbrain": ["Describe*", "RunInstances"], "proteus-node": [], "user/guest": ["Describe*"]}
  *
- * IAM's resources and conditions are not supported. A role that is not named may do nothing, a user everything. */
+ * IAM's resources and conditions are not supported. A role that the file does not name may do nothing, a user
+ * everything. */
 #ifndef SPOTMARKET_ROLES_H
 #define SPOTMARKET_ROLES_H
 

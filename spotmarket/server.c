@@ -14,12 +14,12 @@
 #include <sys/socket.h>
 #include <time.h>
 
-/* One request under way. */
+/* A request that is being handled. */
 struct exchange {
     struct server *server;
     struct MHD_Connection *connection;
-    struct exchange *next; /* of those that wait for their time */
-    int64_t due_us;        /* of such a one, steady time */
+    struct exchange *next; /* in the list of delayed exchanges */
+    int64_t due_us;        /* steady time at which it is sent, while it waits */
     char uri[SERVICE_URI_MAX];
     bool uri_too_long, begun, answered;
     struct text body;
@@ -34,7 +34,7 @@ struct link {
     struct link *older, *newer;
     struct MHD_Connection *connection;
     int socket;
-    bool given_way; /* we have shut it and taken it out of the list; libmicrohttpd will notice and close it */
+    bool given_way; /* shut down and out of the list; libmicrohttpd will notice and close it */
 };
 
 struct server {
@@ -43,7 +43,7 @@ struct server {
     int epoll;
     char url[SERVER_URL];
     struct exchange *waiting;
-    struct link *oldest, *newest; /* by when the last request was answered, or when they came */
+    struct link *oldest, *newest; /* by the time of the last answer, or of the connection */
     unsigned link_count;
 };
 
@@ -82,7 +82,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* A request on this connection is over, which makes it the newest. */
+/* Makes the connection the newest, as a request on it is over. */
 static void link_renew(struct server *server, struct MHD_Connection *connection) {
     struct link *link = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
     if (link != NULL && !link->given_way) {
@@ -91,7 +91,7 @@ static void link_renew(struct server *server, struct MHD_Connection *connection)
     }
 }
 
-/* Takes the exchange out of those that wait. False: it was not among them. */
+/* Removes a delayed exchange. Returns false when it was not delayed. */
 static bool waiting_remove(struct server *server, const struct exchange *exchange) {
     for (struct exchange **at = &server->waiting; *at != NULL; at = &(*at)->next) {
         if (*at == exchange) {
@@ -117,7 +117,7 @@ static void link_give_way(struct server *server, struct link *link) {
 
 /* ---- Answers ---- */
 
-/* Gives half of the body, then fails, so that the connection is cut. */
+/* Sends half of the body, then fails, which cuts the connection. */
 static ssize_t broken_read(void *context, uint64_t position, char *bytes, size_t most) {
     struct exchange *exchange = context;
     size_t half = exchange->answer.body.length / 2;
@@ -219,7 +219,7 @@ static enum MHD_Result exchange_handle(struct exchange *exchange, const char *me
     return exchange_send(exchange);
 }
 
-/* The first call of a request: its headers are here. */
+/* Handles the first call of a request, when its headers have come. */
 static enum MHD_Result exchange_begin(struct exchange *exchange) {
     const char *length =
         MHD_lookup_connection_value(exchange->connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
@@ -250,7 +250,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     }
     if (*size > 0) {
         if (exchange->body.length + *size > SERVICE_BODY_MAX) {
-            return MHD_NO; /* it did not say how long it is: there is nothing to do but to hang up */
+            return MHD_NO; /* a body without Content-Length: closes the connection */
         }
         text_bytes(&exchange->body, data, *size);
         *size = 0;

@@ -1,7 +1,6 @@
 /* HTTP for the embedded cloud: libmicrohttpd behind one descriptor, driven from the caller's loop. Bounded:
- * connections, headers, bodies, idle time. When there are too many connections, the one whose last request was
- * answered longest ago gives way, so that slow clients don't keep others out. Listens on loopback addresses only. One
- * thread. */
+ * connections, headers, bodies, idle time. With too many connections, closes the one whose last request was
+ * answered longest ago, so that slow clients don't keep others out. Listens on loopback addresses only. One thread. */
 #ifndef SPOTMARKET_SERVER_H
 #define SPOTMARKET_SERVER_H
 
@@ -9,7 +8,7 @@
 
 enum {
     SERVER_CONNECTIONS_MAX = 512,
-    SERVER_CONNECTIONS_KEPT = 448, /* after each step, so that there is always room for new ones */
+    SERVER_CONNECTIONS_KEPT = 448, /* kept after each step: the rest is room for new ones */
     SERVER_MEMORY = 64 << 10,      /* bytes of a connection's headers */
     SERVER_IDLE_SECONDS = 60,
     SERVER_URL = 64, /* bytes */
@@ -24,14 +23,14 @@ struct server_options {
     void *context;
 };
 
-/* 0, AML_EINPUT (--listen), AML_EFAIL. */
+/* Returns 0, AML_EINPUT (--listen) or AML_EFAIL. */
 int server_open(struct server **server, const struct server_options *options, struct error *error);
 void server_close(struct server *server); /* NULL is allowed */
 /* "http://127.0.0.1:PORT" */
 const char *server_url(const struct server *server);
-/* Readable when server_step has something to do. */
+/* Returns a descriptor that is readable when server_step has work. */
 int server_fd(const struct server *server);
-/* Milliseconds after which server_step has something to do all the same; -1: no such time. */
+/* Returns the milliseconds after which server_step has work even if the descriptor is not readable; -1: none. */
 int server_wait_ms(const struct server *server);
 void server_step(struct server *server);
 

@@ -24,18 +24,12 @@ void service_close(struct service *service) {
     keyring_close(&service->keyring);
 }
 
-const char *service_header(const struct sigv4_request *request, const char *name) {
-    for (size_t h = 0; h < request->header_count; h++) {
-        if (strcasecmp(request->headers[h].name, name) == 0) {
-            return request->headers[h].value;
-        }
-    }
-    return NULL;
-}
-
-void service_say(struct service_answer *answer, int status, const char *type, const char *body) {
+void service_say(struct service_answer *answer, int status, const char *type, const char *body, ...) {
+    va_list arguments;
     text_close(&answer->body);
-    text_add(&answer->body, body);
+    va_start(arguments, body);
+    text_format_list(&answer->body, body, arguments);
+    va_end(arguments);
     answer->status = status;
     answer->type = type;
 }
@@ -54,7 +48,7 @@ static bool action_launches(const char *action) {
            strcmp(action, "CreateFleet") == 0;
 }
 
-/* Faults that stand in for the answer; false: none came. */
+/* Draws the faults that replace the answer. Returns true when *answer is set; an EC2 error goes to *error instead. */
 static bool service_fault(struct service *service, struct service_answer *answer, struct api_error *error) {
     if (faults_draw(&service->faults, FAULT_HTML)) {
         service_say(answer, 502, "text/html",
@@ -75,7 +69,7 @@ static bool service_fault(struct service *service, struct service_answer *answer
     return false;
 }
 
-/* Without anything that narrows it down. */
+/* Returns whether nothing in the request narrows its result down. */
 static bool is_unfiltered(const struct parameters *parameters) {
     return !parameters_has(parameters, "Filter.") && !parameters_has(parameters, "InstanceId.") &&
            !parameters_has(parameters, "SpotInstanceRequestId.") && !parameters_has(parameters, "ImageId.") &&
@@ -83,12 +77,12 @@ static bool is_unfiltered(const struct parameters *parameters) {
            !parameters_has(parameters, "MaxResults");
 }
 
-/* The machine whose role's keys the request's session token belongs to, with these keys and their end. NULL: there is
- * no such machine, or it has ended. */
+/* Returns the machine whose role's keys have the request's session token, with these keys and their expiry. NULL: there
+ * is no such machine, or it has ended. */
 static const struct instance *service_role(const struct service *service, const struct sigv4_request *request,
                                            struct user *role, int64_t *until) {
     char id[CLOUD_ID_TEXT];
-    const char *token = service_header(request, "x-amz-security-token");
+    const char *token = request_header(request, "x-amz-security-token");
     if (token == NULL || !keyring_role_of(&service->keyring, token, role, id, until)) {
         return NULL;
     }
@@ -96,7 +90,7 @@ static const struct instance *service_role(const struct service *service, const 
     return machine != NULL && instance_lives(machine) && machine->spec->profile != NULL ? machine : NULL;
 }
 
-/* Whether the request's signer may do this: a user by default everything, a machine what its role may. */
+/* Returns whether the request's signer may do this: a user by default everything, a machine what its role allows. */
 static bool service_authorize(const struct service *service, const struct sigv4_request *request, const char *action,
                               int64_t now, struct authorized *authorized, struct api_error *error) {
     struct user role;
@@ -139,7 +133,7 @@ static void service_checked(struct service *service, const struct sigv4_request 
         api_error_set(error, 503, "RequestLimitExceeded", "Request limit exceeded.");
     } else if (!replays_take(&service->replays, authorized.signature, authorized.date,
                              strncmp(action, "Describe", 8) == 0, clock->steady_us)) {
-        api_error_set(error, 503, "RequestReplayed", "This request has come before. Sign it anew, with a later date.");
+        api_error_set(error, 503, "RequestReplayed", "This request came before: sign it again, with a later date.");
     }
     if (error->status != 0) {
         answer->status = error->status;
@@ -171,17 +165,16 @@ static void service_say_clock(const struct service *service, const struct servic
     int64_t seconds = clock->market_us / 1000000;
     instant_format(seconds, moment);
     moment[strlen(moment) - 1] = '\0'; /* the Z */
-    text_format(&answer->body, "{\"now\":\"%s.%03dZ\",\"seconds\":%" PRId64 ".%06d,\"speed\":%.9g}\n", moment,
-                (int)(clock->market_us / 1000 % 1000), seconds, (int)(clock->market_us % 1000000), service->speed);
-    answer->status = 200;
-    answer->type = "application/json";
+    service_say(answer, 200, "application/json", "{\"now\":\"%s.%03dZ\",\"seconds\":%" PRId64 ".%06d,\"speed\":%.9g}\n",
+                moment, (int)(clock->market_us / 1000 % 1000), seconds, (int)(clock->market_us % 1000000),
+                service->speed);
 }
 
-/* Whether the owner asks, or else the answer says how the owner is known. */
+/* Returns whether the owner asks. Otherwise answers with 401 and the header that is expected. */
 static bool service_owner_asks(const struct service *service, const struct sigv4_request *request,
                                struct service_answer *answer) {
     static const char scheme[] = "Bearer ";
-    const char *header = service_header(request, "authorization");
+    const char *header = request_header(request, "authorization");
     bool owner = header != NULL && strncmp(header, scheme, sizeof scheme - 1) == 0 &&
                  keyring_owner_good(&service->keyring, header + sizeof scheme - 1);
     if (!owner) {
@@ -194,7 +187,7 @@ static void service_say_bill(const struct service *service, const struct sigv4_r
                              struct service_answer *answer) {
     if (service_owner_asks(service, request, answer)) {
         char *bill = service_bill(service->cloud);
-        service_say(answer, 200, "application/json", bill);
+        service_say(answer, 200, "application/json", "%s", bill);
         free(bill);
     }
 }
@@ -213,7 +206,7 @@ static void service_set_faults(struct service *service, const struct sigv4_reque
     } else {
         (void)faults_parse(&service->faults, spec, &error);
     }
-    service_say(answer, error.code == 0 ? 200 : 400, "text/plain", error.code == 0 ? "ok\n" : error.text);
+    service_say(answer, error.code == 0 ? 200 : 400, "text/plain", "%s", error.code == 0 ? "ok\n" : error.text);
     json_decref(root);
 }
 
@@ -231,8 +224,8 @@ static bool host_is_loopback(const char *host) {
            (inet_pton(AF_INET, name, &address) == 1 && ntohl(address.s_addr) >> 24 == 127);
 }
 
-/* Whether no web page can have sent the request. A page sends its Origin. A page from a name that now leads here (DNS
- * rebinding) sends that name as its Host. Ports may differ from ours: a tunnel's does. */
+/* Returns whether no web page can have sent the request. A page sends its Origin; a page from a name that now resolves
+ * to us (DNS rebinding) sends that name as Host. Ports may differ from ours, as a tunnel's does. */
 static bool service_is_local(const struct sigv4_request *request) {
     size_t hosts = 0;
     bool local = true;
@@ -266,8 +259,9 @@ void service_handle(struct service *service, const struct sigv4_request *request
     } else if (strcmp(request->path, "/faults") == 0 && post) {
         service_set_faults(service, request, answer);
     } else {
-        service_say(answer, 404, "text/plain",
-                    "here are: POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/SECRET/...\n");
+        service_say(
+            answer, 404, "text/plain",
+            "no such resource: expected POST /, GET /clock, GET /bill, POST /faults, /metadata/ID/SECRET/...\n");
     }
     if (answer->body.data == NULL) {
         text_add(&answer->body, "");

@@ -1,6 +1,5 @@
-/* What the embedded cloud answers to an HTTP request: the EC2 Query API with signatures, throttling and faults, the
- * clock, the bill, faults, and every instance's metadata service. No sockets: a request in, an answer out. One thread.
- */
+/* The embedded cloud's answers to HTTP requests: the EC2 Query API with signatures, throttling and faults, the clock,
+ * the bill, and every instance's metadata service. No sockets: a request in, an answer out. One thread. */
 #ifndef SPOTMARKET_SERVICE_H
 #define SPOTMARKET_SERVICE_H
 
@@ -24,7 +23,7 @@ enum {
 struct service_clock {
     int64_t market_us; /* market time, microseconds since 1970 */
     int64_t real;      /* real time, seconds since 1970 */
-    int64_t steady_us; /* real time that never jumps, from anywhere */
+    int64_t steady_us; /* monotonic time */
 };
 
 struct service {
@@ -45,26 +44,26 @@ struct service_answer {
     int status;
     const char *type; /* Content-Type */
     struct text body;
-    int64_t delay_ms; /* to be sent so much later */
-    bool lost;        /* to be dropped: the connection closes */
-    bool broken;      /* to be cut in the middle */
-    int64_t date;     /* for the Date header: the server's idea of the time */
-    bool noticed;     /* a notice, whose time is market time, which the reader's clock does not know: ... */
-    double left_s;    /* ... real seconds until then, for the header X-Proteus-Seconds-Left (agileml/net/metadata.h) */
+    int64_t delay_ms; /* send it so much later */
+    bool lost;        /* drop it and close the connection */
+    bool broken;      /* cut it in the middle of the body */
+    int64_t date;     /* for the Date header: the server's clock */
+    bool noticed;     /* the body has an eviction notice, whose time is market time */
+    double left_s;    /* real seconds until that time, for X-Proteus-Seconds-Left (agileml/net/metadata.h) */
 };
 
-/* A service on an open cloud; its keyring is drawn. `users` must outlive it. */
+/* Opens a service on an open cloud and draws its keyring. `users` must outlive it. */
 void service_open(struct service *service, struct cloud *cloud, const struct users *users);
 void service_close(struct service *service); /* not the cloud */
 
-/* Lets the cloud's time go on and answers. The body of *answer is the caller's to close. */
+/* Advances the cloud to the clock's time and answers. The caller closes the body of *answer. */
 void service_handle(struct service *service, const struct sigv4_request *request, const struct service_clock *clock,
                     struct service_answer *answer);
 
-/* "/metadata/INSTANCE-ID/SECRET", which only the machine itself may be told. */
+/* Writes "/metadata/INSTANCE-ID/SECRET", which only the machine itself may know. */
 void service_metadata_path(const struct service *service, const char *id, char path[SERVICE_METADATA_PATH]);
 
-/* The bill, JSON, from malloc. */
+/* Returns the bill as JSON, from malloc. */
 char *service_bill(const struct cloud *cloud);
 
 #endif

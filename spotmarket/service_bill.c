@@ -1,4 +1,4 @@
-/* The bill: what each machine and all together cost, by both billing models, exactly (billing.h). */
+/* The bill: the exact costs of each machine and of all, by both billing models (billing.h). */
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "spotmarket/service_private.h"
@@ -18,7 +18,7 @@ struct total {
     int64_t evictions;
 };
 
-/* Texts from outside were checked to be UTF-8; those of price files may be anything. */
+/* Returns a string. Texts of requests were checked to be UTF-8; those of price files were not. */
 static json_t *json_text(const char *text) {
     json_t *string = json_string(text);
     return string != NULL ? string : json_string("?");

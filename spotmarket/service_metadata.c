@@ -1,5 +1,6 @@
 /* The instance metadata service, version 2, of every machine: /metadata/INSTANCE-ID/SECRET/latest/... See service.h. */
 #include "agileml/base/instant.h"
+#include "spotmarket/authorize.h"
 #include "spotmarket/service_private.h"
 
 #include <inttypes.h>
@@ -9,9 +10,11 @@
 
 enum { ROLE_SECONDS = 6 * HOUR };
 
+static const char JSON[] = "application/json";
+
 static void metadata_token(const struct service *service, const struct sigv4_request *request,
                            const struct instance *instance, int64_t now, struct service_answer *answer) {
-    const char *ttl = service_header(request, "x-aws-ec2-metadata-token-ttl-seconds");
+    const char *ttl = request_header(request, "x-aws-ec2-metadata-token-ttl-seconds");
     char *end;
     long seconds = ttl != NULL ? strtol(ttl, &end, 10) : 0;
     if (ttl == NULL || *end != '\0' || seconds < 1 || seconds > SERVICE_METADATA_TTL_MAX) {
@@ -20,7 +23,7 @@ static void metadata_token(const struct service *service, const struct sigv4_req
     }
     char token[KEYRING_TOKEN_HEX + 1];
     keyring_token(&service->keyring, instance->id, now + seconds, token);
-    service_say(answer, 200, "text/plain", token);
+    service_say(answer, 200, "text/plain", "%s", token);
 }
 
 /* ---- Documents ---- */
@@ -29,9 +32,7 @@ static void say_action(const struct instance *instance, struct service_answer *a
     char time[INSTANT_TEXT_MAX];
     if (instance->noticed != MARKET_NEVER) {
         instant_format(instance->ended, time);
-        text_format(&answer->body, "{\"action\":\"terminate\",\"time\":\"%s\"}", time);
-        answer->status = 200;
-        answer->type = "application/json";
+        service_say(answer, 200, JSON, "{\"action\":\"terminate\",\"time\":\"%s\"}", time);
     }
 }
 
@@ -39,7 +40,7 @@ static void say_termination_time(const struct instance *instance, struct service
     char time[INSTANT_TEXT_MAX];
     if (instance->noticed != MARKET_NEVER) {
         instant_format(instance->ended, time);
-        service_say(answer, 200, "text/plain", time);
+        service_say(answer, 200, "text/plain", "%s", time);
     }
 }
 
@@ -47,13 +48,11 @@ static void say_rebalance(const struct instance *instance, struct service_answer
     char time[INSTANT_TEXT_MAX];
     if (instance->recommended != MARKET_NEVER) {
         instant_format(instance->recommended, time);
-        text_format(&answer->body, "{\"noticeTime\":\"%s\"}", time);
-        answer->status = 200;
-        answer->type = "application/json";
+        service_say(answer, 200, JSON, "{\"noticeTime\":\"%s\"}", time);
     }
 }
 
-/* The role's keys, made for this machine; real time, since signatures are checked by it. */
+/* Writes the role's keys for this machine. Their expiry is in real time, by which signatures are checked. */
 static void say_credentials(const struct service *service, const struct instance *instance, const char *role,
                             int64_t now, struct service_answer *answer) {
     const char *profile = instance->spec->profile;
@@ -62,33 +61,29 @@ static void say_credentials(const struct service *service, const struct instance
         return;
     }
     if (role[0] == '\0') {
-        service_say(answer, 200, "text/plain", profile);
+        service_say(answer, 200, "text/plain", "%s", profile);
         return;
     }
     struct user user;
     keyring_role(&service->keyring, instance->id, now + ROLE_SECONDS, &user);
     instant_format(now, updated);
     instant_format(now + ROLE_SECONDS, expires);
-    text_format(&answer->body,
+    service_say(answer, 200, JSON,
                 "{\"Code\":\"Success\",\"LastUpdated\":\"%s\",\"Type\":\"AWS-HMAC\",\"AccessKeyId\":\"%s\","
                 "\"SecretAccessKey\":\"%s\",\"Token\":\"%s\",\"Expiration\":\"%s\"}",
                 updated, user.key_id, user.secret, user.token, expires);
     explicit_bzero(&user, sizeof user);
-    answer->status = 200;
-    answer->type = "application/json";
 }
 
 static void say_identity(const struct service *service, const struct instance *instance,
                          struct service_answer *answer) {
     char time[INSTANT_TEXT_MAX];
     instant_format(instance->launched, time);
-    text_format(&answer->body,
+    service_say(answer, 200, JSON,
                 "{\"accountId\":\"000000000000\",\"architecture\":\"x86_64\",\"availabilityZone\":\"%s\","
                 "\"instanceId\":\"%s\",\"instanceType\":\"%s\",\"pendingTime\":\"%s\",\"privateIp\":\"127.0.0.1\","
                 "\"region\":\"%s\",\"version\":\"2017-09-30\"}",
                 instance->zone, instance->id, instance->type->type, time, service->cloud->options.region);
-    answer->status = 200;
-    answer->type = "application/json";
 }
 
 static void metadata_say(const struct service *service, const struct instance *instance, const char *path, int64_t now,
@@ -107,7 +102,7 @@ static void metadata_say(const struct service *service, const struct instance *i
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (strcmp(path, texts[i].path) == 0 && texts[i].value != NULL) {
-            service_say(answer, 200, "text/plain", texts[i].value);
+            service_say(answer, 200, "text/plain", "%s", texts[i].value);
             return;
         }
     }
@@ -134,8 +129,8 @@ void service_metadata_path(const struct service *service, const char *id, char p
     snprintf(path, SERVICE_METADATA_PATH, "/metadata/%s/%s", id, secret);
 }
 
-/* The machine that `path` ("ID/SECRET/WHAT") names, with *what ("latest/..."). NULL: there is no such machine, it has
- * ended, or the secret is not its own. */
+/* Returns the machine that `path` ("ID/SECRET/WHAT") names, and *what ("latest/..."). NULL: no such machine, a machine
+ * that has ended, or a wrong secret. */
 static const struct instance *metadata_machine(const struct service *service, const char *path, const char **what) {
     char id[CLOUD_ID_TEXT], secret[KEYRING_PATH_HEX + 1];
     size_t id_length = strcspn(path, "/");
@@ -158,9 +153,9 @@ void service_metadata(struct service *service, const struct sigv4_request *reque
                       const struct service_clock *clock, struct service_answer *answer) {
     int64_t now = clock->real;
     const char *what;
-    const char *token = service_header(request, "x-aws-ec2-metadata-token");
+    const char *token = request_header(request, "x-aws-ec2-metadata-token");
     const struct instance *instance = metadata_machine(service, path, &what);
-    service_say(answer, 404, "text/plain", "");
+    service_say(answer, 404, "text/plain", "%s", "");
     if (instance == NULL || strncmp(what, "latest/", 7) != 0) {
         return;
     }

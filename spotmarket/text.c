@@ -29,18 +29,23 @@ void text_add(struct text *text, const char *piece) {
     text_bytes(text, piece, strlen(piece));
 }
 
+void text_format_list(struct text *text, const char *format, va_list arguments) {
+    va_list again;
+    va_copy(again, arguments);
+    int length = vsnprintf(NULL, 0, format, arguments);
+    if (length > 0) {
+        text_reserve(text, (size_t)length);
+        vsnprintf(text->data + text->length, (size_t)length + 1, format, again);
+        text->length += (size_t)length;
+    }
+    va_end(again);
+}
+
 void text_format(struct text *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(NULL, 0, format, arguments);
+    text_format_list(text, format, arguments);
     va_end(arguments);
-    if (length > 0) {
-        text_reserve(text, (size_t)length);
-        va_start(arguments, format);
-        vsnprintf(text->data + text->length, (size_t)length + 1, format, arguments);
-        va_end(arguments);
-        text->length += (size_t)length;
-    }
 }
 
 void text_close(struct text *text) {
@@ -48,7 +53,7 @@ void text_close(struct text *text) {
     memset(text, 0, sizeof *text);
 }
 
-/* The length of the UTF-8 sequence at `c` that XML 1.0 can hold; 0: there is none. */
+/* Returns the length of the UTF-8 sequence at `c` if XML 1.0 can hold it, else 0. */
 static size_t xml_length(const unsigned char *c) {
     if (c[0] < 0x80) {
         return c[0] >= ' ' || c[0] == '\t' || c[0] == '\n' || c[0] == '\r';

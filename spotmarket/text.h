@@ -1,8 +1,9 @@
-/* Text that grows, and XML made of it: names are ours, values come from outside and are escaped. One thread.
- * A zeroed struct is an empty text. */
+/* Text that grows, and XML in it. Escapes values, which come from outside; names are ours. A zeroed struct is an empty
+ * text. One thread. */
 #ifndef SPOTMARKET_TEXT_H
 #define SPOTMARKET_TEXT_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,15 +16,16 @@ struct text {
 void text_add(struct text *text, const char *piece);
 void text_bytes(struct text *text, const char *bytes, size_t size);
 __attribute__((format(printf, 2, 3))) void text_format(struct text *text, const char *format, ...);
+__attribute__((format(printf, 2, 0))) void text_format_list(struct text *text, const char *format, va_list arguments);
 void text_close(struct text *text);
 
-/* Whether XML and JSON can hold it as it is: UTF-8 without control characters but tab and line ends. */
+/* Returns whether the text is UTF-8 without control characters except tab and line ends, as XML and JSON require. */
 bool text_is_clean(const char *text);
 
-/* <name>value</name>. Nothing when `value` is NULL; what XML 1.0 can't hold becomes '?'. */
+/* Adds <name>value</name>, nothing when `value` is NULL. Bytes that XML 1.0 can't hold become '?'. */
 void xml_text(struct text *text, const char *name, const char *value);
 void xml_number(struct text *text, const char *name, int64_t value);
-/* As EC2 writes moments: 2016-03-01T00:02:00.000Z */
+/* Adds a time as EC2 writes it: 2016-03-01T00:02:00.000Z */
 void xml_time(struct text *text, const char *name, int64_t seconds);
 
 #endif

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Buckets and what flows into them a second; the first that fits counts. */
+/* The size of each bucket and the tokens added a second. The first rule that matches applies. */
 static const struct {
     const char *name; /* of a call, or how it begins */
     bool begins, unfiltered;

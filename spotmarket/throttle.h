@@ -1,4 +1,4 @@
-/* EC2's token buckets, one per kind of call; all callers are one account. Times are real. No I/O, one thread. */
+/* EC2's token buckets, one per kind of call, shared by all callers. Times are real. No I/O, one thread. */
 #ifndef SPOTMARKET_THROTTLE_H
 #define SPOTMARKET_THROTTLE_H
 
@@ -16,8 +16,9 @@ struct throttle {
     unsigned count;
 };
 
-/* Takes a token for a call of `action` at `now_us`; false: there is none. `unfiltered`: a Describe without ids or
- * filters, which EC2 counts apart for machines and spot requests. A zeroed struct has all buckets full. */
+/* Takes a token for a call of `action` at `now_us`. Returns false when its bucket is empty. `unfiltered`: the call is a
+ * Describe without ids or filters, which has a bucket of its own for machines and for spot requests. A zeroed struct
+ * has all buckets full. */
 bool throttle_take(struct throttle *throttle, const char *action, bool unfiltered, int64_t now_us);
 
 #endif

@@ -31,7 +31,7 @@ static size_t market_named(const struct markets *markets, const char *name) {
     return MARKET_NONE;
 }
 
-/* What is wrong with the event of `words`; NULL: nothing, and *event is set. */
+/* Parses the event of `words`. Returns what is wrong; NULL: nothing, and *event is set. */
 static const char *event_parse(char *const *words, size_t count, const struct markets *markets, int64_t start,
                                int64_t notice, struct cloud_event *event) {
     double seconds = 0;

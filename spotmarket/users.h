@@ -1,4 +1,4 @@
-/* Who may call the embedded cloud: the profiles of an AWS credentials file. */
+/* The users who may call the embedded cloud: the profiles of an AWS credentials file. */
 #ifndef SPOTMARKET_USERS_H
 #define SPOTMARKET_USERS_H
 
@@ -27,12 +27,12 @@ struct users {
     size_t count;
 };
 
-/* Reads "[profile]" sections with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token; other keys
- * are passed over. The file must be its owner's alone. AML_EINPUT with file and line, which never hold a secret. */
+/* Reads "[profile]" sections with aws_access_key_id, aws_secret_access_key and perhaps aws_session_token; ignores
+ * other keys. Only the file's owner may have rights to it. AML_EINPUT with file and line, and never a secret. */
 int users_read(struct users *users, const char *path, struct error *error);
 /* Wipes and frees. */
 void users_close(struct users *users);
-/* NULL: nobody has this key id. */
+/* Returns NULL when nobody has this key id. */
 const struct user *users_find(const struct users *users, const char *key_id);
 
 #endif

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/base/memory.h"
 #include "spotmarket/service.h"
 
 #include <jansson.h>
@@ -318,8 +319,9 @@ static void test_wrong_parameters(void **unused) {
 /* What could not be known again by its token is not done: a repeat would do it twice. */
 static void test_no_launch_that_can_not_be_remembered(void **unused) {
     (void)unused;
-    const struct attempt other = {.token = "other", .arguments = (char[]){""}};
-    while (cloud_remember(&cloud, "RunInstances", &other)) {
+    while (cloud.attempt_count < CLOUD_RECORDS_MAX) {
+        const struct attempt other = {.token = "other", .arguments = memory_string("")};
+        cloud_remember(&cloud, "RunInstances", &other);
     }
     assert_error(ask(RUN "&MinCount=1&MaxCount=2&ClientToken=t1" SPOT "0.1"), 500, "InternalError");
     assert_int_equal(cloud.instance_count, 0);
