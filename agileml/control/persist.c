@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 7 };
+enum { PERSIST_VERSION = 8 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -115,6 +115,14 @@ struct stored_member {
     uint64_t catch_up, worked_us, bytes_sent, bytes_received;
 };
 
+/* The sizes of all that is stored as it is: rejects the store of a build with other fields. */
+#define SIZE(field)        sizeof((const struct controller *)0)->field,
+#define MEMBER_SIZE(field) sizeof((const struct member *)0)->field,
+static const size_t LAYOUT[] = {FIELDS(SIZE) MEMBER_FIELDS(MEMBER_SIZE) sizeof(struct controller_progress),
+                                sizeof(struct stored_member), sizeof(struct wire_placement), sizeof(struct lost_sums)};
+#undef SIZE
+#undef MEMBER_SIZE
+
 static void put_schedule(struct writing *writing, const struct schedule *schedule) {
     put_whole(writing, schedule->part_count);
     for (unsigned p = 0; p < schedule->part_count; p++) {
@@ -193,7 +201,7 @@ static void get_lost(struct reading *reading, struct lost *lost, uint32_t shards
 static void put_cluster(struct writing *writing, const struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
     put_whole(writing, PERSIST_VERSION);
-    put_whole(writing, sizeof *controller); /* rejects the store of a build with other fields */
+    put(writing, LAYOUT, sizeof LAYOUT);
     put_whole(writing, policy->partitions);
     put_whole(writing, policy->shards);
 #define PUT(field) put(writing, &controller->field, sizeof controller->field);
@@ -220,10 +228,11 @@ static void put_cluster(struct writing *writing, const struct controller *contro
 static int get_cluster(struct controller *controller, struct reading *reading, struct error *error) {
     struct plan_policy *policy = &controller->options.policy;
     uint64_t version = get_whole(reading);
-    uint64_t size = get_whole(reading);
+    size_t layout[sizeof LAYOUT / sizeof *LAYOUT];
+    get(reading, layout, sizeof layout);
     uint64_t partitions = get_whole(reading);
     uint64_t shards = get_whole(reading);
-    if (version != PERSIST_VERSION || size != sizeof *controller || partitions == 0 ||
+    if (version != PERSIST_VERSION || memcmp(layout, LAYOUT, sizeof LAYOUT) != 0 || partitions == 0 ||
         partitions > WIRE_PARTITIONS_MAX || shards == 0 || shards > WIRE_SHARDS_MAX) {
         return error_set(error, AML_EINPUT, "the store is of another version of this program");
     }

@@ -3328,19 +3328,19 @@ static unsigned char *find_stored(const struct fake *fake, const uint64_t *numbe
     return NULL;
 }
 
-static void expect_damaged(struct fake *fake) {
+static void expect_store_refused(struct fake *fake, const char *why) {
     struct controller other;
     struct error error = {0};
     assert_int_equal(controller_init(&other, &fake->io, &fake->options, &error), AML_EINPUT);
-    assert_non_null(strstr(error.text, "the store is damaged: "));
+    assert_non_null(strstr(error.text, why));
 }
 
 /* Writes `wrong` over a stored number: a controller that starts with this store must refuse it. */
-static void expect_checked(struct fake *fake, unsigned char *stored, uint32_t wrong) {
+static void expect_checked(struct fake *fake, unsigned char *stored, uint32_t wrong, const char *why) {
     uint32_t right;
     memcpy(&right, stored, sizeof right);
     memcpy(stored, &wrong, sizeof wrong);
-    expect_damaged(fake);
+    expect_store_refused(fake, why);
     memcpy(stored, &right, sizeof right);
 }
 
@@ -3351,16 +3351,31 @@ static void test_a_damaged_store_is_refused(void **state) {
     const struct lost_evaluation *evaluation = &fake->controller.lost.evaluations[0];
     const uint64_t evaluates[] = {evaluation->origin, evaluation->clock, evaluation->count};
     unsigned char *stored = find_stored(fake, evaluates, 3);
-    expect_checked(fake, stored + sizeof evaluates, SHARDS);
-    expect_checked(fake, stored + sizeof evaluates, UINT32_MAX);
-    expect_checked(fake, stored + sizeof evaluates, evaluation->shards[1]); /* twice */
-    expect_checked(fake, stored + 2 * sizeof(uint64_t), SHARDS + 1);        /* their number */
+    expect_checked(fake, stored + sizeof evaluates, SHARDS, "the store is damaged: ");
+    expect_checked(fake, stored + sizeof evaluates, UINT32_MAX, "the store is damaged: ");
+    expect_checked(fake, stored + sizeof evaluates, evaluation->shards[1], "the store is damaged: "); /* twice */
+    expect_checked(fake, stored + 2 * sizeof(uint64_t), SHARDS + 1, "the store is damaged: ");        /* their number */
     assert_true(fake->controller.plan.schedule.catch_up_count > 0);
     const struct schedule_catch_up *late = &fake->controller.plan.schedule.catch_ups[0];
     const uint64_t catches_up[] = {late->origin, late->from_clock, late->until_clock, late->count};
     stored = find_stored(fake, catches_up, 4);
-    expect_checked(fake, stored + sizeof catches_up, SHARDS);
+    expect_checked(fake, stored + sizeof catches_up, SHARDS, "the store is damaged: ");
     restart(fake); /* the undamaged store is taken up */
+    fake_close(fake);
+}
+
+/* A build whose structs have other fields reads no store of this one. */
+static void test_a_store_of_another_build_is_refused(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 1);
+    play_to(fake, 5);
+    const uint64_t sizes[] = {sizeof fake->controller.phase, sizeof fake->controller.plan.stage};
+    unsigned char *stored = find_stored(fake, sizes, 2);
+    expect_checked(fake, stored, sizeof fake->controller.phase + 1, "another version of this program");
+    expect_checked(fake, stored - sizeof(uint64_t), 0, "another version of this program");
+    restart(fake);
+    expect_good_end(fake, 20);
     fake_close(fake);
 }
 
@@ -4223,6 +4238,7 @@ int main(void) {
         cmocka_unit_test(test_a_machine_that_never_comes_is_not_waited_for_long),
         cmocka_unit_test(test_who_leaves_does_not_wait_for_who_is_expected),
         cmocka_unit_test(test_a_damaged_store_is_refused),
+        cmocka_unit_test(test_a_store_of_another_build_is_refused),
         cmocka_unit_test(test_a_store_that_fails_ends_the_job),
         cmocka_unit_test(test_the_second_crash_at_the_same_clock_ends_the_job),
         cmocka_unit_test(test_a_controller_that_is_killed_when_it_hears_of_a_crash),
