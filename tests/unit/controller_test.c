@@ -3368,6 +3368,7 @@ static void test_a_damaged_store_is_refused(void **state) {
 static void test_a_store_of_another_build_is_refused(void **state) {
     (void)state;
     struct fake *fake = cluster_new(STAGE_1, 20);
+    fake->options.store = &fake->store.store;
     cluster_open(fake, 1, 1);
     play_to(fake, 5);
     const uint64_t sizes[] = {sizeof fake->controller.phase, sizeof fake->controller.plan.stage};
