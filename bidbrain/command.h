@@ -3,6 +3,7 @@
 #define BIDBRAIN_COMMAND_H
 
 #include "agileml/base/options.h"
+#include "bidbrain/daemon/daemon.h"
 #include "bidbrain/market/catalog.h"
 #include "bidbrain/market/market.h"
 
@@ -10,6 +11,8 @@ int command_simulate(int argc, char **argv);
 int command_advise(int argc, char **argv);
 int command_calibrate(int argc, char **argv);
 int command_run(int argc, char **argv);
+/* The same for tests of crashes: `launch_step` is daemon_options'. */
+int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_launch_step step));
 int command_check_config(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_fetch_prices(int argc, char **argv);

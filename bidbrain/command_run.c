@@ -30,8 +30,12 @@ static int read_config(struct config *config, const char *path, struct error *er
 /* ---- run ---- */
 
 int command_run(int argc, char **argv) {
+    return command_run_watched(argc, argv, NULL);
+}
+
+int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_launch_step step)) {
     struct config config = {0};
-    struct daemon_options run = {.config = &config};
+    struct daemon_options run = {.config = &config, .launch_step = launch_step};
     const char *path = NULL;
     const char *deadline = NULL;
     bool help = false;

@@ -8,6 +8,13 @@
 
 #include <stdio.h>
 
+/* Where a launch is. */
+enum daemon_launch_step {
+    DAEMON_LAUNCH_STORED,        /* planned and stored, not sent */
+    DAEMON_LAUNCH_ANSWERED,      /* the provider's answer is not stored yet */
+    DAEMON_LAUNCH_ANSWER_STORED, /* ... and nothing has been done about it */
+};
+
 struct daemon_options {
     const struct config *config;
     bool dry_run;       /* one decision, printed */
@@ -15,6 +22,7 @@ struct daemon_options {
     bool quiet;         /* no lines on standard output */
     bool no_bill;       /* ... none of the bill: whoever runs the market prints its own */
     const char *report; /* a file, lines of JSON are appended; NULL: none */
+    void (*launch_step)(enum daemon_launch_step step); /* called at each step of each launch; for tests, NULL: not */
 };
 
 /* Runs until the job has ended, or a signal (SIGINT, SIGTERM). 0 or a code of *error. */

@@ -5,7 +5,6 @@
 #include "agileml/base/memory.h"
 
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -40,12 +39,9 @@ static void back_off(struct daemon *daemon, const struct provider_launch *launch
     }
 }
 
-/* For tests: ends the process as if by the kernel, at a named point of its first launch. */
-static void crash_point(struct daemon *daemon, const char *point) {
-    const char *wanted = getenv("BIDBRAIN_CRASH");
-    if (wanted != NULL && !daemon->fleet.crash_done && strcmp(wanted, point) == 0) {
-        daemon->fleet.crash_done = true;
-        kill(getpid(), SIGKILL);
+static void launch_step(const struct daemon *daemon, enum daemon_launch_step step) {
+    if (daemon->options->launch_step != NULL) {
+        daemon->options->launch_step(step);
     }
 }
 
@@ -70,7 +66,7 @@ static void plan_launch(struct daemon *daemon, const struct provider_launch *lau
     if (daemon->error.code != 0) {
         return; /* what is not stored is not asked for */
     }
-    crash_point(daemon, "before-send");
+    launch_step(daemon, DAEMON_LAUNCH_STORED);
     send_launch(daemon, l);
     daemon->fleet.launches[l].row.stage = LEDGER_SENT;
     daemon_store_launch(daemon, l);
@@ -283,7 +279,7 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
         return; /* told again */
     }
     struct ledger_launch *launch = &daemon->fleet.launches[l].row;
-    crash_point(daemon, "before-store");
+    launch_step(daemon, DAEMON_LAUNCH_ANSWERED);
     launch->stage = stages[outcome->state];
     launch->answered = daemon_now(daemon);
     launch->machines = outcome->machines;
@@ -293,7 +289,7 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
         launch->stage = LEDGER_CLOSED;
     }
     daemon_store_launch(daemon, l);
-    crash_point(daemon, "after-store");
+    launch_step(daemon, DAEMON_LAUNCH_ANSWER_STORED);
     if (launch->stage == LEDGER_FILLED) {
         launch_filled(daemon, launch);
     } else if (outcome->state == LAUNCH_REFUSED) {

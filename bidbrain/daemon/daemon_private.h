@@ -139,7 +139,6 @@ struct daemon_fleet {
     size_t withdrawn_count;
     bool gone_when_asked; /* nothing of ours was left when that list was asked for ... */
     bool gone;            /* ... and a whole one then showed nothing */
-    bool crash_done;
 };
 
 /* What the job's report tells of the application: of daemon_job.c. */

@@ -147,7 +147,10 @@ static void write_ec2(const char *model, int seconds) {
 }
 
 #define BIDBRAIN "AWS_SHARED_CREDENTIALS_FILE=credentials AWS_CONFIG_FILE=/dev/null "
-#define RUN      "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid"
+/* In place of RUN: it is killed at the step of its first launch that is named. */
+#define CRASH_RUN   "BIDBRAIN_CRASH=%s PATH=$bin:$PATH $tests/crash_bidbrain" RUN_OPTIONS
+#define RUN         "$bin/bidbrain" RUN_OPTIONS
+#define RUN_OPTIONS " run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid"
 
 /* Lines of bidbrain's report with this type and text. */
 static unsigned count_lines(const char *type, const char *text) {
@@ -209,7 +212,7 @@ static void assert_kill_harmless(const char *point, bool local) {
         start_market("ec2", 60);
         write_ec2("ec2", 3);
     }
-    assert_int_equal(run("BIDBRAIN_CRASH=%s " BIDBRAIN RUN, point), 128 + 9);
+    assert_int_equal(run(BIDBRAIN CRASH_RUN, point), 128 + 9);
     assert_int_equal(count_lines("launch", "\"stage\":\"planned\""), 1);
     run_well(BIDBRAIN RUN);
     assert_int_equal(count_lines("launch", "\"stage\":\"planned\""), 2); /* the same one, and the spot machines */
@@ -331,7 +334,7 @@ static void an_old_launch_is_not_repeated(void **state) {
     start_controller();
     start_market("ec2", 60);
     write_ec2("ec2", 3);
-    assert_int_equal(run("BIDBRAIN_CRASH=before-store " BIDBRAIN RUN), 128 + 9);
+    assert_int_equal(run(BIDBRAIN CRASH_RUN, "before-store"), 128 + 9);
     change_state("UPDATE launch SET planned = planned - 86400, stage = 1", 1);
     run_well(BIDBRAIN RUN);
     assert_int_equal(count_lines("launch", "\"stage\":\"closed\""), 1);
@@ -559,7 +562,7 @@ static void launches_are_looked_up_after_the_job(void **state) {
         start_controller();
         start_market("ec2", 60);
         write_ec2("ec2", 600);
-        assert_int_equal(run("BIDBRAIN_CRASH=%s " BIDBRAIN RUN, carried_out ? "before-store" : "before-send"), 128 + 9);
+        assert_int_equal(run(BIDBRAIN CRASH_RUN, carried_out ? "before-store" : "before-send"), 128 + 9);
         run_well("rm -f out-bid; sed -i 's|\"controller\": \"[^\"]*\"|\"controller\": \"tcp://127.0.0.1:1\"|' "
                  "bidbrain.json");
         run_well(BIDBRAIN RUN " & echo $! >bid.pid");

@@ -125,9 +125,9 @@ static void expand(const char *word, char *text, size_t size) {
     free(line);
 }
 
-/* sum_app in the market until it is stopped; `before` and `more`: settings of the environment, options of proteus
- * run. */
-static struct job begin(const char *before, const char *more) {
+/* sum_app in the market until it is stopped, by the programs of a folder; `before` and `more`: settings of the
+ * environment, options of proteus run. */
+static struct job begin_in(const char *bin_folder, const char *before, const char *more) {
     struct job job = {0};
     char start[INSTANT_TEXT_MAX];
     char here[256];
@@ -137,7 +137,7 @@ static struct job begin(const char *before, const char *more) {
     snprintf(job.name, sizeof job.name, "job%u", jobs++);
     instant_format(START, start);
     expand("$PWD", here, sizeof here);
-    expand("$bin", bin, sizeof bin);
+    expand(bin_folder, bin, sizeof bin);
     expand("$tests", tests, sizeof tests);
     snprintf(command, sizeof command,
              "cd %s && %s exec %s/proteus run --market prices --market-start %s --market-speed 240 "
@@ -151,6 +151,10 @@ static struct job begin(const char *before, const char *more) {
         _exit(126);
     }
     return job;
+}
+
+static struct job begin(const char *before, const char *more) {
+    return begin_in("$bin", before, more);
 }
 
 static char *read_of(const struct job *job, const char *suffix) {
@@ -449,14 +453,16 @@ static void test_everything_goes_wrong_at_once(void **state) {
     json_decref(market);
 }
 
-/* At each step of each launch. */
+/* At each step of a launch: proteus finds a bidbrain beside itself that is killed there, once. */
 static void test_bidbrain_dies_while_it_buys(void **state) {
     (void)state;
+    run_well("mkdir crash && cp $bin/proteus crash/ && ln -s $bin/spotmarket crash/ && "
+             "ln -s $tests/crash_bidbrain crash/bidbrain");
     static const char *const points[] = {"before-send", "before-store", "after-store"};
     for (size_t p = 0; p < sizeof points / sizeof *points; p++) {
-        char setting[64];
-        snprintf(setting, sizeof setting, "BIDBRAIN_CRASH=%s", points[p]);
-        struct job job = begin(setting, "");
+        char setting[128];
+        snprintf(setting, sizeof setting, "BIDBRAIN_CRASH=%s BIDBRAIN_CRASH_MARK=$PWD/crash/mark-%zu", points[p], p);
+        struct job job = begin_in("$PWD/crash", setting, "");
         wait_for(&job, ".out", "starting it again", 1);
         wait_for(&job, ".report", "\"event\":\"join\"", 1 + MACHINES_MAX);
         wait_for(&job, ".report", "\"type\":\"iteration\"", 20);
