@@ -1,7 +1,7 @@
 /* See app.h. */
 #include "proteus/app.h"
 
-#include "proteus/process.h"
+#include "agileml/base/process.h"
 
 #include <stdio.h>
 #include <string.h>

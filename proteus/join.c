@@ -2,9 +2,9 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
+#include "agileml/base/process.h"
 #include "proteus/app.h"
 #include "proteus/command.h"
-#include "proteus/process.h"
 #include "proteus/signals.h"
 
 #include <errno.h>

@@ -8,6 +8,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
 #include "agileml/net/http.h"
+#include "bidbrain/cloud/embedded.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -164,21 +165,18 @@ static int make_market_folder(struct launcher *launcher) {
 
 static void add_cloud_arguments(const struct launcher_market *market, struct arguments *arguments) {
     const struct marketplace *place = market->place;
-    char start[INSTANT_TEXT_MAX];
-    instant_format(place->start, start);
-    arguments_add(arguments, "spotmarket");
-    arguments_add(arguments, "--prices=%s", place->prices);
-    arguments_add(arguments, "--start=%s", start);
-    arguments_add(arguments, "--speed=%.17g", place->options.speed);
-    arguments_add(arguments, "--model=%s", place->rules->name);
-    arguments_add(arguments, "--region=%s", place->region);
-    arguments_add(arguments, "--zone=%s", place->region);
-    arguments_add(arguments, "--notice=%lld", (long long)place->notice);
-    if (place->options.interruptions != NULL) {
-        arguments_add(arguments, "--interruptions=%s", place->options.interruptions);
-    }
-    arguments_add(arguments, "--credentials=%s/credentials", market->folder);
-    arguments_add(arguments, "--folder=%s/machines", market->folder);
+    char machines[PATH_MAX + 16];
+    snprintf(machines, sizeof machines, "%s/machines", market->folder);
+    const struct embedded cloud = {.prices = place->prices,
+                                   .model = place->rules->name,
+                                   .region = place->region,
+                                   .folder = machines,
+                                   .interruptions = place->options.interruptions,
+                                   .start = place->start,
+                                   .speed = place->options.speed,
+                                   .notice = place->notice,
+                                   .seed = 1};
+    embedded_arguments(arguments, &cloud, market->folder);
 }
 
 void launcher_market_start(struct launcher *launcher) {
@@ -187,7 +185,7 @@ void launcher_market_start(struct launcher *launcher) {
     int ready_fd;
     market->ready.line = cloud_ready;
     market->ready.context = launcher;
-    if (make_market_folder(launcher) != 0 || marketplace_write_credentials(market->folder, &launcher->error) != 0 ||
+    if (make_market_folder(launcher) != 0 || embedded_write_credentials(market->folder, &launcher->error) != 0 ||
         child_lines_open(&market->ready, launcher->io, &ready_fd, &launcher->error) != 0) {
         launcher_kill_all(launcher);
         return;
@@ -211,30 +209,10 @@ static void cloud_ended(struct launcher *launcher) {
 
 /* ---- The buyer ---- */
 
-/* Ours, but with the credentials made for this cloud instead of any others. From malloc. */
-static char **buyer_environment(const struct launcher_market *market) {
-    size_t count = 0;
-    while (environ[count] != NULL) {
-        count++;
-    }
-    char **list = memory_zeroed(count + 2, sizeof *list);
-    size_t kept = 0;
-    for (size_t e = 0; e < count; e++) {
-        bool dies = market->restarts > 0 && strncmp(environ[e], "BIDBRAIN_CRASH=", 15) == 0; /* once, in tests */
-        if (strncmp(environ[e], "AWS_", 4) != 0 && !dies) {
-            list[kept++] = strdup(environ[e]);
-        }
-    }
-    if (asprintf(&list[kept++], "AWS_SHARED_CREDENTIALS_FILE=%s/credentials", market->folder) < 0) {
-        memory_exhausted(PATH_MAX);
-    }
-    return list;
-}
-
 static void start_buyer(struct launcher *launcher) {
     struct launcher_market *market = launcher->market;
     struct arguments arguments = {0};
-    char **environment = buyer_environment(market);
+    char **environment = embedded_environment(market->folder); /* no other credentials */
     arguments_add(&arguments, "bidbrain");
     arguments_add(&arguments, "run");
     arguments_add(&arguments, "--no-bill");

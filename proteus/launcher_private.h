@@ -4,10 +4,10 @@
 #ifndef PROTEUS_LAUNCHER_PRIVATE_H
 #define PROTEUS_LAUNCHER_PRIVATE_H
 
+#include "agileml/base/process.h"
 #include "agileml/control/observer.h"
 #include "proteus/child_lines.h"
 #include "proteus/launcher.h"
-#include "proteus/process.h"
 #include "proteus/run_folder.h"
 
 #include <limits.h>

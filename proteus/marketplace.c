@@ -2,6 +2,7 @@
 #include "proteus/marketplace.h"
 
 #include "agileml/base/instant.h"
+#include "bidbrain/cloud/embedded.h"
 #include "bidbrain/market/market_read.h"
 
 #include <errno.h>
@@ -129,14 +130,13 @@ static int choose_start(struct marketplace *place, const struct markets *markets
 }
 
 static int check_options(struct marketplace *place, struct error *error) {
-    double notice = place->options.speed * MARKETPLACE_NOTICE_REAL_S;
     if (market_rules_read(&place->rules, "market-model", place->options.model, error) != 0) {
         return AML_EINPUT;
     }
     if (realpath(place->options.prices, place->prices) == NULL) {
         return error_set(error, AML_EINPUT, "--market %.200s: %s", place->options.prices, strerror(errno));
     }
-    place->notice = notice > MARKETPLACE_NOTICE_S ? (int64_t)notice : MARKETPLACE_NOTICE_S;
+    place->notice = embedded_notice(place->options.speed);
     return 0;
 }
 

@@ -11,11 +11,9 @@
 #include <jansson.h>
 
 enum {
-    MARKETPLACE_TRANSIENT = 8,     /* machines at most, unless told */
-    MARKETPLACE_VCPUS_EACH = 8,    /* on average, at most */
-    MARKETPLACE_HISTORY_DAYS = 7,  /* of prices before the start, at most: what bidbrain learns from */
-    MARKETPLACE_NOTICE_S = 120,    /* of market time ... */
-    MARKETPLACE_NOTICE_REAL_S = 3, /* ... or of real time if that is longer: the market is fast, machines are not */
+    MARKETPLACE_TRANSIENT = 8,    /* machines at most, unless told */
+    MARKETPLACE_VCPUS_EACH = 8,   /* on average, at most */
+    MARKETPLACE_HISTORY_DAYS = 7, /* of prices before the start, at most: what bidbrain learns from */
     MARKETPLACE_NOTICE_MAX_S = 1800,
     MARKETPLACE_SPEED_MAX = 600, /* the longest notice allows no more */
     MARKETPLACE_TYPES_MAX = 200,
@@ -65,8 +63,6 @@ struct marketplace_job {
 };
 
 /* Each writes one file that only we may read into `folder`. 0 or AML_EFAIL. */
-/* "credentials": a pair of keys made for this run. */
-int marketplace_write_credentials(const char *folder, struct error *error);
 /* "node.sh": what a machine runs, a template of bidbrain's. */
 int marketplace_write_script(const char *folder, const struct marketplace_job *job, struct error *error);
 /* "bidbrain.json" */

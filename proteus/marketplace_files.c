@@ -10,12 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 enum {
-    ACCESS_KEY_BYTES = 8, /* random, of an access key's id */
-    SECRET_BYTES = 20,
     REAL_LIST_MS =
         250, /* bidbrain need not look more often than so by real time: prices are fast here, machines are not */
     REAL_PRICE_MS = 1000,
@@ -46,30 +43,6 @@ int marketplace_write(const char *folder, const char *name, const char *text, si
         why = errno;
     }
     return whole ? 0 : error_set(error, AML_EFAIL, "can't write %.300s/%s: %s", folder, name, strerror(why));
-}
-
-/* ---- Credentials ---- */
-
-static int random_text(unsigned bytes, char *text) {
-    unsigned char noise[SECRET_BYTES];
-    if (getrandom(noise, bytes, 0) != (ssize_t)bytes) {
-        return AML_EFAIL;
-    }
-    for (unsigned b = 0; b < bytes; b++) {
-        snprintf(text + (size_t)2 * b, 3, "%02X", noise[b]);
-    }
-    return 0;
-}
-
-int marketplace_write_credentials(const char *folder, struct error *error) {
-    char id[2 * ACCESS_KEY_BYTES + 1];
-    char secret[2 * SECRET_BYTES + 1];
-    char text[256];
-    if (random_text(ACCESS_KEY_BYTES, id) != 0 || random_text(SECRET_BYTES, secret) != 0) {
-        return error_set(error, AML_EFAIL, "the system gives no random numbers");
-    }
-    snprintf(text, sizeof text, "[default]\naws_access_key_id = AKIA%s\naws_secret_access_key = %s\n", id, secret);
-    return marketplace_write(folder, "credentials", text, strlen(text), error);
 }
 
 /* ---- The script of a machine ---- */

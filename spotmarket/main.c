@@ -20,17 +20,18 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { BILL_WRITE_US = 100000, WAIT_MS_MAX = 60000 };
+enum { BILL_WRITE_US = 100000, WAIT_MS_MAX = 60000, OWNER_LOOK_MS = 500 };
 
 struct options {
     const char *prices, *start, *model, *listen, *credentials, *folder, *region, *product, *catalog, *zone;
-    const char *interruptions, *events, *faults, *log, *roles, *resources;
+    const char *interruptions, *events, *faults, *log, *roles, *resources, *owner;
     double speed;
     int64_t ready_fd, capacity, spot_quota, on_demand_quota, boot, notice, rebalance, page, seed;
     bool throttle, help, version;
@@ -54,6 +55,7 @@ struct spotmarket {
     int64_t start, steady_us; /* market time (seconds) and steady time of the beginning */
     uint64_t billed;          /* cloud.changes when the bill was last written */
     int64_t billed_us;        /* steady time of that write */
+    int64_t looked_us;        /* steady time of the last look at the owner */
 };
 
 /* ---- Time ---- */
@@ -151,7 +153,32 @@ static int wait_ms(struct spotmarket *market, const struct service_clock *clock)
         int64_t left = market->billed_us + BILL_WRITE_US - clock->steady_us;
         wait = sooner(wait, left <= 0 ? 0 : (int)(left / 1000 + 1));
     }
-    return wait;
+    return market->options.owner != NULL ? sooner(wait, OWNER_LOOK_MS) : wait;
+}
+
+/* Whether no process holds the lock of --owner. */
+static bool owner_is_gone(const char *path) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    bool gone = file < 0 || flock(file, LOCK_SH | LOCK_NB) == 0;
+    if (file >= 0) {
+        close(file);
+    }
+    return gone;
+}
+
+/* Whether nobody needs the market any more: its owner is gone, and no machine is left. */
+static bool is_abandoned(struct spotmarket *market, const struct service_clock *clock) {
+    const struct cloud *cloud = &market->cloud;
+    if (market->options.owner == NULL || clock->steady_us < market->looked_us + OWNER_LOOK_MS * 1000) {
+        return false;
+    }
+    market->looked_us = clock->steady_us;
+    for (size_t i = 0; i < cloud->instance_count; i++) {
+        if (instance_lives(cloud->instances[i])) {
+            return false;
+        }
+    }
+    return owner_is_gone(market->options.owner);
 }
 
 static void serve(struct spotmarket *market) {
@@ -168,6 +195,7 @@ static void serve(struct spotmarket *market) {
         if (market->billed != market->cloud.changes && clock.steady_us >= market->billed_us + BILL_WRITE_US) {
             write_bill(market, clock.steady_us);
         }
+        end = end || is_abandoned(market, &clock);
     }
 }
 
@@ -440,6 +468,8 @@ int main(int argc, char **argv) {
         {"faults", "SPEC", AML_OPTION_STRING, &o->faults, 0, 0, "what goes wrong, such as slow=2:0.3,503=0.1"},
         {"page", "N", AML_OPTION_INTEGER, &o->page, 0, API_PAGE_MAX, "items of an answer's page at most; 0: as asked"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "for all that is drawn"},
+        {"owner", "FILE", AML_OPTION_STRING, &o->owner, 0, 0,
+         "end when no process holds a lock (flock) on FILE and no machine is left"},
         {"log", "FILE", AML_OPTION_STRING, &o->log, 0, 0, "JSON lines of what happened to machines"},
         {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "this text"},
         {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "the version"},

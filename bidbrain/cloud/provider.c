@@ -70,7 +70,7 @@ static void options_texts(struct provider_options *options, void (*each)(const c
                                   &options->binary,     &options->controller,       &options->key,
                                   &options->aws.region, &options->aws.endpoint,     &options->image,
                                   &options->key_name,   &options->instance_profile, &options->launch_template,
-                                  &options->product,    &options->folder,           &options->prices};
+                                  &options->product};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         each(texts[i]);
     }

@@ -1,5 +1,5 @@
-/* A cloud as the daemon needs it: prices, machines asked for and given back, what became of them. `ec2` (ec2.c: AWS,
- * or spotmarket by another endpoint) and `local` (local.c: machines are processes here) implement it.
+/* A cloud as the daemon needs it: prices, machines asked for and given back, what became of them. ec2.c implements it,
+ * for AWS and for spotmarket at another endpoint.
  *
  * Asynchronous: every function returns at once; the listener is called from provider_step, on the one thread that uses
  * the provider, and may call the provider. A provider remembers nothing that matters: what was asked for stands in the
@@ -150,23 +150,18 @@ struct provider_options {
     const char *key;              /* the job's key file: a token goes into the user data; NULL: none */
     int64_t threads;              /* 0: as many as the machine has */
     int64_t linger_seconds; /* that a spot machine waits to be taken, once its node has ended well: its hour is paid */
-    /* ec2: */
     struct aws_options aws;
     enum provider_call call;                                           /* how spot machines are asked for */
     const char *image, *key_name, *instance_profile, *launch_template; /* NULL: none */
     const char *const *security_groups;                                /* ids, NULL at the end */
     const char *(*subnet)(const void *context, const char *zone);      /* NULL: none; may be NULL */
-    const char *const *types;                                          /* that prices are read for, NULL at the end */
+    const char *const *types; /* that prices are read for, NULL at the end; empty: all */
     const char *product;
     bool
         look_only; /* listings change nothing: machines that have stopped stay, and tags that are missing are not set */
     const void *context;
-    /* local: */
-    const char *folder;                      /* where machines have their folders */
-    const char *prices;                      /* recorded prices that are offered; a path as of --prices */
-    int64_t (*now)(const void *now_context); /* the market's clock ... */
+    int64_t (*now)(const void *now_context); /* the market's clock, seconds since 1970; NULL: real time */
     const void *now_context;
-    double speed; /* ... and how fast it goes; 0: 1 */
     struct provider_listener listener;
 };
 
@@ -176,7 +171,6 @@ void provider_options_free(struct provider_options *copy);
 
 /* 0, AML_EINPUT (a wrong option, file or credential source), AML_EFAIL. */
 int provider_ec2_open(struct provider **provider, const struct provider_options *options, struct error *error);
-int provider_local_open(struct provider **provider, const struct provider_options *options, struct error *error);
 
 /* Checks whether EC2 would carry out such launches, and list and terminate machines, without doing any of it. Once for
  * a provider of provider_ec2_open. Reports all problems by `found`, and what is sold at the moment `now` (seconds since

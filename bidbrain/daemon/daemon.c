@@ -139,6 +139,7 @@ int daemon_read_user_data(struct daemon *daemon, struct error *error) {
 
 struct provider_options daemon_provider_options(struct daemon *daemon) {
     const struct config *config = daemon->config;
+    bool local = config->provider == CONFIG_LOCAL; /* all images are the same there, and there are no templates */
     return (struct provider_options){
         .job = config->job,
         .user_data = daemon->user_data,
@@ -148,23 +149,20 @@ struct provider_options daemon_provider_options(struct daemon *daemon) {
         .controller = config->controller,
         .key = config->key,
         .threads = config->threads,
-        .aws = {.region = daemon->region, .endpoint = config->endpoint},
-        .call = config->call,
-        .image = config->image,
+        .aws = {.region = daemon->region, .endpoint = local ? daemon->cloud.local_url : config->endpoint},
+        .call = local ? PROVIDER_RUN_INSTANCES : config->call,
+        .image = local ? "ami-00000000" : config->image,
         .key_name = config->key_name,
         .instance_profile = config->instance_profile,
-        .launch_template = config->launch_template,
+        .launch_template = local ? NULL : config->launch_template,
         .security_groups = config->security_groups,
-        .subnet = config_subnet,
+        .subnet = local ? NULL : config_subnet,
         .types = config->types,
         .product = config->product,
         .look_only = daemon->options->dry_run,
         .context = config,
-        .folder = config->folder,
-        .prices = config->prices,
         .now = clock_now,
         .now_context = daemon,
-        .speed = daemon->clock.speed,
         .linger_seconds = config->rules->whole_hours ? (int64_t)ceil(HOUR / daemon->clock.speed) : 0,
         .listener = {.price = daemon_take_price,
                      .prices_end = daemon_prices_end,
@@ -179,11 +177,23 @@ struct provider_options daemon_provider_options(struct daemon *daemon) {
 int daemon_open_provider(struct daemon *daemon, struct error *error) {
     int code = daemon_read_user_data(daemon, error);
     const struct provider_options options = daemon_provider_options(daemon);
-    if (code != 0) {
-        return code;
+    if (code == 0 && daemon->config->provider == CONFIG_LOCAL) {
+        code = daemon_read_recorded(daemon, error);
+        daemon->fleet.listed = daemon->cloud.local_url[0] == '\0'; /* there are no machines without a market */
     }
-    return daemon->config->provider == CONFIG_LOCAL ? provider_local_open(&daemon->provider, &options, error)
-                                                    : provider_ec2_open(&daemon->provider, &options, error);
+    return code != 0 || daemon->fleet.listed ? code : provider_ec2_open(&daemon->provider, &options, error);
+}
+
+/* Without its market there are no machines: the next bidbrain starts another one. */
+static void check_local(struct daemon *daemon) {
+    struct error error = {0};
+    if (daemon->config->provider == CONFIG_LOCAL && !embedded_runs(daemon->config->folder)) {
+        error_set(&error, AML_EFAIL,
+                  "the market in %.300s is gone, and its machines with it: see spotmarket.log there; 'bidbrain run' "
+                  "starts another one",
+                  daemon->config->folder);
+        daemon_fail(daemon, &error);
+    }
 }
 
 /* ---- Signals ---- */
@@ -397,6 +407,7 @@ static void tick(void *context) {
         daemon->loop.next_link = wall + LINK_REPEAT_MS / 1e3;
         job_link_step(daemon->link);
         daemon_ask_again(daemon);
+        check_local(daemon);
     }
     if (now >= daemon->loop.next_prices && wall >= daemon->cloud.retry_wall) {
         daemon_ask_prices(daemon);
@@ -492,6 +503,41 @@ int daemon_open_clock(struct daemon *daemon, struct error *error) {
     return code;
 }
 
+int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
+    const struct config *config = daemon->config;
+    char *url = daemon->cloud.local_url;
+    char clock[EMBEDDED_URL_TEXT + 8];
+    int code = 0;
+    if (config->provider != CONFIG_LOCAL) {
+        return 0;
+    }
+    double begun = market_clock_elapsed();
+    do {
+        char *lock = ledger_lock_path(config->state);
+        const struct embedded cloud = {.prices = config->prices,
+                                       .model = config->rules->name,
+                                       .region = daemon->region,
+                                       .folder = config->folder,
+                                       .catalog = config->catalog,
+                                       .product = config->product,
+                                       .owner = lock,
+                                       .start = daemon_now(daemon),
+                                       .speed = daemon->clock.speed,
+                                       .notice = embedded_notice(daemon->clock.speed)};
+        code = embedded_open(&cloud, start, url, error);
+        free(lock);
+        if (code != 0 || url[0] == '\0') {
+            return code;
+        }
+        snprintf(clock, sizeof clock, "%s/clock", url);
+        code = market_clock_ask(&daemon->clock, clock, error); /* one that is just ending does not answer */
+    } while (code != 0 && market_clock_elapsed() - begun < DAEMON_LOCAL_S);
+    if (code == 0) {
+        environ = embedded_environment(config->folder);
+    }
+    return code;
+}
+
 static int open_report(struct daemon *daemon, struct error *error) {
     const char *path = daemon->options->report;
     if (path == NULL) {
@@ -566,6 +612,7 @@ static int daemon_open(struct daemon *daemon, struct error *error) {
     code = code != 0 ? code : open_report(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, mode, error);
     code = code != 0 ? code : daemon_open_clock(daemon, error);
+    code = code != 0 ? code : daemon_open_local(daemon, !daemon->options->dry_run, error);
     code = code != 0 ? code : daemon_job_load(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);

@@ -60,6 +60,7 @@ int daemon_fetch_prices(const struct config *config, const char *store, struct d
     int code = daemon_open_signals(daemon, error);
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
     code = code != 0 ? code : daemon_open_clock(daemon, error);
+    code = code != 0 ? code : daemon_open_local(daemon, false, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : daemon_open_provider(daemon, error);
     daemon->fleet.listed = true; /* machines are of no interest */
@@ -156,7 +157,7 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     struct error no_clock = {0};
-    if (code == 0 && daemon_open_clock(daemon, &no_clock) != 0) {
+    if (code == 0 && (daemon_open_clock(daemon, &no_clock) != 0 || daemon_open_local(daemon, false, &no_clock) != 0)) {
         log_warn("%s; costs are as of the last thing that happened", no_clock.text);
         stop_clock(daemon);
     }

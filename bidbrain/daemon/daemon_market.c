@@ -204,20 +204,30 @@ void daemon_ask_prices(struct daemon *daemon) {
     provider_prices(daemon->provider, since);
 }
 
-/* History from a file: nothing that is later than now. */
-static int read_history(struct daemon *daemon, struct error *error) {
+/* History from a file: from the price that holds at `since` to now. */
+static int read_history(struct daemon *daemon, int64_t since, struct error *error) {
     struct markets all = {0};
     int64_t now = daemon_now(daemon);
     int code = market_read(&all, daemon->config->prices, NULL, error);
     markets_finish(&all);
     for (size_t m = 0; m < all.count && code == 0; m++) {
         const struct market *market = all.list[m];
-        for (size_t p = 0; p < market->count && market->points[p].time <= now; p++) {
+        size_t first = market_index(market, since);
+        for (size_t p = first == MARKET_NONE ? 0 : first; p < market->count && market->points[p].time <= now; p++) {
             daemon_take_price(daemon, market->type, market->zone, market->product, market->points[p]);
         }
     }
     markets_close(&all);
     return code != 0 ? code : daemon->error.code;
+}
+
+int daemon_read_recorded(struct daemon *daemon, struct error *error) {
+    daemon->market.priced_from = daemon_now(daemon);
+    int code = read_history(daemon, daemon->market.priced_from - DAEMON_HISTORY_DAYS * INT64_C(86400), error);
+    if (code == 0) {
+        daemon_prices_end(daemon, true);
+    }
+    return code;
 }
 
 struct stored {
@@ -275,7 +285,7 @@ int daemon_market_open(struct daemon *daemon, struct error *error) {
     daemon->market.reliable_price = catalog_find(&config->known, config->reliable_type, daemon->region);
     int code = open_store(daemon, error);
     if (code == 0 && config->provider == CONFIG_EC2 && config->prices != NULL) {
-        code = read_history(daemon, error);
+        code = read_history(daemon, INSTANT_MIN, error);
     }
     take_fresh(daemon);
     find_buyable(daemon);

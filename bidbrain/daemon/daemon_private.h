@@ -5,6 +5,7 @@
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 #define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 
+#include "bidbrain/cloud/embedded.h"
 #include "bidbrain/daemon/daemon.h"
 #include "bidbrain/daemon/footprint.h"
 #include "bidbrain/daemon/ledger.h"
@@ -47,6 +48,7 @@ enum {
     DAEMON_FIRST_S = 5,          /* real: EC2's first prices or machines come within it, or a line says that none has */
     DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
     DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
+    DAEMON_LOCAL_S = 15,         /* real: a market of provider local that runs has answered by then */
     DAEMON_BILL_S = 30,          /* real: the bill waits so long for the prices of the last hours */
     DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until some were seen */
     DAEMON_BOOTS = 4,            /* of which so many count */
@@ -158,6 +160,7 @@ struct daemon_job {
 
 /* Whether the provider answers: of daemon.c. */
 struct daemon_cloud {
+    char local_url[EMBEDDED_URL_TEXT]; /* provider local: the address of its market; empty: none runs */
     bool one_shot;      /* no loop: a failure that time does not mend ends the command */
     unsigned misses;    /* readings of prices or machines that failed, since the last one that did not */
     double answer_wall; /* the last one that did not; 0: none */
@@ -208,6 +211,8 @@ struct daemon {
 struct daemon *daemon_new(const struct daemon_options *options);
 void daemon_close(struct daemon *daemon);
 int daemon_open_clock(struct daemon *daemon, struct error *error);
+/* Provider local: finds its market, or starts one if `start` is set, and goes by its clock. Otherwise does nothing. */
+int daemon_open_local(struct daemon *daemon, bool start, struct error *error);
 /* Reads the template of the user data that is configured, if one is. */
 int daemon_read_user_data(struct daemon *daemon, struct error *error);
 struct provider_options daemon_provider_options(struct daemon *daemon);
@@ -236,6 +241,8 @@ void daemon_store_measured(struct daemon *daemon);
 bool daemon_wants(const struct daemon *daemon, const char *type, const char *zone, const char *product);
 int daemon_market_open(struct daemon *daemon, struct error *error);
 void daemon_market_close(struct daemon *daemon);
+/* Provider local: takes the prices that its market has told by now from the recording. */
+int daemon_read_recorded(struct daemon *daemon, struct error *error);
 void daemon_take_price(void *context, const char *type, const char *zone, const char *product,
                        struct market_point point);
 void daemon_prices_end(void *context, bool whole);

@@ -93,10 +93,15 @@ static bool ledger_flock(int lock) {
     return true;
 }
 
+char *ledger_lock_path(const char *path) {
+    size_t size = strlen(path) + sizeof "-lock";
+    char *lock = memory_zeroed(size, 1);
+    snprintf(lock, size, "%s-lock", path);
+    return lock;
+}
+
 static int ledger_lock(struct ledger *ledger, struct error *error) {
-    size_t size = strlen(ledger->path) + sizeof "-lock";
-    char *path = memory_zeroed(size, 1);
-    snprintf(path, size, "%s-lock", ledger->path);
+    char *path = ledger_lock_path(ledger->path);
     int code = 0;
     const char *reason;
     ledger->lock = private_file_open(path, O_RDWR, &reason);

@@ -1,6 +1,6 @@
 /* bidbrain run with real processes: a whole job whose machines come and go with made-up prices, kills at each step of
- * a launch, signals, and what the other commands say. Machines are processes of provider local, and of spotmarket
- * where so named. Nothing may be left at the end of any. */
+ * a launch, signals, and what the other commands say. Machines are processes of spotmarket, which bidbrain starts
+ * itself with provider local. Nothing may be left at the end of any. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,12 +81,17 @@ static void wait_for(const char *name, const char *text, char *rest, size_t size
     }
 }
 
-static void start_controller(void) {
-    run_well("rm -rf store store-* ctl-out ctl-report machines cloud state* err-bid out-bid report-bid");
-    run_well(
-        "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --partitions 4 --store store "
-        "--report ctl-report >ctl-out 2>&1 & echo $! >ctl.pid");
+/* A job of its own, at a new address. */
+static void start_another_controller(void) {
+    run_well("rm -rf store store-* ctl-out ctl-report; "
+             "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --partitions 4 "
+             "--store store --report ctl-report >ctl-out 2>&1 & echo $! >ctl.pid");
     wait_for("ctl-out", "listening on ", controller, sizeof controller);
+}
+
+static void start_controller(void) {
+    run_well("rm -rf machines cloud state* err-bid out-bid report-bid");
+    start_another_controller();
 }
 
 static void start_market(const char *model, int speed) {
@@ -177,10 +182,13 @@ static double bid_summary(const char *key) {
     return value;
 }
 
-static void assert_nothing_left(const char *folder) {
-    run_well("for f in %s/*/pid; do [ -s $f ] || continue; read p rest <$f; "
-             "if grep -q '^State:.[^ZX]' /proc/$p/status 2>/dev/null; then echo $p is left; exit 1; fi; done",
-             folder);
+/* The market of provider local ends by itself. */
+static void assert_local_market_ends(void) {
+    for (int waited = 0; run("flock -n machines/spotmarket.log true") != 0; waited += POLL_MS) {
+        assert_true(waited < WAIT_MS);
+        clock_pause_ms(POLL_MS);
+    }
+    run_well("grep -q '\"total\"' machines/bill.json && [ ! -e machines/authorization ]");
 }
 
 static void a_job_through_a_changing_market(void **state) {
@@ -198,7 +206,7 @@ static void a_job_through_a_changing_market(void **state) {
     assert_true(bid_summary("dollars") < bid_summary("all_on_demand_dollars"));
     run_well("grep '\"summary\"' ctl-report | grep -q '\"ok\":true'");
     run_well("$bin/bidbrain status --config bidbrain.json --json | grep '\"status\"' | grep -q '\"machines\":0'");
-    assert_nothing_left("machines");
+    assert_local_market_ends();
     end_all();
 }
 
@@ -222,7 +230,7 @@ static void assert_kill_harmless(const char *point, bool local) {
     assert_int_equal(count_lines("bill", "\"kind\":\"spot\""), 4);
     if (local) {
         run_well("[ $(ls -d machines/i-* | wc -l) = 5 ]");
-        assert_nothing_left("machines");
+        assert_local_market_ends();
     } else {
         run_well("curl -s -H @cloud/authorization %s/bill | grep -c '\"id\": ' | grep -qx 5", market);
         run_well("[ $(curl -s -H @cloud/authorization %s/bill | grep -c '\"how\": \"released\"') = 5 ]", market);
@@ -263,7 +271,35 @@ static void signals_give_everything_back_or_keep_it(void **state) {
     assert_true(bid_summary("machines_left") == 0);
     assert_int_equal(count_lines("bill", "\"how\":\"released\""), 5);
     run_well("[ $(grep -c '\"event\":\"evicted\"' ctl-report) = 4 ]"); /* they left in time */
-    assert_nothing_left("machines");
+    assert_local_market_ends();
+    end_all();
+}
+
+/* spotmarket takes its machines with it: bidbrain says so, and the next one goes on with another market, in which there
+ * is none of the lost machines. */
+static void a_local_market_that_is_killed_is_replaced(void **state) {
+    (void)state;
+    start_controller();
+    write_local("ec2", 60, 600);
+    run_well("rm -f err-bid; " RUN " & echo $! >bid.pid");
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0);
+    run_well("ps -o pid= --ppid $(cat bid.pid) | head -1 | tr -d ' ' >market.pid; "
+             "grep -q spotmarket /proc/$(cat market.pid)/cmdline");
+    end_process("market.pid", "KILL");
+    wait_for("err-bid", "is gone, and its machines with it", NULL, 0);
+    end_process("ctl.pid", "KILL");
+    start_another_controller();
+    write_local("ec2", 60, 600);
+    run_well("rm report-bid; " RUN " & echo $! >bid.pid");
+    wait_for("report-bid", "\"how\":\"vanished\"", NULL, 0);
+    wait_for("ctl-report", "\"stage 2\"", NULL, 0);
+    end_process("bid.pid", "TERM");
+    assert_true(bid_summary("machines_left") == 0);
+    assert_true(count_lines("bill", "\"how\":\"vanished\"") >= 1);
+    assert_int_equal(count_lines("bill", "\"end\":\"2016"), count_lines("bill", ""));
+    run_well("[ -z \"$(grep '\"bill\"' report-bid | grep -o '\"id\":\"[^\"]*' | sort | uniq -d)\" ]");
+    assert_int_equal(count_lines("bill", "\"how\":\"evicted\""), 0);
+    assert_local_market_ends();
     end_all();
 }
 
@@ -607,6 +643,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(kills_of_local_launches),
         cmocka_unit_test(kills_of_launches_in_spotmarket),
         cmocka_unit_test(signals_give_everything_back_or_keep_it),
+        cmocka_unit_test(a_local_market_that_is_killed_is_replaced),
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),
         cmocka_unit_test(an_old_launch_is_not_repeated),

@@ -1,7 +1,7 @@
-/* Child processes: finds programs, starts them so that they die with their parent, ends them, tells how they
- * ended. Knows nothing of what they do. */
-#ifndef PROTEUS_PROCESS_H
-#define PROTEUS_PROCESS_H
+/* Child processes: finds programs, starts them, ends them, reports how they ended. A child dies with its parent unless
+ * it is detached. Knows nothing of what the programs do. */
+#ifndef AGILEML_BASE_PROCESS_H
+#define AGILEML_BASE_PROCESS_H
 
 #include "agileml/base/error.h"
 
@@ -38,12 +38,13 @@ struct process_setting {
     int inherited_fd;         /* stays open in it under its number; -1: none */
     int output_fd;            /* its standard output and error; -1: ours */
     char *const *environment; /* "NAME=VALUE", NULL at the end; NULL: ours */
+    bool detached;            /* in a session of its own, and it outlives us */
 };
 #define PROCESS_SETTING_OURS ((struct process_setting){.inherited_fd = -1, .output_fd = -1})
 
 /* Starts a program in a process group of its own, so that the terminal's Ctrl-C is the parent's to deal with; standard
- * input is empty, no signal is blocked, and when the parent ends, however it does, so does the child. Returns
- * when the program runs. AML_EINPUT when it can't be run, AML_EFAIL when there is no room for a process. */
+ * input is empty, no signal is blocked. When the parent ends, however it does, so does a child that is not detached.
+ * Returns when the program runs. AML_EINPUT when it can't be run, AML_EFAIL when there is no room for a process. */
 int process_start(struct process *process, const char *path, const struct arguments *arguments,
                   struct process_setting setting, struct error *error);
 /* To the child and its own children; nothing when it doesn't run. */

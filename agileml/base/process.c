@@ -1,5 +1,5 @@
 /* See process.h. */
-#include "proteus/process.h"
+#include "agileml/base/process.h"
 
 #include "agileml/base/memory.h"
 
@@ -98,9 +98,13 @@ int process_find(const char *name, char path[PATH_MAX], struct error *error) {
 _Noreturn static void child_run(const char *path, char *const arguments[], struct process_setting setting,
                                 int failure_fd, pid_t parent) {
     sigset_t none;
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (getppid() != parent) {
+    if (setting.detached) {
+        setsid();
+    } else {
+        setpgid(0, 0);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+    }
+    if (!setting.detached && getppid() != parent) {
         _exit(PROCESS_EXEC_FAILED); /* the parent ended before we asked to be told */
     }
     sigemptyset(&none);
@@ -140,7 +144,9 @@ int process_start(struct process *process, const char *path, const struct argume
     int fork_failure = errno;
     close(failure_pipe[1]);
     if (pid > 0) {
-        setpgid(pid, pid); /* both sides: whichever comes first */
+        if (!setting.detached) {
+            setpgid(pid, pid); /* both sides: whichever comes first */
+        }
         ssize_t size;
         do {
             size = read(failure_pipe[0], &failure, sizeof failure);
