@@ -37,7 +37,7 @@ static bool endpoint_split(const char *text, bool to_bind, char host[WIRE_ENDPOI
             return false;
         }
     } else if (memchr(start, ':', (size_t)(end - start)) != NULL) {
-        return false; /* an IPv6 address without brackets */
+        return false; /* an IPv6 address needs brackets */
     }
     memcpy(host, start, (size_t)(end - start));
     host[end - start] = '\0';
@@ -69,8 +69,8 @@ int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, st
     if (result != 0) {
         return error_set(error, AML_EINPUT, "%s: %s: %s", text, host, gai_strerror(result));
     }
-    /* libzmq takes a name's first address of the family it is told: where there are both, all sides use IPv4, so
-     * that 'localhost' meets 'localhost'. */
+    /* libzmq takes a name's first address of the given family. When a name has addresses of both, all sides use IPv4,
+     * so that a listener and a caller of 'localhost' meet. */
     const struct addrinfo *first = addresses;
     *endpoint = (struct endpoint){.loopback = true};
     for (const struct addrinfo *one = addresses; one != NULL; one = one->ai_next) {

@@ -1,4 +1,4 @@
-/* See http.h. By callbacks libcurl names the sockets that it waits for, which go into an epoll set, and its timeout. */
+/* See http.h. libcurl's callbacks name the sockets that it waits for, which go into an epoll set, and its timeout. */
 #include "agileml/net/http.h"
 
 #include "agileml/base/clock.h"
@@ -19,7 +19,7 @@
 
 enum { HTTP_EVENTS = 32, HTTP_BUFFER_MIN = 4096, HTTP_NO_TIME = -1 };
 
-/* Bytes that grow, and that leave no copies behind. A 0 byte follows them once there are any. */
+/* Bytes that grow without leaving copies in freed memory. A 0 byte follows them once there are any. */
 struct http_bytes {
     char *data;
     size_t size, capacity;
@@ -28,7 +28,7 @@ struct http_bytes {
 struct http_call {
     struct http *http;
     struct http_call *next;
-    uint64_t id; /* tells it from a later one at the same address */
+    uint64_t id; /* distinguishes the call from a later one at the same address */
     CURL *easy;
     bool under_way;
     struct curl_slist *headers;
@@ -36,7 +36,7 @@ struct http_call {
     void *context;
     size_t answer_max;
     struct http_bytes body, head;
-    const char *why; /* it was broken off by us; NULL: it wasn't */
+    const char *why; /* the reason for which we have ended the call; NULL: we have not */
     char curl_text[CURL_ERROR_SIZE];
 };
 
@@ -123,7 +123,7 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *context)
     size_t bytes = size * count;
     if (bytes > call->answer_max - call->body.size) {
         call->why = "the answer is too large";
-        return bytes == 0 ? 1 : 0; /* not `bytes`: ends the transfer */
+        return bytes == 0 ? 1 : 0; /* any number other than `bytes` ends the transfer */
     }
     http_bytes_add(&call->body, data, bytes);
     return bytes;
@@ -133,7 +133,7 @@ static size_t http_on_head(char *data, size_t size, size_t count, void *context)
     struct http_call *call = context;
     size_t bytes = size * count;
     if (bytes > 5 && memcmp(data, "HTTP/", 5) == 0) {
-        call->head.size = 0; /* what came before was an interim answer */
+        call->head.size = 0; /* the header lines before were an interim answer's */
     }
     if (bytes > HTTP_HEAD_MAX - call->head.size) {
         call->why = "the answer's header is too large";
@@ -152,7 +152,7 @@ static const char *http_environment(const char *name) {
 
 int http_open(struct http **http, struct error *error) {
     *http = NULL;
-    /* Who has started libcurl before in this process decides about its memory. */
+    /* libcurl keeps the memory functions of its first start in this process. */
     if (curl_global_init_mem(CURL_GLOBAL_DEFAULT, malloc, http_free, http_realloc, strdup, calloc) != CURLE_OK) {
         return error_set(error, AML_EFAIL, "libcurl can't be started");
     }
@@ -180,7 +180,7 @@ int http_open(struct http **http, struct error *error) {
     return 0;
 }
 
-/* Takes the call out of everything. Its `done` may be called afterwards, then http_call_free. */
+/* Removes the call from the list and from libcurl. Its `done` may be called afterwards, then http_call_free. */
 static void http_call_remove(struct http_call *call) {
     struct http *http = call->http;
     struct http_call **link = &http->calls;
@@ -262,7 +262,7 @@ static void http_call_set_headers(struct http_call *call, const struct http_requ
         http_call_header(call, request->headers[i]);
         typed |= strncasecmp(request->headers[i], "content-type:", strlen("content-type:")) == 0;
     }
-    http_call_header(call, "Expect:"); /* libcurl's own, which cost a trip or a second */
+    http_call_header(call, "Expect:"); /* removes libcurl's own header, which costs a round trip or a second */
     if (!typed) {
         http_call_header(call, "Content-Type:");
     }
@@ -296,7 +296,7 @@ static void http_call_set_rules(struct http_call *call, const char *url) {
     curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)(CURLPROTO_HTTP | CURLPROTO_HTTPS));
 #endif
 #if LIBCURL_VERSION_NUM >= 0x075700
-    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a name server that is silent does not hold up a timeout */
+    curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* a silent name server does not delay the timeout */
 #endif
     if (http->certificates != NULL) {
         curl_easy_setopt(easy, CURLOPT_CAINFO, http->certificates);
@@ -363,7 +363,7 @@ void http_cancel(struct http *http, struct http_call *call) {
     http_admit(http);
 }
 
-/* ---- Going on ---- */
+/* ---- Answers and progress ---- */
 
 bool http_header(const struct http_answer *answer, const char *name, char *value, size_t size) {
     size_t length = strlen(name);
@@ -429,7 +429,7 @@ static void http_call_finish(struct http_call *call, CURLcode result) {
     http_call_free(call);
 }
 
-/* Those that libcurl never took. */
+/* Returns a call that libcurl did not accept, or NULL. */
 static struct http_call *http_find_refused(const struct http *http) {
     struct http_call *call = http->calls;
     while (call != NULL && (call->under_way || call->why == NULL)) {
@@ -481,7 +481,7 @@ void http_step(struct http *http) {
         (void)curl_multi_socket_action(http->multi, events[i].data.fd, mask, &running);
     }
     if (http->due_ms != HTTP_NO_TIME && http->due_ms <= monotonic_ms()) {
-        http->due_ms = HTTP_NO_TIME; /* libcurl tells the next one only when it is another */
+        http->due_ms = HTTP_NO_TIME; /* libcurl reports its next timeout only when it differs */
         (void)curl_multi_socket_action(http->multi, CURL_SOCKET_TIMEOUT, 0, &running);
     }
     http_finish_all(http);

@@ -1,7 +1,7 @@
 /* The interface between protocol code and network, clock and timers (docs/design.md, "Who is who"). The partition
  * server, the worker's client, the node agent and the elasticity controller are state machines: they receive messages
  * and timer calls, and send messages through a struct io. It is implemented with ZeroMQ (zmq.h) and by a simulated
- * cluster (sim.h).
+ * cluster (tests/sim).
  *
  * Delivery is not reliable: a message arrives whole or not at all, perhaps twice, and after a reconnect may overtake
  * another. The protocol itself identifies messages that must not be lost and keeps them for a retry. */

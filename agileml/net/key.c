@@ -146,7 +146,7 @@ static int key_write_file(const char *path, char text[KEY_FILE_MAX], struct erro
         explicit_bzero(text, KEY_FILE_MAX);
         return error_set(error, AML_EINPUT, "the key file's path is longer than %zu bytes", sizeof draft - 8);
     }
-    /* A finished draft is linked to its name: unlike rename, link never replaces a file. */
+    /* The finished draft is linked to `path`: unlike rename, link never replaces a file. */
     int result = 0;
     int fd = mkostemp(draft, O_CLOEXEC);
     if (fd < 0) {
@@ -185,7 +185,8 @@ int net_token_issue(const struct net_key *job, struct net_token_terms terms, con
     return size < 0 ? size : key_write_file(path, text, error);
 }
 
-/* Copies the rest of the line that starts with `name`, which must have so many characters, and steps over the line. */
+/* Copies the rest of the line that begins with `name`, and moves *at to the next line. Returns false if the line begins
+ * otherwise, or its rest has not exactly `characters` characters. */
 static bool key_line(const char **at, const char *name, size_t characters, char *value) {
     size_t length = strlen(name);
     if (strncmp(*at, name, length) != 0 || strcspn(*at + length, "\n") != characters ||
@@ -238,7 +239,7 @@ static bool key_parse(const char *text, struct net_key *key) {
                                                                : false;
 }
 
-/* Opens and judges the file before a byte of it is read. A descriptor, or an error. */
+/* Opens the file, and checks it before anything is read. Returns a descriptor or AML_EINPUT. */
 static int key_open(const char *path, struct error *error) {
     struct stat file;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY); /* a FIFO must not make us wait */

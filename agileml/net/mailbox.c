@@ -59,8 +59,8 @@ void mailbox_raise(const struct mailbox *mailbox) {
     eventfd_write(mailbox->event_fd, 1);
 }
 
-/* Writes outside the lock, which whoever wakes takes at once. If it has found the messages by itself meanwhile, it
- * wakes once for nothing. */
+/* Raises event_fd outside the lock, which the woken receiver takes at once. A receiver that has found the messages by
+ * itself meanwhile wakes once for nothing. */
 void mailbox_wake(struct mailbox *mailbox) {
     pthread_mutex_lock(&mailbox->lock);
     bool wake = mailbox->first != NULL && !mailbox->signalled;

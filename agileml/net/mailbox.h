@@ -16,7 +16,7 @@ struct mailbox {
     pthread_mutex_t lock; /* guards what follows */
     struct mailbox_entry *first, **last;
     size_t count;
-    bool signalled; /* since the receiver last found no message it has been woken, or is about to be */
+    bool signalled; /* the receiver has been woken, or is about to be, since it last found no message */
     int event_fd;   /* waited on edge-triggered, and never read; constant after open */
 };
 

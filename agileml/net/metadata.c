@@ -1,4 +1,4 @@
-/* See metadata.h. Calls that need a token wait for one request of it, and share its answer. */
+/* See metadata.h. Calls that need a token wait for one request for it, and share its answer. */
 #include "agileml/net/metadata.h"
 
 #include "agileml/base/clock.h"
@@ -20,8 +20,8 @@ struct metadata_call {
     struct metadata *metadata;
     struct metadata_call *next;
     struct http_call *request; /* for the document; NULL: waits for a token */
-    unsigned token_number;     /* that the request was made with */
-    bool renewed;              /* a 401 has come before */
+    unsigned token_number;     /* of the token with which the request was made */
+    bool renewed;              /* a 401 was answered before, for which a new token was requested */
     metadata_done *done;
     void *context;
     char path[];
@@ -33,13 +33,13 @@ struct metadata {
     bool disabled;
     char token[METADATA_TOKEN_MAX];  /* "": none */
     int64_t token_until_s;           /* on the monotonic clock */
-    unsigned token_number;           /* counts those that have come */
+    unsigned token_number;           /* counts the tokens received */
     struct http_call *token_request; /* NULL: none is under way */
     struct metadata_call *calls;
 };
 
 static int64_t metadata_now_s(void) {
-    return (int64_t)clock_seconds(CLOCK_BOOTTIME); /* a token's time goes on while the machine hibernates */
+    return (int64_t)clock_seconds(CLOCK_BOOTTIME); /* a token expires also while the machine sleeps */
 }
 
 /* ---- Opening and closing ---- */
@@ -103,7 +103,7 @@ void metadata_close(struct metadata *metadata) {
 
 /* ---- Tokens ---- */
 
-/* The call is already out of the list. */
+/* Ends a call that was removed from the list. */
 static void metadata_call_end(struct metadata_call *call, const struct metadata_answer *answer) {
     call->done(call->context, answer);
     free(call);
@@ -111,8 +111,8 @@ static void metadata_call_end(struct metadata_call *call, const struct metadata_
 
 static void metadata_fetch(struct metadata_call *call);
 
-/* Goes on with the calls that wait for a token, or ends them if there is none. Takes them out of the list before their
- * `done` is called, which may start others. */
+/* Sends the calls that wait for a token, or ends them if there is none. Removes them from the list before calling their
+ * `done`, which may start other calls. */
 static void metadata_token_decided(struct metadata *metadata, enum metadata_result result) {
     struct metadata_call *waiting = NULL;
     struct metadata_call **last = &waiting;
@@ -216,8 +216,8 @@ static void metadata_answered(void *context, const struct http_answer *answer) {
     call->request = NULL;
     if (answer->status == 401 && !call->renewed) {
         call->renewed = true;
-        if (call->token_number == metadata->token_number) {
-            metadata->token[0] = '\0'; /* else another call has had it renewed meanwhile */
+        if (call->token_number == metadata->token_number) { /* else another call has renewed the token meanwhile */
+            metadata->token[0] = '\0';
         }
         metadata_go_on(call);
         return;

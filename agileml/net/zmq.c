@@ -34,7 +34,8 @@ void net_leave_key(const struct net *net) {
     }
 }
 
-/* Takes the key pair that the program which this process executed before has left. False: it has left none. */
+/* Takes the key pair that this process's earlier program has left (net_leave_key). Returns false if it has left
+ * none. */
 static bool net_inherit_key(struct net *net) {
     const char *number = getenv(KEY_DESCRIPTOR);
     char derived[NET_KEY_TEXT];
@@ -53,8 +54,8 @@ static bool net_inherit_key(struct net *net) {
     return good;
 }
 
-/* Takes the job's key or a token. The process's own key pair is the job's at the controller; elsewhere the one that
- * was left to it, or a new one. */
+/* Takes the job's key or a token. The process's own key pair is the job's at the controller; elsewhere it is the pair
+ * that net_leave_key has left, or a new one. */
 static int net_take_key(struct net *net, const struct net_key *key, struct error *error) {
     unsigned char decoded[NET_KEY_TEXT];
     bool job = !net_key_is_token(key);
@@ -106,7 +107,7 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     pthread_rwlock_init(&net->nodes_lock, NULL);
     zmq_ctx_set(net->context, ZMQ_IO_THREADS, options->io_threads > 0 ? options->io_threads : 1);
     zmq_ctx_set(net->context, ZMQ_MAX_SOCKETS, zmq_ctx_get(net->context, ZMQ_SOCKET_LIMIT));
-    /* New threads inherit the mask: signals stay with the threads that wait for them. */
+    /* New threads inherit the mask, so that signals reach only the threads that wait for them. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,6 +1,6 @@
 /* Callers: the processes that have connected to a listener of a job with a key, and what each may send. CURVE proves
- * which public key a caller has. The list of nodes says for which actors that key may speak. To the controller a caller
- * that is not in the list shows a token, as a part of its name. See zmq_private.h. */
+ * that a caller has the secret of its public key. The list of nodes says for which actors that key may speak. A caller
+ * of the controller that is not in the list shows a token, as a part of its name. See zmq_private.h. */
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq_private.h"
 
@@ -16,22 +16,22 @@ struct caller {
     actor_id actor;
     char key[NET_KEY_TEXT];
     unsigned roles;    /* enum wire_role */
-    unsigned tiers;    /* as which its token lets it join, as in struct net_token_terms */
+    unsigned tiers;    /* in which its token lets it join, as in struct net_token_terms */
     uint64_t serial;   /* of its token */
     bool has_place;    /* is in the job or may join: counts towards the number of nodes that its token allows */
-    uint64_t heard_us; /* when its latest message came */
+    uint64_t heard_us; /* when its latest message arrived */
     struct routing routing;
 };
 
 struct callers {
     struct net *net;
-    uint64_t nodes_version; /* of the list of nodes that the callers were compared with last */
+    uint64_t nodes_version; /* of the list of nodes with which the callers were compared last */
     struct caller *callers; /* ordered by actor */
     size_t count;
-    uint64_t full_serial; /* of the last token of which it was said that no more nodes may join by it */
+    uint64_t full_serial; /* of the last token for which was reported that all its places are taken */
 };
 
-/* A caller that is not in the list of nodes, and has not been heard for so long, has no place any more. */
+/* A caller that is not in the list of nodes loses its place after so long a silence. */
 static const uint64_t CALLER_PLACE_US = UINT64_C(10000000);
 
 actor_id routing_actor(const struct routing *routing) {
@@ -132,7 +132,7 @@ static struct caller *callers_put(struct callers *callers, const struct caller *
 
 /* ---- Tokens ---- */
 
-/* Returns the token in a name; NULL: there is none. */
+/* Returns the token in a name, or NULL when the name has none. */
 static const unsigned char *routing_token(const struct routing *routing) {
     return routing->size == ROUTING_MAX ? routing->bytes + ROUTING_MAX - NET_TOKEN_BYTES : NULL;
 }

@@ -1,7 +1,7 @@
-/* The door: a thread that decides which public keys may connect to the process's listeners, and keeps peers that were
- * not admitted yet from taking its memory and its descriptors. libzmq limits neither their number nor what they send.
- * Its monitors report which descriptors were accepted; TCP_INFO shows how far each handshake is. Without a key everyone
- * who speaks ZMTP is admitted. See zmq_private.h. */
+/* The door: a thread that decides which public keys may connect to the process's listeners. It also limits how many
+ * connections may wait for admission and what they may send, so that they can't exhaust memory or descriptors: libzmq
+ * limits neither. libzmq's monitors report the descriptors of accepted connections; TCP_INFO shows how far each
+ * handshake is. Without a key every peer that speaks ZMTP is admitted. See zmq_private.h. */
 #include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq_private.h"
@@ -22,20 +22,19 @@
 #include <zmq.h>
 
 enum {
-    DOOR_TICK_MS = 10, /* between two looks at connections that are not admitted yet */
+    DOOR_TICK_MS = 10, /* between two checks of connections that are not admitted yet */
     DOOR_KNOCKS_MAX = 256,
     DOOR_ADDRESS_KNOCKS_MAX = 128, /* from one address */
     DOOR_KNOCK_BYTES_MAX = 4096,   /* a handshake takes some 800 */
-    DOOR_SPARE_DESCRIPTORS = 128,  /* are kept for files; or a quarter of all, if that is fewer */
+    DOOR_SPARE_DESCRIPTORS = 128,  /* reserved for files; at most a quarter of all descriptors */
     DOOR_ASKERS_MAX = 64,
-    DOOR_ASKER_MS = 1000, /* how long a handshake waits for a list of nodes with its key; below
-                                      NET_HANDSHAKE_MS */
+    DOOR_ASKER_MS = 1000, /* how long a handshake waits for a list of nodes with its key; below NET_HANDSHAKE_MS */
     DOOR_ADDRESS_BYTES = 16,
-    DOOR_NETWORK_BYTES = 8, /* an IPv6 peer is counted by its /64 network, as it can use every address in it */
+    DOOR_NETWORK_BYTES = 8, /* IPv6 peers are counted by /64 network: one peer can use every address of its network */
 };
 
-/* What this side sends before it has admitted a peer: the greeting, and with CURVE the WELCOME (RFC 23 and 26). Then
- * it sends READY, or a shorter ERROR. */
+/* Bytes that this side sends before it has admitted a peer: the greeting, and with CURVE the WELCOME (RFC 23 and 26).
+ * Then it sends READY, or an ERROR, which is shorter. */
 enum { GREETING_BYTES = 64, WELCOME_BYTES = 2 + 168, REFUSAL_BYTES = 14 };
 
 enum { PUBLIC_KEY_BYTES = 32, ZAP_PART_BYTES = 256 };
@@ -62,16 +61,16 @@ struct zap_request {
     } part[ZAP_PARTS];
 };
 
-/* A peer whose key is not in the list of nodes, perhaps not yet: lists do not reach all nodes at once. */
+/* A peer whose key is not in the list of nodes. It may be in the next one: lists do not reach all nodes at once. */
 struct asker {
     uint64_t since_us;
     char key[NET_KEY_TEXT];
     struct zap_request request;
 };
 
-/* A connection that was accepted and is not known to be admitted. */
+/* A connection that libzmq has accepted, and that is not admitted yet as far as the door knows. */
 struct knock {
-    int descriptor; /* libzmq's, which may close it at any time; then the inode is another */
+    int descriptor; /* belongs to libzmq, which may close it at any time; a descriptor used anew has another inode */
     ino_t inode;
     uint64_t since_us;
     unsigned char address[DOOR_ADDRESS_BYTES];
@@ -85,21 +84,21 @@ struct listener {
 
 struct door {
     struct net *net;
-    void *zap; /* NULL: there is no key */
+    void *zap; /* the socket on which libzmq asks about keys; NULL: there is no key */
     pthread_t thread;
     int wake_fd;
     pthread_mutex_t lock;
-    bool closing;               /* guarded by the lock */
-    struct listener *newcomers; /* likewise: listeners that the thread has not taken over yet */
+    bool closing;               /* under `lock` */
+    struct listener *newcomers; /* under `lock`: listeners that the thread has not taken over yet */
     size_t newcomer_count;
-    /* The thread's own. */
+    /* The fields below are used by the thread alone. */
     struct listener *listeners;
     size_t listener_count;
     struct knock knocks[DOOR_KNOCKS_MAX + 1]; /* the oldest first */
     unsigned knock_count;
     struct asker askers[DOOR_ASKERS_MAX + 1]; /* the oldest first */
     unsigned asker_count;
-    int descriptor_max; /* accepted connections have only descriptors below */
+    int descriptor_max; /* accepted connections must have lower descriptors */
 };
 
 /* ---- Which keys may connect: ZeroMQ asks by its Authentication Protocol (RFC 27) ---- */
@@ -110,7 +109,7 @@ static bool zap_receive(void *socket, struct zap_request *request) {
     for (request->parts = 0; more; request->parts++) {
         unsigned char rest[ZAP_PART_BYTES];
         unsigned char *bytes = request->parts < ZAP_PARTS ? request->part[request->parts].bytes : rest;
-        int size = zmq_recv(socket, bytes, ZAP_PART_BYTES, ZMQ_DONTWAIT); /* the size before truncation */
+        int size = zmq_recv(socket, bytes, ZAP_PART_BYTES, ZMQ_DONTWAIT); /* returns the size before truncation */
         if (size < 0 || zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option_size) != 0) {
             return false;
         }
@@ -121,7 +120,7 @@ static bool zap_receive(void *socket, struct zap_request *request) {
     return true;
 }
 
-/* `user`: becomes the User-Id of the peer's messages: its public key. */
+/* Answers a request. `user` becomes the User-Id of the peer's messages: the peer's public key. */
 static void zap_answer(void *socket, const struct zap_request *request, const char *status, const char *user) {
     for (unsigned part = ZAP_ROUTING; part <= ZAP_ID; part++) {
         zmq_send(socket, request->part[part].bytes, request->part[part].size, ZMQ_SNDMORE);
@@ -132,8 +131,9 @@ static void zap_answer(void *socket, const struct zap_request *request, const ch
     zmq_send(socket, "", 0, 0); /* metadata */
 }
 
-/* Answers the request. False: not yet, as the key may be in the next list of nodes. After the answer 300 the peer's
- * libzmq tries again; after 400 it would not. The controller admits every key, and looks at the callers' tokens. */
+/* Answers the request. Returns false, without an answer, while the key may still be in the next list of nodes; `late`
+ * ends that. After the answer 300 the peer's libzmq tries again; after 400 it would not. The controller admits every
+ * key, and judges callers by their tokens (zmq_callers.c). */
 static bool asker_answer(const struct door *door, const struct asker *asker, bool late) {
     bool admitted = door->net->controller || net_key_admitted(door->net, asker->key);
     if (!admitted && !late) {
@@ -182,7 +182,7 @@ static void look_at_askers(struct door *door) {
 
 enum knock_state {
     KNOCK_WAITS,
-    KNOCK_ADMITTED, /* or TCP_INFO does not tell: then libzmq's own limit of time holds */
+    KNOCK_ADMITTED, /* or TCP_INFO is not available: then libzmq's own time limit has to do */
     KNOCK_GONE,
     KNOCK_TALKS /* has sent more than a handshake takes */
 };
@@ -208,7 +208,7 @@ static void knock_forget(struct door *door, unsigned k) {
     memmove(&door->knocks[k], &door->knocks[k + 1], (door->knock_count - k) * sizeof door->knocks[0]);
 }
 
-/* libzmq closes a connection that it finds shut down. */
+/* Shuts the connection down; libzmq then closes it. */
 static void knock_refuse(struct door *door, unsigned k) {
     shutdown(door->knocks[k].descriptor, SHUT_RDWR);
     knock_forget(door, k);
@@ -232,9 +232,9 @@ static bool knock_address(int descriptor, unsigned char address[DOOR_ADDRESS_BYT
     return peer.ss_family == AF_INET6;
 }
 
-/* Refuses the oldest of the knocks that wait, or of those from the same address: the handshake of a peer of the job is
- * usually over before it is the oldest. Knocks that turn out to be admitted or gone are forgotten, which makes room as
- * well. */
+/* Refuses the oldest knocks, of all or with `address` of those from that address, until at most `count_max` of the
+ * `count` knocks are left. Forgets knocks that are admitted or gone, which makes room as well. A peer of the job has
+ * usually finished its handshake before its knock is the oldest. */
 static void make_room(struct door *door, const unsigned char *address, unsigned count, unsigned count_max) {
     for (unsigned k = 0; k < door->knock_count && count > count_max;) {
         if (address != NULL && memcmp(door->knocks[k].address, address, DOOR_ADDRESS_BYTES) != 0) {
@@ -255,7 +255,7 @@ static void take_knock(struct door *door, const struct listener *listener, int d
     struct stat status;
     struct knock knock = {.descriptor = descriptor, .since_us = monotonic_us()};
     if (fstat(descriptor, &status) != 0 || !knock_address(descriptor, knock.address)) {
-        return; /* gone again */
+        return; /* the connection is closed already */
     }
     if (descriptor >= door->descriptor_max) {
         char text[ERROR_TEXT_MAX];
@@ -290,7 +290,7 @@ static void look_at_knocks(struct door *door) {
 
 /* ---- Listeners ---- */
 
-static void tell_refusal(const struct door *door, const struct listener *listener, int event, uint32_t value) {
+static void report_refusal(const struct door *door, const struct listener *listener, int event, uint32_t value) {
     const char *why = NULL;
     if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ||
         (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL && value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC)) {
@@ -316,13 +316,13 @@ static bool take_events(struct door *door, const struct listener *listener) {
         if (event == ZMQ_EVENT_ACCEPTED) {
             take_knock(door, listener, (int)value);
         } else {
-            tell_refusal(door, listener, event, value);
+            report_refusal(door, listener, event, value);
         }
     }
     return true;
 }
 
-/* Takes over new listeners. Returns false when the door is to be closed. */
+/* Takes over new listeners. Returns false when the door is to close. */
 static bool take_newcomers(struct door *door) {
     eventfd_t count;
     eventfd_read(door->wake_fd, &count);
@@ -392,9 +392,9 @@ void door_admit(struct door *door) {
 
 /* ---- Life cycle ---- */
 
-/* Every connection takes about five descriptors, and the usual soft limit of 1024 is there for programs that use
- * select. A failure to raise it shows when the limit is reached. Returns the first descriptor that no accepted
- * connection is to have. */
+/* Raises the soft limit of open files to the hard limit: every connection takes about five descriptors, and the usual
+ * soft limit of 1024 only protects programs that use select. A failure to raise it shows when the limit is reached.
+ * Returns the lowest descriptor that an accepted connection must not have. */
 static int raise_descriptor_limit(void) {
     struct rlimit limit = {.rlim_cur = 0};
     getrlimit(RLIMIT_NOFILE, &limit);

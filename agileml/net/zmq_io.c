@@ -23,9 +23,8 @@ enum {
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,   /* messages for them after which they are woken before the turn's end */
     SLEEPERS_BYTES = 1 << 16, /* bytes for them after which they are woken before the turn's end */
-    HANDSHAKES_FAILED_MAX = 3 /* connections in a row that the peer closes at once before we call it refusal: a
-                                 peer that just dies does so once. One that was reached before can't be refusing: it
-                                 dies again and again */
+    HANDSHAKES_FAILED_MAX = 3 /* failed handshakes in a row that count as a refusal, if no handshake with the peer has
+                                 ever succeeded. A peer that dies during a handshake causes one. */
 };
 
 struct watch {
@@ -44,9 +43,9 @@ struct net_sleepers {
 
 struct net_warnings {
     unsigned count;
-    char last[ERROR_TEXT_MAX]; /* a peer that tries again and again is reported once */
+    char last[ERROR_TEXT_MAX]; /* the latest warning, which is not repeated: a peer may try again and again */
     pthread_mutex_t lock;
-    char told[ERROR_TEXT_MAX]; /* guarded by `lock`: what the door wants to be warned of; "": nothing */
+    char requested[ERROR_TEXT_MAX]; /* under `lock`: a warning that the door has requested; "": none */
 };
 
 struct net_io {
@@ -59,15 +58,15 @@ struct net_io {
     struct loop loop;    /* the thread that runs it may use what follows, except where a comment says otherwise */
     bool mailbox_active; /* there may be messages that the mailbox's descriptor does not announce */
     struct net_sleepers sleepers; /* woken at each turn's end */
-    struct link *router; /* NULL: doesn't listen */
+    struct link *router;          /* NULL: the io does not listen */
     struct link **peers; /* ordered by their actors */
     size_t peer_count;
     struct link **active; /* links that may have messages */
     size_t active_count;
-    size_t link_capacity;  /* of both arrays above, and of the one below */
+    size_t link_capacity;  /* of `peers`, `active` and `retired` */
     struct link **retired; /* to be closed at the turn's end, by the owner: it may hold events of theirs */
     size_t retired_count;
-    size_t stopped_count; /* peers with stopped_us */
+    size_t stopped_count; /* peers whose stopped_us is not 0 */
     struct watch watches[NET_WATCHES_MAX];
     uint64_t timer_us; /* 0: none */
     uint64_t random_state;
@@ -90,16 +89,16 @@ static void net_io_warn(struct net_io *io, const char *text) {
 
 void net_io_warn_later(struct net_io *io, const char *text) {
     pthread_mutex_lock(&io->warnings.lock);
-    snprintf(io->warnings.told, sizeof io->warnings.told, "%s", text);
+    snprintf(io->warnings.requested, sizeof io->warnings.requested, "%s", text);
     pthread_mutex_unlock(&io->warnings.lock);
     mailbox_raise(&io->mailbox);
 }
 
-static void net_io_warn_of_told(struct net_io *io) {
+static void net_io_warn_requested(struct net_io *io) {
     char text[ERROR_TEXT_MAX];
     pthread_mutex_lock(&io->warnings.lock);
-    memcpy(text, io->warnings.told, sizeof text);
-    io->warnings.told[0] = '\0';
+    memcpy(text, io->warnings.requested, sizeof text);
+    io->warnings.requested[0] = '\0';
     pthread_mutex_unlock(&io->warnings.lock);
     if (text[0] != '\0') {
         net_io_warn(io, text);
@@ -180,7 +179,7 @@ static int net_io_attach(struct net_io *io, struct link *link, struct error *err
     if (result == 0 && link->monitor != NULL) {
         result = net_io_wait_on(io, link_descriptor(link->monitor), &link->source, error);
     }
-    net_io_activate(io, link); /* a ZeroMQ socket says nothing until it has been tried once */
+    net_io_activate(io, link); /* a ZeroMQ socket's descriptor signals nothing before the first receive */
     return result;
 }
 
@@ -194,7 +193,7 @@ static void net_io_set_stopped(struct net_io *io, struct link *link, uint64_t st
     link->stopped_us = stopped_us;
 }
 
-/* Returns the index of the first peer that is not below `actor`. */
+/* Returns the index of the first peer whose actor is not below `actor`. */
 static size_t net_io_place(const struct net_io *io, actor_id actor) {
     size_t low = 0;
     size_t high = io->peer_count;
@@ -214,7 +213,7 @@ static struct link *net_io_find(const struct net_io *io, actor_id actor) {
     return place < io->peer_count && io->peers[place]->peer == actor ? io->peers[place] : NULL;
 }
 
-/* Retires a link, which is closed at the turn's end, as this may be a callback of the same link. */
+/* Retires a link. It is closed at the turn's end: this may run in a callback of the same link. */
 static void net_io_retire(struct net_io *io, struct link *link) {
     size_t place = net_io_place(io, link->peer);
     io->peer_count--;
@@ -277,8 +276,8 @@ static void net_io_close_retired(struct net_io *io) {
     }
 }
 
-/* libzmq gives a connection up for good after a refused handshake or a malformed frame; the peer may be replaced
- * by one that fits, so such links start over. */
+/* Opens the sockets of stopped links anew. libzmq gives a connection up for good after a refused handshake or a
+ * malformed frame, but another process that fits may take the peer's place. */
 static void net_io_revive_stopped(struct net_io *io, uint64_t now_us) {
     for (size_t i = 0; io->stopped_count > 0 && i < io->peer_count; i++) {
         struct link *link = io->peers[i];
@@ -299,7 +298,7 @@ static void net_io_revive_stopped(struct net_io *io, uint64_t now_us) {
     }
 }
 
-/* ---- What monitors tell ---- */
+/* ---- Events of monitors ---- */
 
 static void net_io_refused(struct net_io *io, struct link *link, const char *why) {
     if (link->refused) {
@@ -315,10 +314,11 @@ static void net_io_refused(struct net_io *io, struct link *link, const char *why
     }
 }
 
-/* The events that libzmq 4.3.4 reports on each side when
- *   our server key is not the peer's:  PROTOCOL (cryptographic) at the listener; NO_DETAIL, again and again, here
- *   the peer doesn't admit our key:    AUTH on both sides
- *   one side only has a key:           PROTOCOL (mechanism mismatch) on both sides */
+/* Handles an event of a DEALER. For a failed handshake libzmq 4.3.4 reports ZMQ_EVENT_HANDSHAKE_FAILED_...
+ *   when the server key given here is not the listener's:  PROTOCOL (cryptographic) at the listener; NO_DETAIL, again
+ *                                                          and again, here
+ *   when the listener does not admit our key:              AUTH on both sides
+ *   when only one side has a key:                          PROTOCOL (mechanism mismatch) on both sides */
 static void net_io_peer_event(struct net_io *io, struct link *link, int event, uint32_t value) {
     switch (event) {
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
@@ -350,7 +350,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
                                          : "the peer refused the handshake: it runs with a --key, give the same");
         break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        if (value == EAGAIN) { /* it has said nothing for NET_HANDSHAKE_MS: it is stopped, or very busy */
+        if (value == EAGAIN) { /* the peer was silent for NET_HANDSHAKE_MS: it is stopped, or very busy */
             break;
         }
         if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX && !link->was_up) {
@@ -479,7 +479,7 @@ static size_t payload_bytes(const struct message *message) {
     return bytes;
 }
 
-/* Notes that a message with so many bytes was delivered to `actor`, which is woken at the turn's end at the latest. */
+/* Notes that a message of so many bytes was delivered to `actor`, who is woken at the turn's end at the latest. */
 static void net_io_delivered(struct net_io *io, actor_id actor, size_t bytes) {
     unsigned s = 0;
     while (s < io->sleepers.count && io->sleepers.actors[s] != actor) {
@@ -566,7 +566,7 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
             continue;
         }
         if (link->state != LINK_UP) {
-            link->state = LINK_UP; /* the monitor would tell us too, perhaps after we have answered */
+            link->state = LINK_UP; /* the monitor reports it too, perhaps after the answer was sent */
         }
         net_io_receive(io, from, &message);
     }
@@ -609,7 +609,7 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
     switch (source->kind) {
     case SOURCE_MAILBOX:
         io->mailbox_active = true;
-        net_io_warn_of_told(io);
+        net_io_warn_requested(io);
         break;
     case SOURCE_LINK:
         net_io_activate(io, source->owner);
@@ -743,11 +743,11 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
         return result;
     }
     if (getrandom(&io->random_state, sizeof io->random_state, 0) != sizeof io->random_state) {
-        io->random_state = monotonic_us() ^ options->self; /* never: 8 bytes come whole on Linux */
+        io->random_state = monotonic_us() ^ options->self; /* does not happen: Linux returns 8 bytes whole */
     }
     net_io_reserve(io);
     result = net_io_open_parts(io, error);
-    io->options.bind = NULL; /* the caller's text */
+    io->options.bind = NULL; /* the text may not outlive this call */
     if (result != 0) {
         net_io_close_parts(io);
         return result;

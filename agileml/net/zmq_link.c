@@ -13,8 +13,8 @@
 #include <sys/random.h>
 #include <zmq.h>
 
-/* libzmq orders our thread's use of a frame before its own thread's, which ThreadSanitizer doesn't see, since libzmq
- * is not compiled with it. */
+/* libzmq's own thread uses a frame only after this thread has handed the frame over. ThreadSanitizer does not see that
+ * order, as libzmq is not compiled with it. */
 #if defined(__SANITIZE_THREAD__)
 #define LINK_TSAN 1
 #elif defined(__has_feature)
@@ -32,12 +32,12 @@
 #endif
 
 enum {
-    FRAME_COPY_MAX = 512, /* smaller frames are copied: cheaper than sharing them between threads */
+    FRAME_COPY_MAX = 512, /* frames up to this are copied, which costs less than sharing them between threads */
     LINK_PIECE_BYTES = 128 << 10,
-    LINK_PIECE_SLACK = 64, /* what CURVE adds to a part */
+    LINK_PIECE_SLACK = 64, /* at least the bytes that CURVE adds to a part */
     FRAME_ALIGNMENT = sizeof(uint64_t),
     LINK_LINGER_MS = 1000,   /* how long the last messages may take to leave */
-    LINK_CONNECT_MS = 2000,  /* of one attempt: a lost SYN is repeated once in that time */
+    LINK_CONNECT_MS = 2000,  /* for one attempt: the kernel repeats a lost SYN once in that time */
     LINK_SILENCE_MS = 20000, /* a peer that acknowledges nothing for so long is disconnected */
     LINK_KEEPALIVE_IDLE_S = 10,
     LINK_KEEPALIVE_STEP_S = 5,
@@ -51,7 +51,7 @@ enum {
 /* `peer_key`: the public key of the process that a DEALER connects to. */
 static int link_set_key(void *socket, const struct net *net, const char *peer_key, bool listens) {
     int server = listens;
-    const char *domain = "agileml"; /* has the door asked (ZAP) */
+    const char *domain = "agileml"; /* with a domain libzmq asks the door (ZAP) */
     if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) != 0 ||
         zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, net->own_public, NET_KEY_TEXT) != 0 ||
         zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, net->own_secret, NET_KEY_TEXT) != 0) {
@@ -61,7 +61,8 @@ static int link_set_key(void *socket, const struct net *net, const char *peer_ke
                    : zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, peer_key, NET_KEY_TEXT);
 }
 
-/* Names this side. The nonce is new for each socket: nobody but its one listener learns it. */
+/* Sets the name that this side gives to the listener. The nonce is new for each socket, so only one listener learns
+ * it. */
 static int link_set_routing(const struct link *link, const struct net *net, actor_id self) {
     struct routing routing = {.size = ROUTING_ACTOR_BYTES, .bytes = {'A'}};
     memcpy(routing.bytes + 1, &self, sizeof self);
@@ -98,7 +99,7 @@ static int link_set_options(struct link *link, struct net *net, const struct net
         {ZMQ_RECONNECT_IVL, NET_RECONNECT_MS},
         {ZMQ_RECONNECT_IVL_MAX, NET_RECONNECT_MAX_MS},
         {ZMQ_BACKLOG, LINK_BACKLOG},
-        /* Only for a ROUTER: sending to nobody is an error; a peer that connects anew takes its name along. */
+        /* Only for a ROUTER: sending to an unknown peer is an error, and a peer that connects anew keeps its name. */
         {ZMQ_ROUTER_MANDATORY, 1},
         {ZMQ_ROUTER_HANDOVER, 1},
     };
@@ -118,7 +119,7 @@ static int link_set_options(struct link *link, struct net *net, const struct net
     return net->secure ? link_set_key(link->socket, net, peer_key, listens) : 0;
 }
 
-/* The monitor tells of connections and of failed handshakes, which libzmq otherwise hides. */
+/* Opens the socket's monitor, which reports connections and failed handshakes: libzmq otherwise hides them. */
 static int link_open_monitor(struct link *link, const struct net *net) {
     int events = link->peer == ACTOR_NONE ? DOOR_EVENTS
                                           : ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
@@ -128,7 +129,7 @@ static int link_open_monitor(struct link *link, const struct net *net) {
     int none = 0;
     snprintf(name, sizeof name, "inproc://monitor-%" PRIxPTR, (uintptr_t)link->socket);
     link->monitor = zmq_socket(net->context, ZMQ_PAIR);
-    /* Without a high water mark: else an actor that is busy for long would block libzmq's own thread. */
+    /* No high water mark: with one, an actor that is busy for long would block libzmq's own thread. */
     return link->monitor == NULL || zmq_setsockopt(link->monitor, ZMQ_LINGER, &none, sizeof none) != 0 ||
                    zmq_setsockopt(link->monitor, ZMQ_RCVHWM, &none, sizeof none) != 0 ||
                    zmq_socket_monitor(link->socket, name, events) != 0 || zmq_connect(link->monitor, name) != 0
@@ -136,7 +137,7 @@ static int link_open_monitor(struct link *link, const struct net *net) {
                : 0;
 }
 
-/* libzmq doesn't resolve the name of an address to bind. */
+/* Binds to a numeric address: libzmq does not resolve names to bind to. */
 static int link_bind(struct link *link, const char *numeric, struct error *error) {
     if (zmq_bind(link->socket, numeric) != 0) {
         return error_set(error, AML_EINPUT, "%s: %s", link->endpoint,
@@ -179,7 +180,7 @@ int link_open_socket(struct link *link, struct net *net, const struct net_io_opt
 
 void link_close_socket(struct link *link) {
     if (link->socket != NULL) {
-        zmq_socket_monitor(link->socket, NULL, 0); /* the door closes its end when it hears of that */
+        zmq_socket_monitor(link->socket, NULL, 0); /* the door sees this event, and closes the monitor of a listener */
     }
     if (link->monitor != NULL) {
         zmq_close(link->monitor);
@@ -194,7 +195,7 @@ void link_close_socket(struct link *link) {
 int link_open(struct link **opened, struct net *net, const struct net_io_options *options, actor_id peer,
               const char *endpoint, struct error *error) {
     if (strnlen(endpoint, WIRE_ENDPOINT_MAX) == WIRE_ENDPOINT_MAX) {
-        return error_set(error, AML_EINPUT, "an endpoint of more than %d characters", WIRE_ENDPOINT_MAX - 1);
+        return error_set(error, AML_EINPUT, "an endpoint has more than %d characters", WIRE_ENDPOINT_MAX - 1);
     }
     struct link *link = memory_zeroed(1, sizeof *link);
     link->source = (struct source){.kind = SOURCE_LINK, .owner = link};
@@ -224,7 +225,7 @@ int link_descriptor(void *socket) {
 }
 
 int monitor_next_event(void *monitor, uint32_t *value) {
-    unsigned char bytes[LINK_EVENT_BYTES]; /* 16 bits of event, 32 of value; the second part is an address */
+    unsigned char bytes[LINK_EVENT_BYTES]; /* 16 bits of event, 32 bits of value; the next part is an address */
     uint16_t event;
     if (zmq_recv(monitor, bytes, sizeof bytes, ZMQ_DONTWAIT) != LINK_EVENT_BYTES) {
         return 0;
@@ -278,8 +279,8 @@ static int link_send_piece(void *socket, struct buffer *frame, size_t offset, si
     return link_send_part(socket, &part, more);
 }
 
-/* Returns the bytes on the wire. Sets *lost when a part could not be sent: when a connection breaks within a message,
- * one part fails. libzmq then drops the parts that follow, but has to be given all of them. */
+/* Returns the bytes on the wire. Sets *lost when a part could not be sent, as when a connection breaks within a
+ * message. libzmq then drops the parts that follow, but must be given all of them. */
 static uint64_t link_send_frame(const struct link *link, struct buffer *frame, bool more, bool *lost) {
     uint64_t bytes = 0;
     size_t offset = 0;
@@ -327,7 +328,7 @@ int64_t link_send(struct link *link, actor_id to, const struct message *message)
 
 /* ---- Receiving ---- */
 
-/* A part received, in use as a buffer without a copy. */
+/* A received part that is used as a buffer without a copy. */
 struct received_frame {
     struct buffer buffer;
     zmq_msg_t part;
@@ -339,8 +340,8 @@ static void link_release_frame(struct buffer *buffer) {
     free(frame);
 }
 
-/* A buffer with the part's bytes; the part is used up. libzmq packs small parts one behind the other, so they come
- * at any address: those are copied, which also lets go of the block they came in. NULL: out of memory. */
+/* Returns a buffer with the part's bytes, and closes the part. Copies small parts and parts at unaligned addresses:
+ * libzmq packs small parts one behind the other, and a copy lets go of the block in which they arrived. */
 static struct buffer *link_wrap(zmq_msg_t *part) {
     size_t size = zmq_msg_size(part);
     if (size <= FRAME_COPY_MAX || (uintptr_t)zmq_msg_data(part) % FRAME_ALIGNMENT != 0) {
@@ -359,7 +360,7 @@ static struct buffer *link_wrap(zmq_msg_t *part) {
     return &frame->buffer;
 }
 
-/* The pieces of a frame that have come so far, the last one first. */
+/* The pieces of a frame that have arrived so far, the latest first. */
 struct pieces {
     struct piece {
         struct piece *before;
@@ -368,7 +369,7 @@ struct pieces {
     size_t bytes;
 };
 
-/* Adds a piece, and uses up the part. */
+/* Adds a piece, and closes the part. */
 static void pieces_add(struct pieces *pieces, zmq_msg_t *part) {
     struct piece *piece = memory_resized(NULL, 1, sizeof *piece);
     piece->before = pieces->last;
@@ -379,7 +380,7 @@ static void pieces_add(struct pieces *pieces, zmq_msg_t *part) {
     zmq_msg_close(part);
 }
 
-/* Empties the list; `whole` (may be NULL) gets the bytes. */
+/* Empties the list, and copies its bytes to `whole` unless that is NULL. */
 static void pieces_take(struct pieces *pieces, struct buffer *whole) {
     while (pieces->last != NULL) {
         struct piece *piece = pieces->last;
@@ -393,7 +394,7 @@ static void pieces_take(struct pieces *pieces, struct buffer *whole) {
     }
 }
 
-/* A frame of the pieces so far and its last part, which is used up. NULL: out of memory. */
+/* Returns a frame of the pieces so far and its last part, and closes the part. */
 static struct buffer *link_frame(struct pieces *pieces, zmq_msg_t *part) {
     if (pieces->last == NULL) {
         return link_wrap(part);
@@ -404,7 +405,7 @@ static struct buffer *link_frame(struct pieces *pieces, zmq_msg_t *part) {
     return frame;
 }
 
-/* Receives the payload parts. 0 or an error; either way nothing of the message is left in the socket. */
+/* Receives the payload parts. Returns 0 or AML_EPROTOCOL. Either way the socket has no part of this message left. */
 static int link_receive_frames(const struct link *link, bool more, struct message *message, uint64_t *bytes,
                                struct error *error) {
     struct pieces pieces = {0};
@@ -412,10 +413,10 @@ static int link_receive_frames(const struct link *link, bool more, struct messag
     while (more) {
         zmq_msg_t part;
         zmq_msg_init(&part);
-        if (zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT) < 0) { /* a message comes whole or not at all */
+        if (zmq_msg_recv(&part, link->socket, ZMQ_DONTWAIT) < 0) { /* unexpected: a message comes whole or not at all */
             zmq_msg_close(&part);
             pieces_take(&pieces, NULL);
-            return error_set(error, AML_EPROTOCOL, "an incomplete message: %s", zmq_strerror(errno));
+            return error_set(error, AML_EPROTOCOL, "the message is incomplete: %s", zmq_strerror(errno));
         }
         more = zmq_msg_more(&part) != 0;
         *bytes += link_wire_bytes(zmq_msg_size(&part));
@@ -433,15 +434,10 @@ static int link_receive_frames(const struct link *link, bool more, struct messag
             pieces_add(&pieces, &part);
             continue;
         }
-        struct buffer *frame = link_frame(&pieces, &part);
-        if (frame == NULL) {
-            result = error_set(error, AML_ENOMEM, "no memory for a payload frame");
-        } else {
-            message->frames[message->frame_count++] = frame;
-        }
+        message->frames[message->frame_count++] = link_frame(&pieces, &part);
     }
     if (result == 0 && pieces.last != NULL) {
-        result = error_set(error, AML_EPROTOCOL, "a payload frame without its last piece");
+        result = error_set(error, AML_EPROTOCOL, "a payload frame lacks its last piece");
     }
     pieces_take(&pieces, NULL);
     return result;
@@ -498,7 +494,7 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
     *bytes = link_wire_bytes(zmq_msg_size(&part));
     int result = link_receive_frames(link, zmq_msg_more(&part) != 0, message, bytes, error);
     if (result == 0 && *from == ACTOR_NONE) {
-        result = error_set(error, AML_EPROTOCOL, "a peer without an actor's name");
+        result = error_set(error, AML_EPROTOCOL, "the peer's routing id names no actor");
     }
     if (result == 0) {
         result = message_decode_head(message, zmq_msg_data(&part), zmq_msg_size(&part), error);
