@@ -45,7 +45,7 @@ static int options_check(const struct provider_options *options, struct error *e
 
 /* ---- Operations and telling ---- */
 
-void operation_begin(struct provider_ec2 *of, struct operation *operation, void (*free_it)(struct operation *)) {
+void operation_begin(struct provider *of, struct operation *operation, void (*free_it)(struct operation *)) {
     operation->of = of;
     operation->free = free_it;
     operation->next = of->operations;
@@ -61,27 +61,27 @@ void operation_end(struct operation *operation) {
     operation->free(operation);
 }
 
-void provider_ec2_failed(struct provider_ec2 *of, const char *action, const struct ec2_failure *failure) {
+void provider_ec2_failed(struct provider *of, const char *action, const struct ec2_failure *failure) {
     char line[PROVIDER_LINE_TEXT];
     ec2_failure_line(failure, action, line, sizeof line);
     of->options.listener.failed(of->options.listener.context, line, failure->lasting);
 }
 
-void provider_ec2_failed_text(struct provider_ec2 *of, const char *action, const char *text) {
+void provider_ec2_failed_text(struct provider *of, const char *action, const char *text) {
     struct ec2_failure failure = {0};
     ec2_failure_text(&failure, text);
     provider_ec2_failed(of, action, &failure);
 }
 
-void provider_ec2_machine(struct provider_ec2 *of, const struct provider_machine *machine) {
+void provider_ec2_machine(struct provider *of, const struct provider_machine *machine) {
     of->options.listener.machine(of->options.listener.context, machine);
 }
 
-void provider_ec2_outcome(struct provider_ec2 *of, const struct provider_outcome *outcome) {
+void provider_ec2_outcome(struct provider *of, const struct provider_outcome *outcome) {
     of->options.listener.outcome(of->options.listener.context, outcome);
 }
 
-void provider_ec2_defer(struct provider_ec2 *of, const struct provider_outcome *outcome) {
+void provider_ec2_defer(struct provider *of, const struct provider_outcome *outcome) {
     of->deferred = memory_resized(of->deferred, of->deferred_count + 1, sizeof *of->deferred);
     of->deferred[of->deferred_count++] = *outcome;
 }
@@ -95,7 +95,7 @@ struct ec2_request *provider_ec2_page(const char *action, const char *filter, co
     return request;
 }
 
-void provider_ec2_tags(struct provider_ec2 *of, struct ec2_request *request, const char *prefix, const char *token,
+void provider_ec2_tags(struct provider *of, struct ec2_request *request, const char *prefix, const char *token,
                        const char *tier) {
     char name[EC2_TAG_VALUE_MAX + EC2_ID_TEXT];
     snprintf(name, sizeof name, "%s %s", of->options.job, tier);
@@ -111,10 +111,12 @@ void provider_ec2_tags(struct provider_ec2 *of, struct ec2_request *request, con
     }
 }
 
-/* ---- The methods ---- */
+/* ---- Life ---- */
 
-static void provider_ec2_close(struct provider *provider) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_close(struct provider *of) {
+    if (of == NULL) {
+        return;
+    }
     ec2_close(of->ec2);
     while (of->operations != NULL) {
         operation_end(of->operations);
@@ -125,17 +127,15 @@ static void provider_ec2_close(struct provider *provider) {
     free(of);
 }
 
-static int provider_ec2_fd(const struct provider *provider) {
-    return ec2_fd(((const struct provider_ec2 *)provider)->ec2);
+int provider_fd(const struct provider *provider) {
+    return ec2_fd(provider->ec2);
 }
 
-static int provider_ec2_wait_ms(struct provider *provider) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+int provider_wait_ms(struct provider *of) {
     return of->deferred_count > 0 ? 0 : ec2_wait_ms(of->ec2);
 }
 
-static void provider_ec2_step(struct provider *provider) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_step(struct provider *of) {
     struct provider_outcome *deferred = of->deferred;
     size_t count = of->deferred_count;
     of->deferred = NULL;
@@ -148,15 +148,6 @@ static void provider_ec2_step(struct provider *provider) {
 }
 
 int provider_ec2_open(struct provider **provider, const struct provider_options *options, struct error *error) {
-    static const struct provider_methods methods = {.close = provider_ec2_close,
-                                                    .fd = provider_ec2_fd,
-                                                    .wait_ms = provider_ec2_wait_ms,
-                                                    .step = provider_ec2_step,
-                                                    .prices = provider_ec2_prices,
-                                                    .launch = provider_ec2_launch,
-                                                    .cancel = provider_ec2_cancel,
-                                                    .terminate = provider_ec2_terminate,
-                                                    .list = provider_ec2_list};
     *provider = NULL;
     int result = options_check(options, error);
     struct ec2 *ec2 = NULL;
@@ -168,10 +159,9 @@ int provider_ec2_open(struct provider **provider, const struct provider_options 
     if (result != 0) {
         return result;
     }
-    struct provider_ec2 *opened = memory_zeroed(1, sizeof *opened);
-    opened->provider.methods = &methods;
+    struct provider *opened = memory_zeroed(1, sizeof *opened);
     opened->ec2 = ec2;
     provider_options_copy(&opened->options, options);
-    *provider = &opened->provider;
+    *provider = opened;
     return 0;
 }

@@ -345,7 +345,7 @@ static struct ec2_request *check_one(const char *action, const char *name, const
 
 /* The subnet of the launch at `at`, unless an earlier one has it too. */
 static const char *check_subnet(const struct check_operation *check) {
-    const struct provider_ec2 *of = check->operation.of;
+    const struct provider *of = check->operation.of;
     const char *subnet = provider_ec2_subnet(of, &check->launches[check->at]);
     for (size_t l = 0; l < check->at && subnet != NULL; l++) {
         const char *other = provider_ec2_subnet(of, &check->launches[l]);
@@ -374,7 +374,7 @@ static struct ec2_request *check_dry(struct ec2_request *request) {
 
 /* The call at the present place; NULL: there is none. */
 static struct ec2_request *check_request(const struct check_operation *check) {
-    struct provider_ec2 *of = check->operation.of;
+    struct provider *of = check->operation.of;
     const struct provider_options *options = &of->options;
     const char *instance = check->instance[0] != '\0' ? check->instance : CHECK_NO_INSTANCE;
     switch (check->step) {
@@ -460,8 +460,7 @@ static void check_answered(void *context, const struct ec2_answer *answer) {
     check_ask(check);
 }
 
-void provider_ec2_check(struct provider *provider, const struct provider_launch *launches, size_t count, int64_t now) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_ec2_check(struct provider *of, const struct provider_launch *launches, size_t count, int64_t now) {
     struct check_operation *check = memory_zeroed(1, sizeof *check);
     check->launches = memory_zeroed(count + 1, sizeof *check->launches);
     memcpy(check->launches, launches, count * sizeof *launches);

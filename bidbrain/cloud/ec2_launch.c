@@ -22,13 +22,13 @@ static const char *launch_tier(const struct provider_launch *launch) {
     return launch->reliable ? "reliable" : "transient";
 }
 
-const char *provider_ec2_subnet(const struct provider_ec2 *of, const struct provider_launch *launch) {
+const char *provider_ec2_subnet(const struct provider *of, const struct provider_launch *launch) {
     return of->options.subnet == NULL ? NULL : of->options.subnet(of->options.context, launch->zone);
 }
 
 /* The machine, with `prefix` "" (RunInstances) or "LaunchSpecification." (RequestSpotInstances). */
-static void launch_set_machine(struct provider_ec2 *of, struct ec2_request *request,
-                               const struct provider_launch *launch, const char *prefix, const char *user_data) {
+static void launch_set_machine(struct provider *of, struct ec2_request *request, const struct provider_launch *launch,
+                               const char *prefix, const char *user_data) {
     const struct provider_options *options = &of->options;
     const char *profile = options->instance_profile;
     ec2_set(request, options->image, "%sImageId", prefix);
@@ -45,7 +45,7 @@ static void launch_set_machine(struct provider_ec2 *of, struct ec2_request *requ
     ec2_set_base64(request, user_data, strlen(user_data), "%sUserData", prefix);
 }
 
-static void launch_set_tags(struct provider_ec2 *of, struct ec2_request *request, const struct provider_launch *launch,
+static void launch_set_tags(struct provider *of, struct ec2_request *request, const struct provider_launch *launch,
                             unsigned number, const char *resource) {
     char prefix[EC2_ID_TEXT];
     snprintf(prefix, sizeof prefix, "TagSpecification.%u.Tag", number);
@@ -64,7 +64,7 @@ static void launch_set_bid(struct ec2_request *request, const struct provider_la
 
 /* ---- The calls ---- */
 
-static struct ec2_request *launch_run_instances(struct provider_ec2 *of, const struct provider_launch *launch,
+static struct ec2_request *launch_run_instances(struct provider *of, const struct provider_launch *launch,
                                                 const char *user_data) {
     struct ec2_request *request = ec2_request_new("RunInstances");
     ec2_set(request, launch->token, "ClientToken");
@@ -85,7 +85,7 @@ static struct ec2_request *launch_run_instances(struct provider_ec2 *of, const s
     return request;
 }
 
-static struct ec2_request *launch_request_spot(struct provider_ec2 *of, const struct provider_launch *launch,
+static struct ec2_request *launch_request_spot(struct provider *of, const struct provider_launch *launch,
                                                const char *user_data) {
     struct ec2_request *request = ec2_request_new("RequestSpotInstances");
     ec2_set(request, launch->token, "ClientToken");
@@ -98,7 +98,7 @@ static struct ec2_request *launch_request_spot(struct provider_ec2 *of, const st
     return request;
 }
 
-static struct ec2_request *launch_create_fleet(struct provider_ec2 *of, const struct provider_launch *launch) {
+static struct ec2_request *launch_create_fleet(struct provider *of, const struct provider_launch *launch) {
     static const char override[] = "LaunchTemplateConfigs.1.Overrides.1.";
     const char *template = of->options.launch_template;
     const char *subnet = provider_ec2_subnet(of, launch);
@@ -170,7 +170,7 @@ static struct provider_outcome launch_filled(const struct provider_launch *launc
 }
 
 /* Tells of a machine that the call has named: it may be a while before a listing does. */
-static void launch_tell_machine(struct provider_ec2 *of, const struct provider_launch *launch, const char *id,
+static void launch_tell_machine(struct provider *of, const struct provider_launch *launch, const char *id,
                                 int64_t launched) {
     struct provider_machine machine = {.kind = launch->kind, .state = MACHINE_PENDING, .launched = launched};
     snprintf(machine.id, sizeof machine.id, "%s", id);
@@ -188,7 +188,7 @@ static void launch_tell_machine(struct provider_ec2 *of, const struct provider_l
     provider_ec2_machine(of, &machine);
 }
 
-static unsigned launch_instances(struct provider_ec2 *of, const struct provider_launch *launch, struct ec2_node root) {
+static unsigned launch_instances(struct provider *of, const struct provider_launch *launch, struct ec2_node root) {
     struct ec2_node set = ec2_node_at(root, "instancesSet");
     struct ec2_node item = {0};
     struct ec2_instance instance;
@@ -202,7 +202,7 @@ static unsigned launch_instances(struct provider_ec2 *of, const struct provider_
     return count;
 }
 
-static unsigned launch_fleet_instances(struct provider_ec2 *of, const struct provider_launch *launch,
+static unsigned launch_fleet_instances(struct provider *of, const struct provider_launch *launch,
                                        struct ec2_node root) {
     struct ec2_node pools = ec2_node_at(root, "fleetInstanceSet");
     struct ec2_node pool = {0};
@@ -222,7 +222,7 @@ static unsigned launch_fleet_instances(struct provider_ec2 *of, const struct pro
 }
 
 /* Open or filled; the instances are found, tagged and told by listings. */
-static void launch_requests(struct provider_ec2 *of, const struct provider_launch *launch, struct ec2_node root) {
+static void launch_requests(struct provider *of, const struct provider_launch *launch, struct ec2_node root) {
     struct ec2_spot_request *requests = memory_zeroed(PROVIDER_COUNT_MAX, sizeof *requests);
     struct ec2_node set = ec2_node_at(root, "spotInstanceRequestSet");
     struct ec2_node item = {0};
@@ -248,7 +248,7 @@ static void launch_requests(struct provider_ec2 *of, const struct provider_launc
     free(requests);
 }
 
-static void launch_succeeded(struct provider_ec2 *of, const struct launch_operation *launch, struct ec2_node root) {
+static void launch_succeeded(struct provider *of, const struct launch_operation *launch, struct ec2_node root) {
     const struct provider_launch *asked = &launch->launch;
     if (strcmp(launch->action, "RequestSpotInstances") == 0) {
         launch_requests(of, asked, root);
@@ -286,7 +286,7 @@ static const char *launch_carried_out(const char *code) {
 
 static void launch_answered(void *context, const struct ec2_answer *answer) {
     struct launch_operation *launch = context;
-    struct provider_ec2 *of = launch->operation.of;
+    struct provider *of = launch->operation.of;
     const struct ec2_failure *failure = answer->failure;
     if (failure == NULL) {
         launch_succeeded(of, launch, answer->root);
@@ -308,7 +308,7 @@ static void launch_free(struct operation *operation) {
     free(operation);
 }
 
-static bool launch_under_way(const struct provider_ec2 *of, const char *token) {
+static bool launch_under_way(const struct provider *of, const char *token) {
     for (const struct operation *at = of->operations; at != NULL; at = at->next) {
         if (at->free == launch_free && strcmp(((const struct launch_operation *)at)->launch.token, token) == 0) {
             return true;
@@ -317,7 +317,7 @@ static bool launch_under_way(const struct provider_ec2 *of, const char *token) {
     return false;
 }
 
-struct ec2_request *provider_ec2_launch_request(struct provider_ec2 *of, const struct provider_launch *launch) {
+struct ec2_request *provider_ec2_launch_request(struct provider *of, const struct provider_launch *launch) {
     bool spot = launch->kind == PROVIDER_SPOT;
     struct error error = {0};
     char *user_data = NULL;
@@ -341,8 +341,7 @@ struct ec2_request *provider_ec2_launch_request(struct provider_ec2 *of, const s
     return request;
 }
 
-void provider_ec2_launch(struct provider *provider, const struct provider_launch *launch) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_launch(struct provider *of, const struct provider_launch *launch) {
     struct ec2_request *request = launch_under_way(of, launch->token) ? NULL : provider_ec2_launch_request(of, launch);
     if (request == NULL) {
         return;

@@ -219,7 +219,7 @@ static int list_by_token(const void *a, const void *b) {
 }
 
 /* One outcome for each launch that has requests. */
-static void list_tell_outcomes(struct provider_ec2 *of, struct list_operation *list) {
+static void list_tell_outcomes(struct provider *of, struct list_operation *list) {
     struct ec2_spot_request *sorted = memory_zeroed(list->request_count + 1, sizeof *sorted);
     const struct ec2_spot_request **order = memory_zeroed(list->request_count + 1, sizeof *order);
     for (size_t i = 0; i < list->request_count; i++) {
@@ -244,7 +244,7 @@ static void list_tell_outcomes(struct provider_ec2 *of, struct list_operation *l
 }
 
 /* A launch whose requests, if it has any, do not tell what came of it. */
-static void list_tell_carried_out(struct provider_ec2 *of, const struct list_operation *list) {
+static void list_tell_carried_out(struct provider *of, const struct list_operation *list) {
     struct provider_outcome outcome = {.state = LAUNCH_REFUSED};
     for (size_t i = 0; i < list->request_count; i++) {
         if (strcmp(list->requests[i].tags.token, list->launch) == 0) {
@@ -280,8 +280,7 @@ static void list_tagged(void *context, const struct ec2_answer *answer) {
     }
 }
 
-static void list_tag(struct provider_ec2 *of, const struct ec2_instance *instance,
-                     const struct ec2_spot_request *request) {
+static void list_tag(struct provider *of, const struct ec2_instance *instance, const struct ec2_spot_request *request) {
     bool live = instance->state == EC2_INSTANCE_PENDING || instance->state == EC2_INSTANCE_RUNNING;
     if (!live || instance->tags.job[0] != '\0' || request == NULL || strcmp(request->tags.job, of->options.job) != 0) {
         return;
@@ -293,14 +292,14 @@ static void list_tag(struct provider_ec2 *of, const struct ec2_instance *instanc
     ec2_start(of->ec2, call, list_tagged, of);
 }
 
-static void list_tell_instances(struct provider_ec2 *of, const struct list_operation *list) {
+static void list_tell_instances(struct provider *of, const struct list_operation *list) {
     for (size_t i = 0; i < list->instance_count; i++) {
         const struct ec2_instance *instance = &list->instances[i];
         const struct ec2_spot_request *request = list_request_of(list, instance);
         struct provider_machine machine = list_machine(instance, request);
         if (instance->state == EC2_INSTANCE_STOPPED && !of->options.look_only) {
             const char *id = instance->id;
-            provider_ec2_terminate(&of->provider, &id, 1);
+            provider_terminate(of, &id, 1);
         }
         if (!of->options.look_only) {
             list_tag(of, instance, request);
@@ -325,7 +324,7 @@ static bool list_names(const struct list_operation *list, const char *id) {
 }
 
 /* Forgets the fresh machines that have been named or are no longer fresh, and tells of the others. */
-static void list_tell_fresh(struct provider_ec2 *of, const struct list_operation *list) {
+static void list_tell_fresh(struct provider *of, const struct list_operation *list) {
     uint64_t now_us = monotonic_us();
     size_t kept = 0;
     for (size_t i = 0; i < of->fresh_count; i++) {
@@ -341,7 +340,7 @@ static void list_tell_fresh(struct provider_ec2 *of, const struct list_operation
 }
 
 static void list_end(struct list_operation *list) {
-    struct provider_ec2 *of = list->operation.of;
+    struct provider *of = list->operation.of;
     bool all = list->launch[0] == '\0';
     list_sort(list);
     list_tell_instances(of, list);
@@ -374,7 +373,7 @@ static void list_ask_untagged_requests(struct list_operation *list);
 
 /* True: there is another page. */
 static bool list_answered(struct list_operation *list, const char *action, const struct ec2_answer *answer) {
-    struct provider_ec2 *of = list->operation.of;
+    struct provider *of = list->operation.of;
     int more = 0;
     if (answer->failure != NULL) {
         provider_ec2_failed(of, action, answer->failure);
@@ -396,7 +395,7 @@ static bool list_answered(struct list_operation *list, const char *action, const
 }
 
 static void list_ask(struct list_operation *list, const char *action, ec2_done *done) {
-    struct provider_ec2 *of = list->operation.of;
+    struct provider *of = list->operation.of;
     struct ec2_request *request = provider_ec2_page(action, "tag:proteus:job", of->options.job, list->page);
     if (list->launch[0] != '\0') {
         ec2_set(request, "tag:proteus:token", "Filter.2.Name");
@@ -505,7 +504,7 @@ static void list_ask_untagged_requests(struct list_operation *list) {
 
 /* ---- Asking ---- */
 
-static struct list_operation *list_begin(struct provider_ec2 *of, const char *launch) {
+static struct list_operation *list_begin(struct provider *of, const char *launch) {
     struct list_operation *list = memory_zeroed(1, sizeof *list);
     list->whole = true;
     snprintf(list->launch, sizeof list->launch, "%s", launch);
@@ -514,13 +513,12 @@ static struct list_operation *list_begin(struct provider_ec2 *of, const char *la
     return list;
 }
 
-void provider_ec2_list(struct provider *provider) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_list(struct provider *of) {
     if (of->list == NULL) {
         of->list = &list_begin(of, "")->operation;
     }
 }
 
-void provider_ec2_list_token(struct provider_ec2 *of, const char *token, const char *carried_out) {
+void provider_ec2_list_token(struct provider *of, const char *token, const char *carried_out) {
     list_begin(of, token)->carried_out = carried_out;
 }

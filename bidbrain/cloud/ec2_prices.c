@@ -20,7 +20,7 @@ static void prices_free(struct operation *operation) {
 }
 
 static void prices_end(struct prices_operation *prices, bool whole) {
-    struct provider_ec2 *of = prices->operation.of;
+    struct provider *of = prices->operation.of;
     of->prices = NULL;
     operation_end(&prices->operation);
     of->options.listener.prices_end(of->options.listener.context, whole);
@@ -29,7 +29,7 @@ static void prices_end(struct prices_operation *prices, bool whole) {
 static void prices_answered(void *context, const struct ec2_answer *answer);
 
 static void prices_ask(struct prices_operation *prices) {
-    struct provider_ec2 *of = prices->operation.of;
+    struct provider *of = prices->operation.of;
     struct ec2_request *request = ec2_request_new("DescribeSpotPriceHistory");
     char start[INSTANT_TEXT_MAX];
     for (unsigned i = 0; of->options.types[i] != NULL; i++) {
@@ -45,7 +45,7 @@ static void prices_ask(struct prices_operation *prices) {
     ec2_start(of->ec2, request, prices_answered, prices);
 }
 
-static void prices_tell(struct provider_ec2 *of, struct ec2_node set) {
+static void prices_tell(struct provider *of, struct ec2_node set) {
     const struct provider_listener *listener = &of->options.listener;
     struct ec2_node item = {0};
     struct ec2_price price;
@@ -58,7 +58,7 @@ static void prices_tell(struct provider_ec2 *of, struct ec2_node set) {
 
 static void prices_answered(void *context, const struct ec2_answer *answer) {
     struct prices_operation *prices = context;
-    struct provider_ec2 *of = prices->operation.of;
+    struct provider *of = prices->operation.of;
     char token[EC2_PAGE_TOKEN_TEXT];
     if (answer->failure != NULL) {
         provider_ec2_failed(of, "DescribeSpotPriceHistory", answer->failure);
@@ -78,8 +78,7 @@ static void prices_answered(void *context, const struct ec2_answer *answer) {
     }
 }
 
-void provider_ec2_prices(struct provider *provider, int64_t since) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_prices(struct provider *of, int64_t since) {
     if (of->prices != NULL) {
         return;
     }

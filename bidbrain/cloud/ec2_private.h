@@ -15,12 +15,10 @@ enum {
     PROVIDER_EC2_BATCH = 100,        /* ids in one call; filters take up to 200 values */
 };
 
-struct provider_ec2;
-
 /* Something under way that takes several calls: it is the context of each, one at a time, and freed when it has ended
  * or with the provider. The first member of each kind's struct. */
 struct operation {
-    struct provider_ec2 *of;
+    struct provider *of;
     struct operation *next;
     void (*free)(struct operation *operation);
 };
@@ -31,8 +29,7 @@ struct fresh_machine {
     uint64_t until_us;
 };
 
-struct provider_ec2 {
-    struct provider provider;
+struct provider {
     struct ec2 *ec2;
     struct provider_options options; /* texts and lists are copies */
     struct operation *operations;
@@ -45,48 +42,37 @@ struct provider_ec2 {
 
 /* ---- ec2.c ---- */
 
-void operation_begin(struct provider_ec2 *of, struct operation *operation, void (*free)(struct operation *operation));
+void operation_begin(struct provider *of, struct operation *operation, void (*free)(struct operation *operation));
 void operation_end(struct operation *operation);
 /* Tells the listener of a call that failed: "ACTION: CODE: TEXT". */
-void provider_ec2_failed(struct provider_ec2 *of, const char *action, const struct ec2_failure *failure);
-void provider_ec2_failed_text(struct provider_ec2 *of, const char *action, const char *text);
-void provider_ec2_machine(struct provider_ec2 *of, const struct provider_machine *machine);
-void provider_ec2_outcome(struct provider_ec2 *of, const struct provider_outcome *outcome);
-void provider_ec2_defer(struct provider_ec2 *of, const struct provider_outcome *outcome);
+void provider_ec2_failed(struct provider *of, const char *action, const struct ec2_failure *failure);
+void provider_ec2_failed_text(struct provider *of, const char *action, const char *text);
+void provider_ec2_machine(struct provider *of, const struct provider_machine *machine);
+void provider_ec2_outcome(struct provider *of, const struct provider_outcome *outcome);
+void provider_ec2_defer(struct provider *of, const struct provider_outcome *outcome);
 /* A request with a filter, the page's size and, from the second page on, its token. */
 struct ec2_request *provider_ec2_page(const char *action, const char *filter, const char *value, const char *token);
 /* The job's tags as parameters that begin with `prefix`, such as "TagSpecification.1.Tag" or "Tag". */
-void provider_ec2_tags(struct provider_ec2 *of, struct ec2_request *request, const char *prefix, const char *token,
+void provider_ec2_tags(struct provider *of, struct ec2_request *request, const char *prefix, const char *token,
                        const char *tier);
-
-/* ---- ec2_prices.c ---- */
-
-void provider_ec2_prices(struct provider *provider, int64_t since);
 
 /* ---- ec2_launch.c ---- */
 
-void provider_ec2_launch(struct provider *provider, const struct provider_launch *launch);
 /* Whether an error code of a launch says that the request itself is wrong, rather than the moment. */
 bool provider_ec2_ours(const char *code);
 /* The call that asks for these machines; NULL, and a refusal to be told, when the launch can't be put into
  * words. */
-struct ec2_request *provider_ec2_launch_request(struct provider_ec2 *of, const struct provider_launch *launch);
+struct ec2_request *provider_ec2_launch_request(struct provider *of, const struct provider_launch *launch);
 /* The subnet for the launch's zone; NULL: none. */
-const char *provider_ec2_subnet(const struct provider_ec2 *of, const struct provider_launch *launch);
+const char *provider_ec2_subnet(const struct provider *of, const struct provider_launch *launch);
 
 /* ---- ec2_list.c ---- */
 
-void provider_ec2_list(struct provider *provider);
 /* Tells of the machines and requests of one launch. `carried_out`: EC2's code, a text that stays, that says so of the
  * launch; then there is an outcome in any case. Or NULL. */
-void provider_ec2_list_token(struct provider_ec2 *of, const char *token, const char *carried_out);
+void provider_ec2_list_token(struct provider *of, const char *token, const char *carried_out);
 /* What spot requests (of one launch) have come to. */
 struct provider_outcome provider_ec2_outcome_of(const struct ec2_spot_request *requests, size_t count);
 struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_request *request);
-
-/* ---- ec2_terminate.c ---- */
-
-void provider_ec2_terminate(struct provider *provider, const char *const *ids, size_t count);
-void provider_ec2_cancel(struct provider *provider, const char *token);
 
 #endif

@@ -30,7 +30,7 @@ static void give_back_terminate(struct give_back *give_back);
 /* EC2 terminates none when it refuses one of them (not known, protected, without the tag that the right asks for): each
  * alone then. */
 static void give_back_split(struct give_back *give_back) {
-    struct provider_ec2 *of = give_back->operation.of;
+    struct provider *of = give_back->operation.of;
     for (size_t i = 0; i < give_back->count; i++) {
         struct give_back *one = memory_zeroed(1, sizeof *one);
         one->count = 1;
@@ -42,7 +42,7 @@ static void give_back_split(struct give_back *give_back) {
 
 static void give_back_terminated(void *context, const struct ec2_answer *answer) {
     struct give_back *give_back = context;
-    struct provider_ec2 *of = give_back->operation.of;
+    struct provider *of = give_back->operation.of;
     if (answer->failure != NULL) {
         if (answer->refused && give_back->count > 1) {
             give_back_split(give_back);
@@ -136,7 +136,7 @@ static void give_back_found(void *context, const struct ec2_answer *answer) {
 }
 
 static void give_back_find(struct give_back *give_back) {
-    struct provider_ec2 *of = give_back->operation.of;
+    struct provider *of = give_back->operation.of;
     bool withdrawn = give_back->token[0] != '\0';
     struct ec2_request *request =
         provider_ec2_page("DescribeSpotInstanceRequests", withdrawn ? "tag:proteus:job" : "instance-id",
@@ -153,8 +153,7 @@ static void give_back_find(struct give_back *give_back) {
 
 /* ---- Asking ---- */
 
-void provider_ec2_terminate(struct provider *provider, const char *const *ids, size_t count) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_terminate(struct provider *of, const char *const *ids, size_t count) {
     for (size_t first = 0; first < count; first += PROVIDER_EC2_BATCH) {
         struct give_back *give_back = memory_zeroed(1, sizeof *give_back);
         for (size_t i = first; i < count && i < first + PROVIDER_EC2_BATCH; i++) {
@@ -172,8 +171,7 @@ void provider_ec2_terminate(struct provider *provider, const char *const *ids, s
     }
 }
 
-void provider_ec2_cancel(struct provider *provider, const char *token) {
-    struct provider_ec2 *of = (struct provider_ec2 *)provider;
+void provider_cancel(struct provider *of, const char *token) {
     size_t length = strlen(token);
     if (length == 0 || length >= PROVIDER_TOKEN_TEXT) {
         return;

@@ -92,23 +92,7 @@ struct provider_listener {
     void *context;
 };
 
-struct provider; /* begins with its methods */
-
-struct provider_methods {
-    void (*close)(struct provider *provider);
-    int (*fd)(const struct provider *provider);
-    int (*wait_ms)(struct provider *provider);
-    void (*step)(struct provider *provider);
-    void (*prices)(struct provider *provider, int64_t since);
-    void (*launch)(struct provider *provider, const struct provider_launch *launch);
-    void (*cancel)(struct provider *provider, const char *token);
-    void (*terminate)(struct provider *provider, const char *const *ids, size_t count);
-    void (*list)(struct provider *provider);
-};
-
-struct provider {
-    const struct provider_methods *methods;
-};
+struct provider;
 
 /* NULL is allowed. What is under way is dropped; machines stay. */
 void provider_close(struct provider *provider);
@@ -128,7 +112,8 @@ void provider_terminate(struct provider *provider, const char *const *ids, size_
 /* Tells of all machines of the job, found by their tags, and of what its requests have come to (as outcomes, the same
  * ones again each time). A second while one is under way is part of it. */
 void provider_list(struct provider *provider);
-/* ---- The two ---- */
+
+/* ---- Opening ---- */
 
 struct aws_options {
     const char *region;   /* NULL: as the environment and the profile say */
@@ -165,7 +150,7 @@ struct provider_options {
     struct provider_listener listener;
 };
 
-/* For the providers: a copy of all texts and lists. */
+/* A copy with texts and lists of its own. */
 void provider_options_copy(struct provider_options *copy, const struct provider_options *options);
 void provider_options_free(struct provider_options *copy);
 

@@ -320,16 +320,16 @@ static struct world *world_open(const struct cloud *cloud, enum provider_call ca
 }
 
 static void world_close(struct world *world) {
-    world->provider->methods->close(world->provider);
+    provider_close(world->provider);
     free(world);
 }
 
 static void world_turn(struct world *world) {
     struct provider *provider = world->provider;
-    struct pollfd waiting = {.fd = provider->methods->fd(provider), .events = POLLIN};
-    int wait_ms = provider->methods->wait_ms(provider);
+    struct pollfd waiting = {.fd = provider_fd(provider), .events = POLLIN};
+    int wait_ms = provider_wait_ms(provider);
     (void)poll(&waiting, 1, wait_ms < 0 || wait_ms > 20 ? 20 : wait_ms);
-    provider->methods->step(provider);
+    provider_step(provider);
     assert_int_equal(waitpid(world->cloud, NULL, WNOHANG), 0); /* it serves */
 }
 
@@ -349,7 +349,7 @@ static void world_turn(struct world *world) {
 
 static void world_list(struct world *world) {
     world->listing = true;
-    world->provider->methods->list(world->provider);
+    provider_list(world->provider);
     while (world->listing) {
         world_turn(world);
     }
@@ -385,7 +385,7 @@ static struct provider_launch launch_of(enum provider_kind kind, const char *typ
 }
 
 static const struct provider_outcome *world_launch(struct world *world, struct provider_launch launch) {
-    world->provider->methods->launch(world->provider, &launch);
+    provider_launch(world->provider, &launch);
     for (int turns = 0; outcome_of(world, launch.token) == NULL; turns++) {
         assert_true(turns < 5000);
         world_turn(world);
@@ -401,7 +401,7 @@ static void world_give_back(struct world *world) {
             ids[count++] = world->machines[i].id;
         }
     }
-    world->provider->methods->terminate(world->provider, ids, count);
+    provider_terminate(world->provider, ids, count);
 }
 
 /* ---- Tests ---- */
@@ -411,7 +411,7 @@ static void prices_are_the_recorded_ones(void **state) {
     static const char *const extra[] = {"--page", "7", NULL};
     struct cloud cloud = cloud_start(extra);
     struct world *world = world_open(&cloud, PROVIDER_RUN_INSTANCES);
-    world->provider->methods->prices(world->provider, START - 7200 + 1);
+    provider_prices(world->provider, START - 7200 + 1);
     while (world->prices_ends == 0) {
         world_turn(world);
     }
@@ -484,7 +484,7 @@ static void requests_wait_are_filled_and_withdrawn(void **state) {
     (void)world_launch(world, launch_of(PROVIDER_SPOT, "c4.large", "high", 2, 30000));
     UNTIL(world, count_state(world, MACHINE_RUNNING) == 2 && outcome_of(world, "high")->state == LAUNCH_FILLED);
     assert_int_equal(outcome_of(world, "high")->machines, 2);
-    world->provider->methods->cancel(world->provider, "low");
+    provider_cancel(world->provider, "low");
     UNTIL(world, outcome_of(world, "low")->state == LAUNCH_REFUSED);
     assert_string_equal(outcome_of(world, "low")->code, "canceled-before-fulfillment");
     world_close(world);
@@ -607,7 +607,7 @@ static void survive(const char *faults, const char *throttle) {
             for (int again = 0; outcome_of(world, token) == NULL; again++) {
                 assert_true(again < 50);
                 int failures = world->failures;
-                world->provider->methods->launch(world->provider, &launch); /* as the daemon does: the same attempt */
+                provider_launch(world->provider, &launch); /* as the daemon does: the same attempt */
                 while (outcome_of(world, token) == NULL && world->failures == failures) {
                     world_turn(world);
                 }

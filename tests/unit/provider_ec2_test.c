@@ -182,10 +182,10 @@ static void run_until(struct provider *provider, int ends) {
         if (turns == 20000) {
             fail_msg("told: %s", told.lines);
         }
-        struct pollfd waiting = {.fd = provider->methods->fd(provider), .events = POLLIN};
-        int wait_ms = provider->methods->wait_ms(provider);
+        struct pollfd waiting = {.fd = provider_fd(provider), .events = POLLIN};
+        int wait_ms = provider_wait_ms(provider);
         (void)poll(&waiting, 1, wait_ms < 0 || wait_ms > 20 ? 20 : wait_ms);
-        provider->methods->step(provider);
+        provider_step(provider);
     }
     assert_int_equal(fake_ec2_left(fake), 0);
 }
@@ -268,8 +268,8 @@ static void prices_are_read_page_by_page(void **state) {
             .status = 200,
             .body = PRICES(PRICE("2016-02-28T00:00:00Z", "0.03"), "<nextToken></nextToken>"),
             .asked = "&NextToken=p3"});
-    provider->methods->prices(provider, 1456790400);
-    provider->methods->prices(provider, 1456790400); /* is part of the first */
+    provider_prices(provider, 1456790400);
+    provider_prices(provider, 1456790400); /* is part of the first */
     run_until(provider, 1);
     assert_told("price c4.large us-east-1a Linux/UNIX 1456794000 20000\n"
                 "price c4.large us-east-1a Linux/UNIX 1456617600 30000\n"
@@ -282,17 +282,17 @@ static void prices_are_read_page_by_page(void **state) {
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotPriceHistory", .status = 200, .body = PRICES("", "<nextToken>x</nextToken>")},
            {.action = "DescribeSpotPriceHistory", .status = 400, .body = ERROR_BODY("InvalidNextToken")});
-    provider->methods->prices(provider, 0);
+    provider_prices(provider, 0);
     run_until(provider, 2);
     assert_no_parameter("DescribeSpotPriceHistory", 0, "StartTime");
     assert_told("failed DescribeSpotPriceHistory: InvalidNextToken: because (request r)\nprices end broken\n");
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotPriceHistory", .status = 200, .body = PRICES("", "<nextToken>x</nextToken>")},
            {.action = "DescribeSpotPriceHistory", .status = 200, .body = PRICES("", "<nextToken>x</nextToken>")});
-    provider->methods->prices(provider, 0);
+    provider_prices(provider, 0);
     run_until(provider, 2);
     assert_told("failed DescribeSpotPriceHistory: its pages have no end\nprices end broken\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* ---- Launches ---- */
@@ -305,8 +305,8 @@ static void machines_are_run(void **state) {
     struct provider_launch launch = launch_of(PROVIDER_SPOT, 3, 105000);
     SCRIPT(
         {.action = "RunInstances", .status = 200, .body = RUN(INSTANCE("i-1", STATE("pending")) INSTANCE("i-2", ""))});
-    provider->methods->launch(provider, &launch);
-    provider->methods->launch(provider, &launch); /* the same attempt */
+    provider_launch(provider, &launch);
+    provider_launch(provider, &launch); /* the same attempt */
     run_until(provider, 1);
     assert_told("machine i-1 token-1 spot c4.large us-east-1a pending\n"
                 "machine i-2 token-1 spot c4.large us-east-1a pending\n"
@@ -344,14 +344,14 @@ static void machines_are_run(void **state) {
     launch = launch_of(PROVIDER_ON_DEMAND, 1, 0);
     launch.reliable = true;
     strcpy(launch.zone, "us-east-1b");
-    provider->methods->launch(provider, &launch);
+    provider_launch(provider, &launch);
     run_until(provider, 1);
     assert_told("machine i-3 token-1 on-demand c4.large us-east-1b pending\noutcome token-1 filled 1 \n");
     assert_no_parameter("RunInstances", 0, "InstanceMarketOptions");
     assert_no_parameter("RunInstances", 0, "SubnetId");
     assert_no_parameter("RunInstances", 0, "TagSpecification.2");
     assert_parameter("RunInstances", 0, "TagSpecification.1.Tag.3.Value=reliable");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void refused_launches_are_told(void **state) {
@@ -382,23 +382,23 @@ static void refused_launches_are_told(void **state) {
         struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
         struct provider_launch launch = launch_of(PROVIDER_SPOT, 1, 0);
         fake_ec2_script(fake, &examples[i].reply, 1);
-        provider->methods->launch(provider, &launch);
+        provider_launch(provider, &launch);
         run_until(provider, 1);
         assert_told(examples[i].told);
         assert_no_parameter("RunInstances", 0, "InstanceMarketOptions.SpotOptions.MaxPrice");
-        provider->methods->close(provider);
+        provider_close(provider);
     }
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_SPOT, PROVIDER_COUNT_MAX + 1, 0);
     SCRIPT({.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
            {.action = "DescribeSpotInstanceRequests", .status = 200, .body = REQUESTS("")});
-    provider->methods->launch(provider, &launch);
+    provider_launch(provider, &launch);
     assert_told(""); /* told by a step */
-    assert_int_equal(provider->methods->wait_ms(provider), 0);
-    provider->methods->list(provider);
+    assert_int_equal(provider_wait_ms(provider), 0);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("outcome token-1 refused 0 InvalidLaunch ours\nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* The configuration was changed between a launch and its repetition, or its machine has ended: what it brought is
@@ -423,14 +423,14 @@ static void repetitions_of_what_was_carried_out_find_it(void **state) {
                     .body = INSTANCES(INSTANCE("i-1", STATE("running") TAGS("token-1"))),
                     .asked = "&Filter.2.Name=tag:proteus:token&Filter.2.Value.1=token-1"});
         }
-        provider->methods->launch(provider, &launch);
+        provider_launch(provider, &launch);
         run_until(provider, 2);
         assert_told(found ? "failed RunInstances: IdempotentParameterMismatch: because (request r)\n"
                             "machine i-1 token-1 on-demand c4.large us-east-1a running\noutcome token-1 filled 1 \n"
                           : "failed RunInstances: IdempotentInstanceTerminated: because (request r)\n"
                             "outcome token-1 refused 0 IdempotentInstanceTerminated\n");
     }
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 #define SPOT_ANSWER(in)                                                                                                \
@@ -444,7 +444,7 @@ static void spot_requests_wait_and_fill(void **state) {
     SCRIPT({.action = "RequestSpotInstances",
             .status = 200,
             .body = SPOT_ANSWER(REQUEST("sir-1", "open", "pending-evaluation", "") REQUEST("sir-2", "open", "x", ""))});
-    provider->methods->launch(provider, &launch);
+    provider_launch(provider, &launch);
     run_until(provider, 1);
     assert_told("outcome token-1 waiting 0 \n");
     static const char *const parameters[] = {"ClientToken=token-1",
@@ -483,7 +483,7 @@ static void spot_requests_wait_and_fill(void **state) {
             .body = "<CreateTagsResponse><return>true</return></CreateTagsResponse>",
             .asked = "&ResourceId.1=i-1&Tag.1.Key=proteus:job&Tag.1.Value=ml-1m&Tag.2.Key=proteus:token&Tag.2.Value="
                      "token-1&Tag.3.Key=proteus:tier&Tag.3.Value=transient&Tag.4.Key=Name"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("machine i-1 token-1 spot c4.large us-east-1a running\noutcome token-1 waiting 0 \nlist end whole\n");
 
@@ -497,11 +497,11 @@ static void spot_requests_wait_and_fill(void **state) {
             .status = 200,
             .body = INSTANCES(INSTANCE("i-1", STATE("running") SPOT("sir-1") TAGS("token-1")))},
            {.action = "DescribeInstances", .status = 200, .body = INSTANCES(""), .asked = "Value.1=i-2"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("machine i-1 token-1 spot c4.large us-east-1a running\nmachine i-2 token-1 spot c4.large  pending\n"
                 "outcome token-1 filled 2 \nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 #define FLEET(in, errors)                                                                                              \
@@ -533,10 +533,10 @@ static void fleets_tell_errors_inside(void **state) {
         struct provider *provider = opened(PROVIDER_CREATE_FLEET);
         struct provider_launch launch = launch_of(PROVIDER_SPOT, 2, 30000);
         fake_ec2_script(fake, &examples[i].reply, 1);
-        provider->methods->launch(provider, &launch);
+        provider_launch(provider, &launch);
         run_until(provider, 1);
         assert_told(examples[i].told);
-        provider->methods->close(provider);
+        provider_close(provider);
     }
     static const char *const parameters[] = {
         "Type=instant",
@@ -584,8 +584,8 @@ static void evictions_are_seen(void **state) {
          .body = REQUESTS(REQUEST("sir-7", "active", "marked-for-termination", NAMES("i-7"))),
          .asked =
              "&Filter.1.Name=spot-instance-request-id&Filter.1.Value.1=sir-4&MaxResults=1000&Filter.1.Value.2=sir-7"});
-    provider->methods->list(provider);
-    provider->methods->list(provider); /* is part of the first */
+    provider_list(provider);
+    provider_list(provider); /* is part of the first */
     run_until(provider, 2);
     assert_told("machine i-1 t spot c4.large us-east-1a running noticed\n"
                 "machine i-2 t spot c4.large us-east-1a running noticed evicted\n"
@@ -597,7 +597,7 @@ static void evictions_are_seen(void **state) {
                 "machine i-9 t spot c4.large  gone noticed evicted\n"
                 "outcome t filled 4 \n"
                 "list end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static int64_t now_of_test(const void *context) {
@@ -629,14 +629,14 @@ static void ends_are_told(void **state) {
             .status = 200,
             .body = INSTANCES(INSTANCE("i-1", STATE("terminated") SPOT("sir-1"))),
             .asked = "&Filter.1.Name=instance-id&Filter.1.Value.1=i-1&MaxResults"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("machine i-1 t spot c4.large us-east-1a gone noticed evicted\n... until 1456794001\n"
                 "machine i-3 u on-demand c4.large us-east-1a gone\n... until 1456795800\n"
                 "machine i-2 t spot c4.large  gone\n... until 1456793999\n"
                 "outcome t filled 2 \n"
                 "list end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* RequestSpotInstances tags its request alone. A provider that was opened a moment ago finds the instances by their
@@ -662,11 +662,11 @@ static void machines_of_requests_are_tagged(void **state) {
             .body = "<CreateTagsResponse><return>true</return></CreateTagsResponse>",
             .asked = "&ResourceId.1=i-2&Tag.1.Key=proteus:job&Tag.1.Value=ml-1m&Tag.2.Key=proteus:token&Tag.2."
                      "Value=t&Tag.3.Key=proteus:tier&Tag.3.Value=transient&"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("machine i-1 t spot c4.large us-east-1a running\nmachine i-2 t spot c4.large us-east-1a pending\n"
                 "outcome t filled 2 \nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void listings_go_by_pages_and_may_break(void **state) {
@@ -682,7 +682,7 @@ static void listings_go_by_pages_and_may_break(void **state) {
             .status = 200,
             .body = INSTANCES(INSTANCE("i-1", STATE("running") TAGS("t")) INSTANCE("i-2", STATE("running") TAGS("t"))),
             .asked = "&NextToken=more"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("failed DescribeSpotInstanceRequests: InvalidParameterValue: because (request r)\n"
                 "machine i-1 t on-demand c4.large us-east-1a running\n"
@@ -697,10 +697,10 @@ static void listings_go_by_pages_and_may_break(void **state) {
                                                                 "</DescribeSpotInstanceRequestsResponse>"},
            {.action = "DescribeSpotInstanceRequests", .status = 400, .body = ERROR_BODY("InvalidNextToken")},
            {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     assert_told("failed DescribeSpotInstanceRequests: InvalidNextToken: because (request r)\nlist end broken\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void a_new_machine_that_is_not_shown_is_not_dead(void **state) {
@@ -708,7 +708,7 @@ static void a_new_machine_that_is_not_shown_is_not_dead(void **state) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_ON_DEMAND, 1, 0);
     SCRIPT({.action = "RunInstances", .status = 200, .body = RUN(INSTANCE("i-1", ""))});
-    provider->methods->launch(provider, &launch);
+    provider_launch(provider, &launch);
     run_until(provider, 1);
     for (int round = 0; round < 3; round++) {
         told = (struct told){{0}, 0};
@@ -720,13 +720,13 @@ static void a_new_machine_that_is_not_shown_is_not_dead(void **state) {
                     .status = 200,
                     .body = INSTANCES(INSTANCE("i-1", STATE("running") TAGS("token-1")))});
         }
-        provider->methods->list(provider);
+        provider_list(provider);
         run_until(provider, 1);
         assert_told(round == 0   ? "machine i-1 token-1 on-demand c4.large us-east-1a pending\nlist end whole\n"
                     : round == 1 ? "machine i-1 token-1 on-demand c4.large us-east-1a running\nlist end whole\n"
                                  : "list end whole\n");
     }
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void stopped_machines_are_given_back(void **state) {
@@ -740,10 +740,10 @@ static void stopped_machines_are_given_back(void **state) {
          .status = 200,
          .body = "<TerminateInstancesResponse/>",
          .asked = "&InstanceId.1=i-1"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 1);
     assert_told("machine i-1 t on-demand c4.large us-east-1a stopping\nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void looking_changes_nothing(void **state) {
@@ -761,16 +761,16 @@ static void looking_changes_nothing(void **state) {
         {.action = "DescribeInstances",
          .status = 200,
          .body = INSTANCES(INSTANCE("i-2", STATE("running") SPOT("sir-1")))});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 2);
     for (int turn = 0; turn < 20; turn++) {
-        provider->methods->step(provider);
+        provider_step(provider);
         (void)poll(NULL, 0, 5);
     }
     assert_int_equal(fake_ec2_asked(fake, NULL), 3);
     assert_told("machine i-1 t on-demand c4.large us-east-1a stopping\n"
                 "machine i-2 t spot c4.large us-east-1a running\noutcome t filled 1 \nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void requests_alone_tell_of_machines(void **state) {
@@ -786,12 +786,12 @@ static void requests_alone_tell_of_machines(void **state) {
                                           REQUEST("sir-5", "open", "capacity-not-available", TAGS("v")))},
         {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")},
         {.action = "DescribeInstances", .status = 200, .body = INSTANCES(""), .asked = "&Filter.1.Name=instance-id&"});
-    provider->methods->list(provider);
+    provider_list(provider);
     run_until(provider, 4);
     assert_told("machine i-1 t spot c4.large  pending\nmachine i-2 t spot c4.large  gone\n"
                 "machine i-3 t spot c4.large  pending\noutcome t filled 3 \noutcome u refused 0 bad-parameters ours\n"
                 "outcome v waiting 0 \nlist end whole\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* ---- Giving back ---- */
@@ -821,7 +821,7 @@ static void requests_are_cancelled_before_machines_end(void **state) {
             .status = 400,
             .body = ERROR_BODY("InvalidInstanceID.NotFound"),
             .asked = "&InstanceId.1=i-2"});
-    provider->methods->terminate(provider, ids, 2);
+    provider_terminate(provider, ids, 2);
     run_until(provider, 1);
     assert_no_parameter("CancelSpotInstanceRequests", 0, "SpotInstanceRequestId.2");
     assert_told("failed TerminateInstances: InvalidInstanceID.NotFound: because (request r)\n");
@@ -829,10 +829,10 @@ static void requests_are_cancelled_before_machines_end(void **state) {
     told = (struct told){{0}, 0};
     SCRIPT({.action = "DescribeSpotInstanceRequests", .status = 403, .body = ERROR_BODY("UnauthorizedOperation")},
            {.action = "TerminateInstances", .status = 200, .body = TERMINATE("i-1")});
-    provider->methods->terminate(provider, ids, 1);
+    provider_terminate(provider, ids, 1);
     run_until(provider, 1);
     assert_told("failed DescribeSpotInstanceRequests: UnauthorizedOperation: because (request r)\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 static void a_launch_is_withdrawn_and_its_catch_told(void **state) {
@@ -863,7 +863,7 @@ static void a_launch_is_withdrawn_and_its_catch_told(void **state) {
          .body = INSTANCES(INSTANCE("i-1", STATE("pending") SPOT("sir-1"))),
          .asked = "=i-1&"},
         {.action = "CreateTags", .status = 200, .body = "<CreateTagsResponse/>", .asked = "&ResourceId.1=i-1"});
-    provider->methods->cancel(provider, "t");
+    provider_cancel(provider, "t");
     run_until(provider, 1);
     assert_told("machine i-1 t spot c4.large us-east-1a pending\nmachine i-2 t spot c4.large us-east-1a running\n"
                 "outcome t filled 2 \n");
@@ -876,10 +876,10 @@ static void a_launch_is_withdrawn_and_its_catch_told(void **state) {
             .status = 200,
             .body = REQUESTS(REQUEST("sir-1", "cancelled", "canceled-before-fulfillment", TAGS("t")))},
            {.action = "DescribeInstances", .status = 200, .body = INSTANCES("")});
-    provider->methods->cancel(provider, "t");
+    provider_cancel(provider, "t");
     run_until(provider, 1);
     assert_told("outcome t refused 0 canceled-before-fulfillment\n");
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* ---- Opening and closing ---- */
@@ -921,13 +921,13 @@ static void what_is_under_way_is_dropped(void **state) {
     struct provider *provider = opened(PROVIDER_RUN_INSTANCES);
     struct provider_launch launch = launch_of(PROVIDER_SPOT, 1, 0);
     fake_ec2_script(fake, NULL, 0);
-    provider->methods->launch(provider, &launch);
-    provider->methods->list(provider);
-    provider->methods->prices(provider, 0);
-    provider->methods->terminate(provider, ids, 1);
-    provider->methods->cancel(provider, "t");
-    provider->methods->step(provider);
-    provider->methods->close(provider);
+    provider_launch(provider, &launch);
+    provider_list(provider);
+    provider_prices(provider, 0);
+    provider_terminate(provider, ids, 1);
+    provider_cancel(provider, "t");
+    provider_step(provider);
+    provider_close(provider);
     assert_told("");
 }
 
@@ -957,7 +957,7 @@ static void check_told(enum provider_call call, size_t launches, const char *exp
     provider_ec2_check(provider, both, launches, 1456790400);
     run_until(provider, 2); /* of the prices, of it all */
     assert_told(expected);
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 /* All calls that matter are asked for with DryRun, the end of a machine that is there; what BidBrain needs not see may
@@ -1028,13 +1028,13 @@ static void a_check_ends_where_nobody_is_let_in(void **state) {
     provider_ec2_check(provider, &launch, 1, 1456790400);
     fake_ec2_wait(fake);
     for (int turns = 0; told.ends == 0 && turns < 2000; turns++) {
-        provider->methods->step(provider);
+        provider_step(provider);
         (void)poll(NULL, 0, 5);
     }
     assert_non_null(strstr(told.lines, "check end\n"));
     assert_non_null(strstr(told.lines, "error credentials: "));
     assert_int_equal(fake_ec2_asked(fake, "DescribeInstances"), 0);
-    provider->methods->close(provider);
+    provider_close(provider);
 }
 
 int main(void) {
