@@ -1,4 +1,4 @@
-/* What bidbrain's commands share. */
+/* What bidbrain's commands share: reading options, and opening prices and catalog. */
 #include "bidbrain/command.h"
 
 #include "agileml/base/instant.h"
@@ -30,7 +30,7 @@ static bool has_product(const void *product, const struct market *market) {
     return strcmp(market->product, product) == 0;
 }
 
-/* Reads only: a name that is mistyped must not make a store. */
+/* Never creates a store: the name may be mistyped. */
 static int prices_of_store(struct markets *markets, const char *path, const char *product, struct error *error) {
     struct market_store *store;
     if (access(path, F_OK) != 0) {

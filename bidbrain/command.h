@@ -1,4 +1,4 @@
-/* bidbrain's commands, each with its own command line; they return the exit status. */
+/* bidbrain's commands. Each reads its own command line and returns the exit status. */
 #ifndef BIDBRAIN_COMMAND_H
 #define BIDBRAIN_COMMAND_H
 
@@ -21,9 +21,9 @@ int command_user_data(int argc, char **argv);
 /* Reads options, acts on --help (`usage` is the line behind "usage: "). 0: go on; 1: help was printed; else a code of
  * *error. */
 int command_options(const struct aml_option *options, const char *usage, int argc, char **argv, struct error *error);
-/* Reads and finishes the prices of `prices` (a file, a folder, or an SQLite store: a name that ends in .db), of
- * `product`, and opens the catalog with `extra` (a file or NULL). Says what was wrong with the data on the log. The
- * caller closes both after success. */
+/* Reads and finishes the prices of `product` in `prices`: a file, a folder, or an SQLite store, whose name ends in .db.
+ * Opens the catalog, with the types of the file `extra` unless it is NULL. Warns on the log about flaws of the data.
+ * The caller closes both after success. */
 int command_prices(const char *prices, const char *product, const char *extra, enum catalog_year year,
                    struct markets *markets, struct catalog *catalog, struct error *error);
 

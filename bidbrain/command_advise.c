@@ -1,4 +1,4 @@
-/* `bidbrain advise`: a decision on the newest prices of a history, with the numbers behind it. Buys nothing. */
+/* `bidbrain advise`: prints one decision on the newest prices of a history, and the numbers behind it. Buys nothing. */
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
@@ -16,17 +16,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADVICE_TOP = 10 /* candidates that are shown, the best of each market */ };
+enum { ADVICE_TOP = 10 /* candidates in the printed table, at most one of each market */ };
 
 struct advise {
     const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone;
     bool greedy, json, help;
     const struct market_rules *rules;
     struct profile profile;
-    /* What is known at `now`: */
+    /* The fields below hold what is known at `now`. */
     struct markets markets;
     struct catalog known;
-    struct portfolio_market *places; /* as markets.list */
+    struct portfolio_market *places; /* in the order of markets.list */
     int64_t now;
     const struct catalog_price *reliable;
     struct interruptions risks;
@@ -38,7 +38,7 @@ struct advise {
     uint64_t decision_us;
 };
 
-/* The best bid of a market as the first allocation beside the on-demand machines. */
+/* The best bid of a market if it were bought first, beside the on-demand machines only. */
 struct advice {
     size_t market;
     unsigned delta;
@@ -126,7 +126,7 @@ static void advise_decide(struct advise *advise) {
     advise->view = portfolio_view(&portfolio, advise->offers, NULL);
 }
 
-/* ---- What is shown ---- */
+/* ---- Printing ---- */
 
 static int advice_compare(const void *a, const void *b) {
     const struct advice *x = a;
@@ -163,7 +163,7 @@ static size_t advise_candidates(const struct advise *advise, struct advice *best
     return count;
 }
 
-/* The expected price per vCPU-hour of what was decided, and how long the work takes with it. */
+/* The expected price per vCPU-hour of the decision, and the vCPUs that it buys. */
 static void advise_expect(const struct advise *advise, double *cost_per_work, double *vcpus) {
     *cost_per_work = INFINITY;
     *vcpus = 0;
@@ -201,7 +201,7 @@ static void print_text(const struct advise *advise, const struct advice *best, s
     }
     advise_expect(advise, &e, &vcpus);
     if (advise->plan.buy_count == 0) {
-        printf("  nothing: no candidate does work for money within the limits\n");
+        printf("  nothing: no candidate within the limits is expected to do work\n");
         return;
     }
     printf("\nexpected: $%.2f for %.6g vCPU-hours in about %.2f h on %.0f vCPUs; decided in %.2f ms\n",
@@ -276,7 +276,8 @@ static int advise(struct advise *advise, struct error *error) {
         return code;
     }
     if (advise->rules->bids && strcmp(advise->interruptions, "none") != 0) {
-        return error_set(error, AML_EINPUT, "--interruptions: only with --model ec2; in ec2-2016 prices tell");
+        return error_set(error, AML_EINPUT,
+                         "--interruptions: works with --model ec2 only; with ec2-2016 prices decide evictions");
     }
     code = profile_read(&advise->profile, advise->app, error);
     code = code != 0 ? code

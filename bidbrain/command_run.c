@@ -1,4 +1,4 @@
-/* The commands around the daemon: `bidbrain run`, `check-config`, `status`, `prices`, `user-data`. */
+/* The daemon's commands: `bidbrain run`, `check-config`, `status`, `prices`, `user-data`. */
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "bidbrain/command.h"
@@ -18,7 +18,7 @@ static int finish(int code, const struct error *error) {
 
 static int read_config(struct config *config, const char *path, struct error *error) {
     if (path == NULL) {
-        return error_set(error, AML_EINPUT, "--config FILE is missing: see docs/bidbrain.md");
+        return error_set(error, AML_EINPUT, "--config FILE is missing: docs/bidbrain.md describes the file");
     }
     struct findings findings = {.file = path};
     (void)config_read(config, &findings);
@@ -42,7 +42,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
         {"deadline", "TIME", AML_OPTION_STRING, &deadline, 0, 0,
-         "when the job has to be done, such as 2026-03-01T18:00:00Z, in place of limits.deadline"},
+         "when the job has to be finished, such as 2026-03-01T18:00:00Z, in place of limits.deadline"},
         {"dry-run", NULL, AML_OPTION_FLAG, &run.dry_run, 0, 0, "decide once, print it, buy nothing"},
         {"keep", NULL, AML_OPTION_FLAG, &run.keep, 0, 0, "leave the machines when ended by a signal"},
         {"report", "FILE", AML_OPTION_STRING, &run.report, 0, 0, "append lines of JSON: decisions, machines, bills"},
@@ -124,7 +124,7 @@ static void print_config(const struct config *config, const char *path) {
     print_limits(config);
 }
 
-/* What was found, in lines on standard error; whether none is an error. */
+/* Prints the findings on standard error, a line each. Returns whether none of them is an error. */
 static bool print_findings(const struct findings *findings) {
     for (size_t f = 0; f < findings->count; f++) {
         if (findings->list[f].warning) {
@@ -179,8 +179,8 @@ int command_check_config(int argc, char **argv) {
         printf(
             "usage: bidbrain check-config FILE [--online]\n\n"
             "Checks a configuration of 'bidbrain run', and the files and credentials that it needs: one line for each\n"
-            "mistake, then exit status 2. Tells what it would do when there is none. Buys and changes nothing.\n\n"
-            "  --online   asks EC2 too: whether the credentials, image, subnets, security groups and launch template\n"
+            "mistake, then exit status 2. Otherwise it prints what 'run' would do. Buys and changes nothing.\n\n"
+            "  --online   also asks EC2 whether the credentials, image, subnets, security groups and launch template\n"
             "             are good, whether launches and terminations would be allowed (DryRun), whether there are\n"
             "             prices for the types, zones and product, and whether this computer's clock is right\n"
             "  --help     print this\n");
@@ -202,7 +202,7 @@ int command_status(int argc, char **argv) {
     bool help = false;
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
-        {"json", NULL, AML_OPTION_FLAG, &json, 0, 0, "lines of JSON: a machine each, then the whole"},
+        {"json", NULL, AML_OPTION_FLAG, &json, 0, 0, "print lines of JSON: one for each machine, then the totals"},
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
@@ -228,7 +228,7 @@ int command_fetch_prices(int argc, char **argv) {
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
         {"store", "FILE", AML_OPTION_STRING, &store, 0, 0,
-         "where to put them, a name that ends in .db (not given: where 'bidbrain run' does)"},
+         "where to put the prices, a name that ends in .db (not given: the store of 'bidbrain run')"},
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
@@ -245,8 +245,7 @@ int command_fetch_prices(int argc, char **argv) {
     char *own = code == 0 && store == NULL ? daemon_price_path(config.state) : NULL;
     code = code != 0 ? code : daemon_fetch_prices(&config, store != NULL ? store : own, &prices, &error);
     if (code == 0) {
-        printf("%s: %" PRIu64 " points were told and are kept%s\n", store != NULL ? store : own, prices.points,
-               prices.age);
+        printf("%s: stored %" PRIu64 " price points%s\n", store != NULL ? store : own, prices.points, prices.age);
     }
     free(own);
     config_close(&config);
@@ -263,7 +262,8 @@ int command_user_data(int argc, char **argv) {
     bool help = false;
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
-        {"reliable", NULL, AML_OPTION_FLAG, &reliable, 0, 0, "of a reliable node (not given: a transient one)"},
+        {"reliable", NULL, AML_OPTION_FLAG, &reliable, 0, 0,
+         "the script of a reliable node (not given: of a transient one)"},
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
@@ -277,7 +277,7 @@ int command_user_data(int argc, char **argv) {
     if (text != NULL) {
         fputs(text, stdout);
         fflush(stdout);
-        explicit_bzero(text, strlen(text)); /* it holds a token */
+        explicit_bzero(text, strlen(text)); /* the script holds a token */
         free(text);
     }
     config_close(&config);

@@ -1,4 +1,4 @@
-/* The bidbrain program: finds the command and leaves the rest to it. */
+/* The bidbrain program: finds the command on its command line and runs it. */
 #include "agileml/base/log.h"
 #include "bidbrain/command.h"
 
@@ -12,13 +12,13 @@ static const struct {
     const char *help;
 } COMMANDS[] = {
     {"run", command_run, "the daemon: buys machines for a job and gives them back"},
-    {"check-config", command_check_config, "whether a configuration of 'run' is right, and what it says"},
-    {"status", command_status, "what 'run' holds and what it has cost"},
+    {"check-config", command_check_config, "checks a configuration of 'run', and prints what it means"},
+    {"status", command_status, "prints what 'run' holds and what it has cost"},
     {"prices", command_fetch_prices, "reads the provider's prices into a store (.db)"},
     {"user-data", command_user_data, "prints the script that starts a node, for a launch template"},
-    {"simulate", command_simulate, "what jobs would have cost on recorded prices, scheme by scheme"},
-    {"advise", command_advise, "what to buy now, why, and what it should cost"},
-    {"calibrate", command_calibrate, "eviction estimates against what came, on recorded prices"},
+    {"simulate", command_simulate, "computes what jobs would have cost on recorded prices, scheme by scheme"},
+    {"advise", command_advise, "prints what to buy now, why, and what it should cost"},
+    {"calibrate", command_calibrate, "compares eviction estimates with recorded prices"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 
@@ -27,9 +27,9 @@ static void print_help(void) {
     for (int c = 0; c < COMMAND_COUNT; c++) {
         printf("  %-14s%s\n", COMMANDS[c].name, COMMANDS[c].help);
     }
-    printf("\n'bidbrain COMMAND --help' tells a command's options.\n"
-           "  --help      this text\n"
-           "  --version   the version\n");
+    printf("\n'bidbrain COMMAND --help' lists a command's options.\n"
+           "  --help      print this\n"
+           "  --version   print the version\n");
 }
 
 static int run_command(int argc, char **argv) {

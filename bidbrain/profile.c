@@ -8,7 +8,7 @@
 
 struct member {
     const char *name;
-    double *real; /* or */
+    double *real; /* where a number goes; NULL: the member is a whole number */
     int64_t *integer;
     double minimum, maximum;
     bool given, needed;

@@ -1,4 +1,5 @@
-/* The application of `bidbrain advise --app FILE`: a JSON object of what Table 2 of the paper holds, and limits. */
+/* The profile of `bidbrain advise --app FILE`: a JSON object with the application's row of the paper's Table 2, and
+ * limits. */
 #ifndef BIDBRAIN_PROFILE_H
 #define BIDBRAIN_PROFILE_H
 
@@ -11,7 +12,7 @@ enum { PROFILE_TYPE_MAX = 48 };
 struct profile {
     double work_vcpu_hours; /* left to do */
     double phi, sigma_seconds, lambda_seconds;
-    char reliable_type[PROFILE_TYPE_MAX]; /* on-demand machines that are held, and do no work */
+    char reliable_type[PROFILE_TYPE_MAX]; /* of the `reliable` on-demand machines, which hold state and do no work */
     int64_t reliable;
     double most_vcpus; /* at once */
     int64_t most_machines, least_markets;

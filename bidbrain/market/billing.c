@@ -3,7 +3,7 @@
 
 #include <assert.h>
 
-/* The seconds to pay of the hour that a machine ended in `used` seconds (0..3600) after it began. `first` tells the
+/* The seconds to pay of a machine's last hour, of which it ran `used` seconds (0..3600). `first`: this is also its
  * first hour, which begins even if the machine ran no second. */
 static int64_t billing_last_hour(const struct market_rules *rules, int64_t used, bool first, enum billing_end how) {
     if (how == BILLING_SHARED || (used == 0 && !first)) {
@@ -18,7 +18,7 @@ static int64_t billing_last_hour(const struct market_rules *rules, int64_t used,
     return first && used < BILLING_SECONDS_MIN ? BILLING_SECONDS_MIN : used;
 }
 
-/* `market` NULL: at `price`. */
+/* Bills each hour at the market's price when the hour begins, or at `price` if `market` is NULL. */
 static struct bill billing(const struct market_rules *rules, const struct market *market, int64_t price, int64_t start,
                            int64_t end, enum billing_end how) {
     assert(start <= end);

@@ -1,5 +1,5 @@
-/* What a machine costs, exact to the rule of its market model (docs/bidbrain.md; EC2's documentation). Amounts are
- * those of money.h: whole numbers, no rounding. Per machine; pure functions.
+/* What one machine costs by the rules of its market model (docs/bidbrain.md; EC2's documentation). Amounts are whole
+ * units of money.h: nothing is rounded. Pure functions.
  *
  *   ec2-2016  spot: whole hours from the start, each at the price that holds when the hour begins; an hour that EC2
  *             cuts short is free, one that we cut short is paid. On demand: whole hours.
@@ -16,14 +16,14 @@ enum { BILLING_SECONDS_MIN = 60 };
 enum billing_end {
     BILLING_RELEASED, /* we gave it back */
     BILLING_EVICTED,  /* EC2 took it */
-    BILLING_SHARED,   /* our job is over but not the machine's hour, which a following job uses: seconds used are paid.
-                         The accounting of the paper's section 6.3 */
+    BILLING_SHARED,   /* our job has ended and a following job uses the rest of the hour: only used seconds are paid, as
+                         in the paper's section 6.3 */
 };
 
 struct bill {
     int64_t amount;       /* units of money.h */
-    int64_t paid_seconds; /* of those that the machine ran */
-    int64_t free_seconds;
+    int64_t paid_seconds; /* seconds that the machine ran and we pay */
+    int64_t free_seconds; /* seconds that the machine ran and we do not pay */
 };
 
 /* A spot machine of `market` that ran start..end, start <= end, with a price known at `start`. */
@@ -32,7 +32,7 @@ struct bill billing_spot(const struct market_rules *rules, const struct market *
 /* A machine on demand at `price`; `how` is not BILLING_EVICTED. */
 struct bill billing_on_demand(const struct market_rules *rules, int64_t price, int64_t start, int64_t end,
                               enum billing_end how);
-/* The end of the billing hour that is under way; the first one's for a machine that starts later. */
+/* The end of the billing hour that contains `now`; of the first hour if the machine starts after `now`. */
 int64_t billing_hour_end(int64_t start, int64_t now);
 /* *total += count x one */
 void bill_add(struct bill *total, struct bill one, int64_t count);

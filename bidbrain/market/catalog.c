@@ -83,7 +83,7 @@ void catalog_close(struct catalog *catalog) {
     memset(catalog, 0, sizeof *catalog);
 }
 
-/* Puts one price in its place, over an older one. */
+/* Inserts one price in order, or replaces the older price of that type and region. */
 static void catalog_put(struct catalog *catalog, const struct catalog_price *price) {
     const struct catalog_price *found = catalog_find(catalog, price->type, price->region);
     if (found != NULL) {

@@ -1,5 +1,5 @@
-/* What an instance type is and costs on demand: built in for the types of the usual traces, extended and overridden by
- * a JSON file {"c9.large": {"vcpus": 2, "memory_gib": 4, "on_demand": {"us-east-1": 0.1}}, ...}. */
+/* The vCPUs, memory and on-demand price of instance types. The types of the usual traces are built in; a JSON file adds
+ * and overrides types: {"c9.large": {"vcpus": 2, "memory_gib": 4, "on_demand": {"us-east-1": 0.1}}, ...}. */
 #ifndef BIDBRAIN_MARKET_CATALOG_H
 #define BIDBRAIN_MARKET_CATALOG_H
 
@@ -25,16 +25,16 @@ struct catalog {
     size_t count, capacity;
 };
 
-enum catalog_year { CATALOG_2016, CATALOG_2017 }; /* what on-demand prices to build in: before or after December 2016 */
+enum catalog_year { CATALOG_2016, CATALOG_2017 }; /* built-in on-demand prices: before or after December 2016 */
 
 void catalog_open(struct catalog *catalog, enum catalog_year year);
-/* Adds a file's types. AML_EINPUT with one line: file, line or type, what was expected. */
+/* Adds a file's types. AML_EINPUT with one line that names the file, the line or type, and what was expected. */
 int catalog_read(struct catalog *catalog, const char *path, struct error *error);
 void catalog_close(struct catalog *catalog);
-/* Whether a type's vCPUs are shares that it may use for a while (t1, t2, t3, ...): not work that can be counted on. */
+/* Whether a type may use its vCPUs fully only for a while (t1, t2, t3, ...), so that its work can't be counted on. */
 bool catalog_burstable(const char *type);
-/* Whether machines of a type are bought for work: not NULL (unknown), not burstable, and large enough. Memory in
- * GiB. */
+/* Whether machines of a type are bought for work: the type is known (not NULL), not burstable, and large enough. Memory
+ * in GiB. */
 bool catalog_fits(const struct catalog_price *type, int64_t vcpus_min, double memory_min);
 /* NULL when the type is not known with a price in that region. */
 const struct catalog_price *catalog_find(const struct catalog *catalog, const char *type, const char *region);

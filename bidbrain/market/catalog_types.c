@@ -1,6 +1,5 @@
-/* The instance types that the catalog knows by itself: virtual cores, memory, and on-demand prices for Linux in
- * mid-2017 (types that came later: their first price). Facts of AWS's price list; see catalog.h for what overrides
- * them. */
+/* The instance types built into the catalog: vCPUs, memory, and on-demand prices for Linux in mid-2017 (later types:
+ * their first price), all from AWS's price list. */
 #include "bidbrain/market/catalog_types.h"
 
 const char *const CATALOG_REGIONS[CATALOG_REGION_COUNT] = {"us-east-1", "us-west-1",      "us-west-2",

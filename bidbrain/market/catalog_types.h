@@ -1,4 +1,4 @@
-/* The tables behind catalog.c: what is built in. Constant data only. */
+/* The built-in tables of catalog.c. Constant data only. */
 #ifndef BIDBRAIN_MARKET_CATALOG_TYPES_H
 #define BIDBRAIN_MARKET_CATALOG_TYPES_H
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 64 << 20 }; /* bytes of a file that is read whole */
+enum { TEXT_MAX = 64 << 20 }; /* bytes of an input file */
 #define MONTH_HOURS 730.0
 
 /* ---- Files ---- */
@@ -118,7 +118,7 @@ static double lifetimes_before(const struct interruptions *interruptions, double
 
 static void trace_add(struct interruption_trace *trace, int64_t time, int64_t count) {
     if (trace->count > 0 && trace->times[trace->count - 1] >= time) {
-        trace->counts[trace->count - 1] = count; /* the last word on a moment */
+        trace->counts[trace->count - 1] = count; /* the last count of a moment holds */
         return;
     }
     if (trace->count > 0 && trace->counts[trace->count - 1] == count) {
@@ -155,7 +155,7 @@ static int trace_json(struct interruption_trace *trace, const char *path, struct
     return code;
 }
 
-/* `x,count` (seconds if the numbers are whole, else hours) or `milliseconds,add|remove,node`. */
+/* Reads lines `x,count` (x in seconds if no number has a point, else in hours) or `milliseconds,add|remove,node`. */
 static int trace_csv(struct interruption_trace *trace, const char *path, struct error *error) {
     char *text;
     size_t size;
@@ -289,13 +289,13 @@ void interruptions_close(struct interruptions *interruptions) {
 
 /* ---- Draws ---- */
 
-/* In (0, 1). */
+/* A pseudo-random number in (0, 1). */
 static double draw_unit(uint64_t seed, uint64_t a, uint64_t b, uint64_t c) {
     uint64_t bits = hash_mix(hash_mix(hash_mix(hash_mix(seed) ^ a) ^ b) ^ c);
     return ((double)(bits >> 12) + 0.5) / 4503599627370496.0;
 }
 
-/* Which trace a market follows in a world, and where the world's time 0 lies in it. */
+/* The trace that a market follows in a world; *offset is where the world's time 0 lies in the trace. */
 static const struct interruption_trace *replay_trace(const struct interruptions *interruptions, size_t m, uint64_t seed,
                                                      int64_t *offset) {
     size_t t = (size_t)(draw_unit(seed, m, 1, 0) * (double)interruptions->trace_count);
@@ -304,7 +304,7 @@ static const struct interruption_trace *replay_trace(const struct interruptions 
     return trace;
 }
 
-/* The index of the step that holds at `at`, a time within the trace. */
+/* The index of the step that contains `at`, a time within the trace. */
 static size_t trace_index(const struct interruption_trace *trace, int64_t at) {
     size_t low = 0;
     size_t high = trace->count;
@@ -319,8 +319,8 @@ static size_t trace_index(const struct interruption_trace *trace, int64_t at) {
     return low == 0 ? 0 : low - 1;
 }
 
-/* When a trace goes from a to b machines, each of the a is lost with the same chance. All machines of an allocation are
- * taken as one, as the paper does. At most one lap, then the trace says that nothing comes. */
+/* When the trace falls from a to b machines, an allocation is lost whole with probability 1 - b/a; the paper, too,
+ * loses allocations whole. Looks ahead over one lap of the trace; without a loss in it the machine is never taken. */
 static int64_t replay_time(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t draw,
                            uint64_t seed) {
     int64_t offset;
@@ -330,7 +330,7 @@ static int64_t replay_time(const struct interruptions *interruptions, size_t m, 
     int64_t lap = time - at; /* the world's time at which the present lap began */
     for (size_t step = 0; step < trace->count; step++) {
         size_t next = index + 1;
-        if (next == trace->count) { /* the seam between laps is no event */
+        if (next == trace->count) { /* the step from a lap's end to the next lap's start is no event */
             next = 0;
             lap += trace->length;
         } else if (trace->counts[next] < trace->counts[index]) {

@@ -1,8 +1,9 @@
-/* When EC2 takes machines back in the `ec2` model, where prices do not tell: rates of the Spot Advisor's file, measured
- * lifetimes, or recorded traces of how many machines a zone had. And what a policy may know of it beforehand.
+/* When EC2 takes machines back in the `ec2` model, where prices do not decide it: by the rates of the Spot Advisor's
+ * file, by measured lifetimes, or by recorded traces of how many machines a zone had. Also the probabilities that a
+ * policy may expect beforehand.
  *
- * Draws are a pure function of the seed and of what is asked, so that all schemes of a study meet the same world, and a
- * run repeats. Any thread may draw; opening and closing belong to one. */
+ * A draw is a pure function of the seed and the arguments, so all schemes of a study meet the same world, and a run can
+ * be repeated. Any thread may draw; one thread opens and closes. */
 #ifndef BIDBRAIN_MARKET_INTERRUPTION_H
 #define BIDBRAIN_MARKET_INTERRUPTION_H
 
@@ -12,22 +13,22 @@ enum interruption_kind { INTERRUPTION_NONE, INTERRUPTION_ADVISOR, INTERRUPTION_L
 
 enum { INTERRUPTION_TRACES_MAX = 256, INTERRUPTION_POINTS_MAX = 4000000 };
 
-/* A step series of how many machines there were; times in seconds from 0. */
+/* A step series of how many machines a zone had; times in seconds from 0. */
 struct interruption_trace {
     int64_t *times;
     int64_t *counts;
     size_t count;
-    int64_t length; /* seconds; then it starts again */
+    int64_t length; /* seconds, after which the trace starts again */
 };
 
 struct interruptions {
     enum interruption_kind kind;
-    double *hazard;    /* per market, per hour: advisor */
-    double *lifetimes; /* hours, ascending: lifetimes */
+    double *hazard;    /* advisor: interruptions per hour of each market */
+    double *lifetimes; /* lifetimes: hours, ascending */
     size_t lifetime_count;
     struct interruption_trace *traces;
     size_t trace_count;
-    double replay_hazard; /* machines lost per machine-hour over all traces */
+    double replay_hazard; /* replay: machines lost per machine-hour over all traces */
 };
 
 /* `spec`: "none", "advisor:FILE" (spot-advisor-data JSON, plain or gzip), "lifetimes:FILE" (lines of hours and their
@@ -38,21 +39,21 @@ int interruptions_open(struct interruptions *interruptions, const char *spec, co
                        struct error *error);
 void interruptions_close(struct interruptions *interruptions);
 
-/* The moment at which a machine of market `m` that starts at `time` is taken; MARKET_NEVER. `draw` tells machines that
- * start at the same time apart, `seed` worlds. */
+/* The moment at which a machine of market `m` that starts at `time` is interrupted, or MARKET_NEVER. `draw`
+ * distinguishes machines that start at the same time, `seed` distinguishes worlds. */
 int64_t interruption_time(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t draw,
                           uint64_t seed);
-/* How the cloud takes a spot machine of market `m` (whose prices are `market`) that starts at `time` with that bid: its
- * price passes the bid, or it is interrupted before. `interruptions` NULL: none are. */
+/* When the cloud takes a spot machine of market `m`, with the prices `market`, that starts at `time` with that bid:
+ * when the price passes the bid, or earlier by an interruption. `interruptions` NULL: no interruptions. */
 struct interruption {
-    int64_t time; /* MARKET_NEVER: it is not taken */
+    int64_t time; /* MARKET_NEVER: the machine is not taken */
     bool by_price;
 };
 struct interruption interruption_of(const struct interruptions *interruptions, size_t m, const struct market *market,
                                     int64_t bid, int64_t time, uint64_t draw, uint64_t seed);
-/* Whether the market has machines at all at that time: a replayed zone may be empty. NULL: it has. */
+/* Whether the market has machines at that time: a replayed zone may be empty. `interruptions` NULL: yes. */
 bool interruption_open_at(const struct interruptions *interruptions, size_t m, int64_t time, uint64_t seed);
-/* What a policy expects: interrupted within `hours` of a machine that has run for `age` hours. */
+/* The probability that a policy expects: a machine that has run for `age` hours is interrupted within `hours`. */
 double interruption_probability(const struct interruptions *interruptions, size_t m, double age, double hours);
 
 #endif

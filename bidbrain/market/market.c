@@ -25,7 +25,8 @@ static bool market_is(const struct market *market, const char *type, const char 
     return strcmp(market->type, type) == 0 && strcmp(market->zone, zone) == 0 && strcmp(market->product, product) == 0;
 }
 
-/* The place of a market, or, with INDEX_NONE, the key to add it under: another name may have its hash. */
+/* The index of a market in the list, or INDEX_NONE. *key is the key of its entry, free if INDEX_NONE: keys are hashes,
+ * and another name may have the same one. */
 static int64_t markets_index(const struct markets *markets, const char *type, const char *zone, const char *product,
                              uint64_t *key) {
     for (*key = market_key(type, zone, product);; (*key)++) {
@@ -100,7 +101,7 @@ static int point_compare(const void *a, const void *b) {
     return x->price < y->price ? -1 : x->price > y->price;
 }
 
-/* Files are oldest first or newest first; whatever breaks the direction that most points have is counted. */
+/* Sorts the points, which files hold oldest or newest first. Returns how many break the direction of the majority. */
 static uint64_t market_sort(struct market *market) {
     uint64_t rises = 0;
     uint64_t falls = 0;
@@ -121,7 +122,7 @@ static uint64_t market_sort(struct market *market) {
     return rises < falls ? rises : falls;
 }
 
-/* Leaves one point a moment. */
+/* Keeps one point for each moment. */
 static void market_unique(struct market *market, struct markets *markets) {
     size_t kept = 0;
     for (size_t i = 0; i < market->count; i++) {
@@ -138,7 +139,7 @@ static void market_unique(struct market *market, struct markets *markets) {
     market->count = kept;
 }
 
-/* Raises the maxima above point `at`; an entry starts with the first point under it. */
+/* Updates the maxima above point `at`. The first point under an entry sets it, later points raise it. */
 static void market_raise(struct market *market, size_t at) {
     int64_t price = market->points[at].price;
     for (int level = 0; level < MARKET_LEVELS; level++) {
@@ -162,7 +163,7 @@ static int market_compare(const void *a, const void *b) {
     return order != 0 ? order : strcmp(x->product, y->product);
 }
 
-/* Points that only follow what is there are taken as they are; anything else is put in order from the start. */
+/* Appends new points that follow the finished ones; otherwise sorts the whole series again. */
 static void market_finish(struct market *market, struct markets *markets) {
     if (market->finished == market->count) {
         return;
@@ -275,8 +276,8 @@ int64_t market_price(const struct market *market, int64_t time) {
     return index == MARKET_NONE ? PRICE_UNKNOWN : market->points[index].price;
 }
 
-/* The first point at or after `at` whose price is above `price`; market->finished if there is none. Walks up while what
- * is under an entry is too low, and down again into the first entry that is not. */
+/* The first point at or after `at` whose price is above `price`; market->finished if there is none. Walks
+ * up while an entry's maximum is too low, and down into the first entry whose maximum is above `price`. */
 static size_t market_index_above(const struct market *market, size_t at, int64_t price) {
     int level = -1;
     while (at < market->finished) {

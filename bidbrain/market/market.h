@@ -1,5 +1,5 @@
 /* Price series per market (instance type, zone, product) with step semantics: a price holds from its point's time until
- * the next point. Series only; reading files is market_read.h, keeping them in a database market_store.h.
+ * the next point. Reading files is market_read.h's task, keeping prices in a database market_store.h's.
  *
  * Times are seconds since 1970 UTC, prices micro-dollars per machine-hour. Queries take O(log points) and may run in
  * parallel while nobody adds. Zeroed structs are empty; markets_close frees everything. */
@@ -17,7 +17,7 @@
 enum {
     MARKET_TEXT_MAX = 48,  /* bytes of a type, a zone or a product with the NUL */
     MARKET_NAME_MAX = 100, /* bytes of "type/zone" with the NUL */
-    MARKET_FAN = 16,       /* points under one entry of the lowest level of maxima, and entries under one above */
+    MARKET_FAN = 16,       /* points under a maximum of the lowest level, and maxima under one of the next level */
     MARKET_LEVELS = 8,     /* 16^8 points are more than memory holds */
     MARKETS_MAX = 100000,  /* markets that are kept at once */
 };
@@ -35,37 +35,37 @@ struct market {
     char product[MARKET_TEXT_MAX];
     struct market_point *points; /* after markets_finish: times strictly increasing */
     size_t count, capacity;
-    size_t finished;              /* points in order and under the maxima; the others wait for markets_finish */
+    size_t finished;              /* points in order and covered by the maxima; the others wait for markets_finish */
     int64_t *tops[MARKET_LEVELS]; /* tops[l][i]: the highest price of points i*16^(l+1) .. (i+1)*16^(l+1)-1 */
     size_t top_capacity[MARKET_LEVELS];
 };
 
 struct markets {
-    struct market **list; /* in the order of their first point until markets_finish, which sorts by name */
+    struct market **list; /* in the order of insertion until markets_finish, which sorts by name */
     size_t count, capacity;
     struct index_map by_name;
-    struct market *last; /* that the last point went to: files hold one market after another */
-    /* What the data was like, for one warning each: */
+    struct market *last; /* the market of the last point added: files mostly hold one market after another */
+    /* Counts about the data; market_read_warn prints one warning for each of the last four. */
     uint64_t files, points, skipped, duplicates, conflicts, unordered;
 };
 
 /* Adds a point, in any order. AML_ELIMIT when there are too many markets or a text is too long. */
 int markets_add(struct markets *markets, const char *type, const char *zone, const char *product,
                 struct market_point point, struct error *error);
-/* Puts all points in order; to be called after markets_add and before any query, and again after more was added. Of
- * points with the same time and price one stays (counted in duplicates); of different prices at one time the highest
- * stays (conflicts). */
+/* Sorts all points. Call it after markets_add and before any query, and again after more points were added. Of points
+ * with the same time and price one stays (counted in `duplicates`); of different prices at one time the highest stays
+ * (counted in `conflicts`). */
 void markets_finish(struct markets *markets);
 struct market *markets_find(const struct markets *markets, const char *type, const char *zone, const char *product);
-/* Frees the markets that `keep` does not want, of finished ones. */
+/* Frees the markets for which `keep` returns false. The markets are finished. */
 void markets_keep(struct markets *markets, bool (*keep)(const void *context, const struct market *market),
                   const void *context);
 void markets_close(struct markets *markets);
 /* The first and the last time of all points; false when there are none. */
 bool markets_span(const struct markets *markets, int64_t *first, int64_t *last);
 
-/* Whether a market at this price has no machine for that bid: it refuses a launch, and takes what runs. A price that
- * equals the bid does not pass it. */
+/* Whether the market refuses launches at `bid` and takes running machines of that bid. A price that equals the bid does
+ * not pass it. */
 static inline bool price_passes(int64_t price, int64_t bid) {
     return price > bid;
 }
@@ -73,13 +73,13 @@ static inline bool price_passes(int64_t price, int64_t bid) {
 void market_name(const struct market *market, char name[MARKET_NAME_MAX]);
 /* The region of a zone: "us-east-1a" gives "us-east-1"; a name without such a letter is its own region. */
 void market_region(const char *zone, char region[MARKET_TEXT_MAX]);
-/* The index of the point that holds at `time`, MARKET_NONE before the first. */
+/* The index of the point whose price holds at `time`; MARKET_NONE before the first point. */
 size_t market_index(const struct market *market, int64_t time);
-/* PRICE_UNKNOWN before the first point. */
+/* The price that holds at `time`; PRICE_UNKNOWN before the first point. */
 int64_t market_price(const struct market *market, int64_t time);
 /* The first moment at or after `time` at which the price is above `price`; MARKET_NEVER if the series has none. */
 int64_t market_first_above(const struct market *market, int64_t time, int64_t price);
-/* The highest price that holds at some moment of first..last; PRICE_UNKNOWN when all that is before the first point. */
+/* The highest price that holds at some moment of first..last; PRICE_UNKNOWN if `last` is before the first point. */
 int64_t market_highest(const struct market *market, int64_t first, int64_t last);
 
 /* Visits all points of all markets in time order, those of equal times in the order of the markets. Stops when `visit`

@@ -1,4 +1,5 @@
-/* See market_read.h. One pass over the lines or bytes of text_lines.h; a tar archive's members are such streams too. */
+/* See market_read.h. Reads the lines or bytes of text_lines.h in one pass; an archive's member is such a stream,
+ * too. */
 #include "bidbrain/market/market_read.h"
 
 #include "agileml/base/folder.h"
@@ -16,7 +17,7 @@
 
 enum { TAR_BLOCK = 512, TAR_NAME = 100 };
 
-/* What a file has said of a point so far. */
+/* The fields of a point that have been read so far, as a set of FIELD_ bits. */
 enum { FIELD_TYPE = 1, FIELD_ZONE = 2, FIELD_PRODUCT = 4, FIELD_PRICE = 8, FIELD_TIME = 16 };
 struct record {
     unsigned fields;
@@ -28,8 +29,8 @@ struct reader {
     struct markets *markets;
     const char *product; /* wanted; NULL: all */
     struct text_lines lines;
-    uint64_t line;       /* for messages: where the record is that is being read */
-    struct record given; /* what the file's name says */
+    uint64_t line;       /* where the current record stands, for messages */
+    struct record given; /* the fields that the file's name gives */
     uint64_t records;
     struct error *error;
 };
@@ -77,7 +78,7 @@ static int record_time(struct reader *reader, struct record *record, const char 
     return 0;
 }
 
-/* Adds what is complete, together with what the file's name says; counts what is not. */
+/* Adds a record that is complete together with the fields of the file's name; counts an incomplete one as skipped. */
 static int record_end(struct reader *reader, const struct record *record) {
     const struct record *given = &reader->given;
     reader->records++;
@@ -111,7 +112,7 @@ static int json_field(struct reader *reader, struct record *record, const char *
     return 0;
 }
 
-/* An object whose members are a record's is one; those around it have none of these members. */
+/* Takes an object as a record if it has any of a record's members; the objects around records have none. */
 static int json_record(struct reader *reader, json_t *object) {
     struct record record = {0};
     const char *key;
@@ -131,18 +132,18 @@ static int json_record(struct reader *reader, json_t *object) {
     return record.fields != 0 ? record_end(reader, &record) : 0;
 }
 
-/* The text of the objects and arrays that have begun and not ended. When the innermost one ends, jansson reads it, and
- * `null` takes its place in the one around it, so that the list of all records is never held. */
+/* The text of the objects and arrays that are still open. When the innermost value ends, jansson reads it, and `null`
+ * replaces it in the value around it, so that the list of all records is never held in memory. */
 struct json_text {
     char *bytes;
     size_t size, capacity;
     struct json_open {
-        size_t start; /* of its text, in bytes */
-        uint64_t line;
-        bool replaced; /* something in it was: its lines are gone */
+        size_t start;  /* of its text, in bytes */
+        uint64_t line; /* where it begins */
+        bool replaced; /* a value in it was replaced by `null`, and its line ends are lost */
     } open[MARKET_READ_DEPTH_MAX];
     unsigned depth;
-    bool quoted, escaped; /* within a string, and behind its backslash */
+    bool quoted, escaped; /* within a string; behind a backslash in it */
 };
 
 static bool json_is_blank(char byte) {
@@ -156,8 +157,8 @@ static size_t json_skip_back(const struct json_text *text, size_t at) {
     return at;
 }
 
-/* Where the `null` belongs that is to replace what began at `start`: over the `null,` before it, when that is all that
- * the array around it holds. */
+/* Where to write the `null` that replaces the value that began at `start`. If the array around it holds only an earlier
+ * `null,`, the new `null` overwrites that. */
 static size_t json_place(const struct json_text *text, size_t start) {
     size_t list = text->open[text->depth - 1].start;
     size_t comma = json_skip_back(text, start);
@@ -172,7 +173,7 @@ static size_t json_place(const struct json_text *text, size_t start) {
 static int json_append(struct reader *reader, struct json_text *text, char byte) {
     if (text->size == text->capacity) {
         if (text->capacity == MARKET_READ_TEXT_MAX) {
-            return reader_fail(reader, "broken JSON: an object or array that is too long for prices");
+            return reader_fail(reader, "broken JSON: an object or array of more than 1 MiB, too long for prices");
         }
         text->capacity = text->capacity == 0 ? 1 << 12 : 2 * text->capacity;
         text->bytes = memory_resized(text->bytes, text->capacity, 1);
@@ -181,7 +182,7 @@ static int json_append(struct reader *reader, struct json_text *text, char byte)
     return 0;
 }
 
-/* Reads the text from where something opened last. */
+/* Parses the text of the innermost open value. */
 static int json_read(struct reader *reader, struct json_text *text) {
     const struct json_open *open = &text->open[text->depth - 1];
     uint64_t end = reader->line;
@@ -200,7 +201,7 @@ static int json_read(struct reader *reader, struct json_text *text) {
     return code;
 }
 
-/* The innermost object or array has ended. */
+/* Parses the innermost value, which has ended, and replaces its text by `null`. */
 static int json_close(struct reader *reader, struct json_text *text) {
     int code = json_read(reader, text);
     size_t start = text->open[--text->depth].start;
@@ -237,7 +238,7 @@ static int json_byte(struct reader *reader, struct json_text *text, char byte) {
     return code == 0 && closes ? json_close(reader, text) : code;
 }
 
-/* One value, or one after the other. */
+/* Reads one JSON value or several in a row. */
 static int json_file(struct reader *reader) {
     struct text_lines *lines = &reader->lines;
     struct json_text text = {0};
@@ -250,7 +251,7 @@ static int json_file(struct reader *reader) {
         code = code != 0 ? code : text_lines_fill(lines, 1, reader->error);
     }
     if (code == 0 && text.depth > 0) {
-        text.depth = 1; /* what is open can't be read, and jansson says why */
+        text.depth = 1; /* a value is still open: jansson's error says why */
         code = json_read(reader, &text);
     }
     free(text.bytes);
@@ -360,10 +361,10 @@ static int text_record(struct reader *reader, const struct columns *columns, cha
     return code != 0 ? code : record_end(reader, &record);
 }
 
-/* The first line tells the columns, or is data of the form that has no header. */
+/* Reads the columns from the header, or, if the first line is data, infers them from the number of cells. */
 static int text_columns(struct reader *reader, const char *line, struct columns *columns, bool *header) {
     static const enum column plain[5] = {COLUMN_ZONE, COLUMN_TYPE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME};
-    static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone are in the file's name */
+    static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone come from the file's name */
     char copy[MARKET_READ_LINE_MAX + 1];
     char *cells[COLUMNS_MAX];
     unsigned seen = 0;
@@ -410,8 +411,8 @@ static int text_file(struct reader *reader) {
 
 /* ---- Files ---- */
 
-/* "c3.xlarge-us-east-1a.csv.gz" tells type and zone. "ec2-spot-market-VA.json.gz" has the letters that EC2's console
- * gave its first regions. */
+/* Reads the fields that a file's name gives: "c3.xlarge-us-east-1a.csv.gz" has type and zone,
+ * "ec2-spot-market-VA.json.gz" the letters that EC2's console gave its first regions. */
 static void reader_given(struct reader *reader, const char *path) {
     static const char *const first_regions[][2] = {{"VA", "us-east-1"}, {"CA", "us-west-1"}, {"EU", "eu-west-1"}};
     const char *base = strrchr(path, '/');
@@ -468,7 +469,7 @@ static int read_content(struct reader *reader, struct text_input *input, const c
 struct archive {
     const char *path;
     struct text_input *input;
-    uint64_t left; /* bytes of the member still to come */
+    uint64_t left; /* bytes of the member that are not read yet */
     unsigned char block[TAR_BLOCK];
 };
 
@@ -476,7 +477,7 @@ static int archive_fail(const struct archive *archive, const char *what, struct 
     return error_set(error, AML_EINPUT, "%s:1: %s", text_input_name(archive->path), what);
 }
 
-/* The text_source of the member. */
+/* Reads bytes of the current member: a text_source. */
 static int archive_member(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
     struct archive *archive = context;
     size_t wanted = archive->left < size ? (size_t)archive->left : size;
@@ -485,7 +486,7 @@ static int archive_member(void *context, void *bytes, size_t size, size_t *got, 
     return code == 0 && *got < wanted ? archive_fail(archive, "the archive is cut short", error) : code;
 }
 
-/* Passes over what is left of the member, and over `padding` bytes. */
+/* Skips the rest of the member and `padding` bytes. */
 static int archive_skip(struct archive *archive, uint64_t padding, struct error *error) {
     size_t got;
     int code = 0;
@@ -496,7 +497,7 @@ static int archive_skip(struct archive *archive, uint64_t padding, struct error 
     return code;
 }
 
-/* Reads a header; *more is false at the archive's end. */
+/* Reads the next member's header; *more is false at the archive's end. */
 static int archive_next(struct archive *archive, bool *more, struct error *error) {
     size_t got;
     char size[13];
@@ -518,7 +519,7 @@ static int archive_next(struct archive *archive, bool *more, struct error *error
     return 0;
 }
 
-/* Members that are files are read as files are; what else an archive holds is passed over. */
+/* Reads the members that are files like files on disk, and skips all others. */
 static int read_members(struct reader *reader, struct archive *archive) {
     bool more = false;
     int code;
@@ -576,7 +577,7 @@ static int read_file(struct reader *reader, const char *path, const char *name) 
 }
 
 static int visit_file(void *context, const char *path, struct error *error) {
-    (void)error; /* the reader has it */
+    (void)error; /* the reader has its own */
     return read_file(context, path, path);
 }
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In the file's header, so that a store is told from other SQLite files; as in the text below. */
+/* Stand in the file's header and distinguish a store from other SQLite files. The same numbers stand in
+ * store_create. */
 enum { STORE_APPLICATION = 0x42424D4B /* "BBMK" */, STORE_VERSION = 1 };
 
 static const char store_create[] =
@@ -73,7 +74,7 @@ static int store_number(struct market_store *store, const char *sql, int64_t *nu
     return code;
 }
 
-/* Takes a store for what it is, makes one of an empty file, and touches no other. */
+/* Accepts a store, makes a store of an empty file, and rejects any other file unchanged. */
 static int store_identify(struct market_store *store, struct error *error) {
     int64_t application = 0;
     int64_t version = 0;
@@ -85,7 +86,7 @@ static int store_identify(struct market_store *store, struct error *error) {
     if (code == 0 && application == 0 && objects == 0) {
         code = store_execute(store, store_create, error);
     } else if (code == 0 && (application != STORE_APPLICATION || version != STORE_VERSION)) {
-        code = error_set(error, AML_EINPUT, "%s: is not a store of spot prices of version %d but another SQLite file",
+        code = error_set(error, AML_EINPUT, "%s: expected spot prices of version %d, found another SQLite file",
                          store->path, STORE_VERSION);
     }
     return code != 0 ? code : store_execute(store, "COMMIT", error);

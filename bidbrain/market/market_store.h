@@ -1,5 +1,5 @@
-/* Spot prices in an SQLite file: what a daemon sees is appended, and history is asked of it. Times and prices are those
- * of market.h. Any number of processes may read while one writes; a store object belongs to one thread. */
+/* Spot prices in an SQLite file: a daemon appends the prices that it reads, and queries the history. Times and prices
+ * are those of market.h. Any number of processes may read while one writes; a store object belongs to one thread. */
 #ifndef BIDBRAIN_MARKET_MARKET_STORE_H
 #define BIDBRAIN_MARKET_MARKET_STORE_H
 
@@ -7,11 +7,10 @@
 
 struct market_store;
 
-/* Opens the store at `path`, made if absent. AML_EINPUT with one line when it is some other file. */
+/* Opens the store at `path`, or creates it. AML_EINPUT with one line when `path` is some other file. */
 int market_store_open(struct market_store **store, const char *path, struct error *error);
 void market_store_close(struct market_store *store); /* NULL is allowed */
-/* Adds all points in one transaction: all or none. A point that is there already (same market and time) takes the new
- * price. */
+/* Adds all points in one transaction: all or none. The price of a known point (same market and time) is replaced. */
 int market_store_append(struct market_store *store, const struct markets *markets, struct error *error);
 /* The price that holds at `time`, PRICE_UNKNOWN before the first point or for a market that is not there. */
 int market_store_price(struct market_store *store, const char *type, const char *zone, const char *product,
@@ -22,7 +21,7 @@ int market_store_iterate(struct market_store *store, int64_t first, int64_t last
                          int (*visit)(void *context, const char *type, const char *zone, const char *product,
                                       struct market_point point),
                          void *context, struct error *error);
-/* Adds to `markets` what is known from `first` on, and for each market the point that holds at `first`; call
+/* Adds to `markets` all points from `first` on, and for each market the point that holds at `first`. Call
  * markets_finish after it. */
 int market_store_load(struct market_store *store, int64_t first, struct markets *markets, struct error *error);
 

@@ -1,6 +1,6 @@
 /* Units of money. A price is whole micro-dollars per machine-hour. An amount is price x seconds, kept in units of
- * 1/3600 micro-dollar, so every rule of billing.h is exact: no rounding before an amount is shown. Amounts are good to
- * 2.5 billion dollars. */
+ * 1/3600 micro-dollar, so every rule of billing.h is exact: nothing is rounded before an amount is printed. An int64_t
+ * holds amounts up to 2.5 billion dollars. */
 #ifndef BIDBRAIN_MARKET_MONEY_H
 #define BIDBRAIN_MARKET_MONEY_H
 
@@ -28,7 +28,8 @@ static inline int64_t amount_cents(int64_t amount) {
 }
 
 /* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded
- * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is read (for the caller to refuse). */
+ * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is accepted; the caller rejects negative
+ * prices. */
 bool price_parse(const char *text, int64_t *price);
 /* The shortest text that price_parse reads as `price`. */
 void price_format(int64_t price, char text[PRICE_TEXT_MAX]);

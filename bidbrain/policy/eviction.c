@@ -57,7 +57,7 @@ unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t
     return regime_of(price, on_demand, lowest, highest);
 }
 
-/* Adds the sample at `time`: a larger delta is passed later, if at all, so one walk over the hour does for all. */
+/* Adds the sample at `time`. Larger deltas are passed later, if at all, so one walk over the hour serves all deltas. */
 static void eviction_sample(struct eviction_market *own, const struct market *market, int64_t time) {
     size_t index = market_index(market, time);
     if (index == MARKET_NONE) {
@@ -118,7 +118,7 @@ static struct eviction_counts counts_of(const struct eviction_market *own, unsig
     return counts;
 }
 
-/* What all markets did in one memory, by regime and relative delta; with today's samples or without. */
+/* Sums the counts of all markets in one memory by regime and relative delta, with today's samples or without. */
 static void pool_fill(struct eviction_pool *pool, const struct eviction *eviction, unsigned length, bool today) {
     for (size_t m = 0; m < eviction->markets->count; m++) {
         const struct eviction_market *own = &eviction->list[m];
@@ -133,7 +133,7 @@ static void pool_fill(struct eviction_pool *pool, const struct eviction *evictio
     }
 }
 
-/* The counts beside `weight` samples of `prior`, as probabilities by the end of each bin. */
+/* Turns counts into probabilities by the end of each bin, with `prior` counted as `weight` samples. */
 static void counts_smooth(const struct eviction_counts *counts, double weight, const float prior[EVICTION_BINS],
                           float result[EVICTION_BINS]) {
     double evicted = 0;
@@ -143,7 +143,8 @@ static void counts_smooth(const struct eviction_counts *counts, double weight, c
     }
 }
 
-/* A higher bid is never less safe, whatever the priors of neighbouring deltas made of it. */
+/* Makes probabilities fall with the delta, as a higher bid is never less safe; the priors may have broken this
+ * order. */
 static void rows_order(float rows[EVICTION_DELTAS][EVICTION_BINS]) {
     for (unsigned d = 1; d < EVICTION_DELTAS; d++) {
         for (unsigned b = 0; b < EVICTION_BINS; b++) {
@@ -152,7 +153,7 @@ static void rows_order(float rows[EVICTION_DELTAS][EVICTION_BINS]) {
     }
 }
 
-/* A market's estimates by one memory: those of the regimes, and the average in row EVICTION_ANY. */
+/* Fills in a market's estimates by one memory: by regime, and the average in row EVICTION_ANY. */
 static void market_fill(struct eviction_market_table *table, const struct eviction_market *own, unsigned length,
                         bool today, const struct eviction_pool *pool) {
     float half[EVICTION_BINS];
@@ -193,7 +194,7 @@ static double log_loss(const struct eviction_counts *seen, float predicted) {
     return -evicted * log(p) - ((double)seen->samples - evicted) * log1p(-p);
 }
 
-/* Adds the loss of predicting today's samples from what was known before today. */
+/* Adds the loss of predicting today's samples from the knowledge before today. */
 static void market_score(struct eviction_market *own, unsigned length, const struct eviction_market_table *known) {
     double fade = exp2(-1.0 / EVICTION_LOSS_DAYS);
     double loss = 0;
@@ -225,7 +226,7 @@ static void market_learn_today(struct eviction_market *own) {
     memset(own->today, 0, sizeof own->today);
 }
 
-/* A day is over: each memory is judged by it, then takes it in. */
+/* A day is over: scores each memory by the day's samples, then adds the samples to the memories. */
 static void eviction_end_day(struct eviction *eviction) {
     struct eviction_pool *pool = memory_zeroed(1, sizeof *pool);
     struct eviction_market_table *known = memory_zeroed(1, sizeof *known);
@@ -244,7 +245,7 @@ static void eviction_end_day(struct eviction *eviction) {
     free(pool);
 }
 
-/* Day by day, so that what is learned does not depend on how often it is called. */
+/* Learns day by day, so that the result does not depend on how often it is called. */
 void eviction_advance(struct eviction *eviction, int64_t now) {
     if (eviction->day == 0) {
         int64_t first = 0;
@@ -276,7 +277,7 @@ static unsigned length_of(const struct eviction *eviction, enum eviction_memory 
                                      : (unsigned)LENGTH_RECENT;
 }
 
-/* The pool of a memory with today's samples, made when it is first asked for. */
+/* The pool of a memory with today's samples, computed at its first use. */
 static const struct eviction_pool *pool_of(struct eviction_pool *pools[EVICTION_LENGTHS],
                                            const struct eviction *eviction, unsigned length) {
     if (pools[length] == NULL) {
@@ -313,9 +314,9 @@ void eviction_table_close(struct eviction_table *table) {
     memset(table, 0, sizeof *table);
 }
 
-/* ---- Answers ---- */
+/* ---- Estimates ---- */
 
-/* The probability by `seconds`, along straight lines between the ends of bins. */
+/* The probability of an eviction by `seconds`, interpolated linearly between the ends of bins. */
 static double curve_at(const double curve[EVICTION_BINS], double seconds) {
     double at = seconds / EVICTION_STEP;
     unsigned bin = at >= EVICTION_BINS ? EVICTION_BINS - 1 : (unsigned)at;
@@ -324,7 +325,7 @@ static double curve_at(const double curve[EVICTION_BINS], double seconds) {
 }
 
 /* The moment at which the curve reaches `probability`, at most `limit`. */
-static double curve_restore_points(const double curve[EVICTION_BINS], double probability, double limit) {
+static double curve_time(const double curve[EVICTION_BINS], double probability, double limit) {
     for (unsigned b = 0; b < EVICTION_BINS; b++) {
         if (curve[b] >= probability) {
             double before = b == 0 ? 0 : curve[b - 1];
@@ -361,7 +362,7 @@ struct eviction_estimate eviction_estimate(const struct eviction_table *table, s
     struct eviction_estimate estimate = {.probability = curve_at(curve, (double)seconds),
                                          .median = (double)seconds / 2};
     if (estimate.probability > 0) {
-        estimate.median = curve_restore_points(curve, estimate.probability / 2, (double)seconds);
+        estimate.median = curve_time(curve, estimate.probability / 2, (double)seconds);
     }
     return estimate;
 }

@@ -1,14 +1,14 @@
-/* How likely a price rises above a bid: learned per market and bid delta from history up to a moment, never beyond it
- * (section 4.1 of the paper, "Estimating Evictions"), for the `ec2-2016` model.
+/* Estimates how likely a price rises above a bid, per market and bid delta, in the `ec2-2016` model (section 4.1 of the
+ * paper, "Estimating Evictions"). Learns from history up to a moment, never beyond it.
  *
- * Every EVICTION_STEP seconds of history is a sample: had we bid the price of that moment plus each delta of the grid,
- * when within the hour would the price have risen above the bid? A sample counts only once its hour is over.
+ * History is sampled every EVICTION_STEP seconds: had we bid the price of that moment plus each delta of the grid, when
+ * within the hour would the price have risen above the bid? A sample counts only once its hour is over.
  *
- * The paper weighs all history alike, per market and delta (EVICTION_ALL with EVICTION_ANY). More than the paper:
- * samples are kept by the market's behaviour at their moment (its regime: the price relative to on-demand, and how much
- * it moved in the hour before), and by several memories, in which a sample's weight halves every so many days. Which
- * memory a market's estimates come from is chosen by how well each would have predicted that market's recent days
- * (prequential log-loss: a day is predicted from what was known at its first second, then learned from).
+ * The paper weighs all history alike, per market and delta (EVICTION_ALL with EVICTION_ANY). Beyond the paper, samples
+ * are kept by the market's regime at their moment: the price relative to on-demand, and how much the price moved in the
+ * hour before. Several memories keep them, in which a sample's weight halves every so many days. A market's estimates
+ * come from the memory that would have predicted the market's recent days best (prequential log-loss: each day is
+ * predicted from the knowledge at its first second, then learned).
  *
  * The prior, where data is thin:
  *   by regime       the regime's samples, and EVICTION_REGIME_PRIOR samples of the market's average
@@ -16,8 +16,8 @@
  *                   that delta relative to on-demand
  *   all markets     their samples, and one sample that is half evicted
  *
- * `struct eviction` learns (one thread); `struct eviction_table` is what was learned by some moment (any thread
- * reads). */
+ * `struct eviction` learns (one thread); `struct eviction_table` holds the estimates of one moment (any thread may read
+ * it). */
 #ifndef BIDBRAIN_POLICY_EVICTION_H
 #define BIDBRAIN_POLICY_EVICTION_H
 
@@ -37,21 +37,21 @@ enum {
     EVICTION_REGIME_PRIOR = 3 * HOUR / EVICTION_STEP,
     EVICTION_MARKET_PRIOR = 24 * HOUR / EVICTION_STEP,
     EVICTION_LENGTHS = 5,    /* memories */
-    EVICTION_LOSS_DAYS = 10, /* in which the weight of a day's log-loss halves */
+    EVICTION_LOSS_DAYS = 10, /* days after which a day's log-loss has half its weight */
 };
 
 /* Days in which a sample's weight halves in each memory, the longest first; 0: never. */
 extern const double EVICTION_HALF_LIFE[EVICTION_LENGTHS];
 
-/* Which memory estimates come from. */
+/* The memory that estimates come from. */
 enum eviction_memory {
     EVICTION_ALL,    /* all history alike: the paper's */
     EVICTION_RECENT, /* a half-life of 5 days */
-    EVICTION_CHOSEN, /* the one that predicted the market's recent days best */
+    EVICTION_CHOSEN, /* the memory that predicted the market's recent days best */
     EVICTION_MEMORIES
 };
 
-/* Micro-dollars. */
+/* The grid of bid deltas, in micro-dollars. */
 extern const int64_t EVICTION_DELTA[EVICTION_DELTAS];
 
 /* P(evicted within (b+1) x EVICTION_STEP seconds), nondecreasing in b and nonincreasing in the delta. */
@@ -75,16 +75,16 @@ typedef struct eviction_counts eviction_cells[EVICTION_REGIMES][EVICTION_DELTAS]
 struct eviction_market {
     int64_t on_demand;
     int64_t next;                            /* the next sample's time */
-    eviction_cells today;                    /* samples that became known since the last whole day */
-    eviction_cells counts[EVICTION_LENGTHS]; /* earlier ones, as each memory weighs them */
+    eviction_cells today;                    /* samples whose hour ended since the last whole day */
+    eviction_cells counts[EVICTION_LENGTHS]; /* earlier samples, as each memory weighs them */
     double loss[EVICTION_LENGTHS];           /* log-loss of estimates by regime */
     double average_loss[EVICTION_LENGTHS];   /* log-loss of the market's average, EVICTION_ANY */
 };
 
 struct eviction {
-    const struct markets *markets; /* may grow between calls, but not get more or fewer markets */
-    struct eviction_market *list;  /* as markets->list */
-    int64_t day;                   /* the last whole day that is learned; 0: none yet */
+    const struct markets *markets; /* may get points between calls, but no more or fewer markets */
+    struct eviction_market *list;  /* in the order of markets->list */
+    int64_t day;                   /* the end of the last whole day that was learned; 0: nothing was learned yet */
 };
 
 /* `on_demand[m]`: the on-demand price of market m, positive. `markets` must outlive it. */
@@ -92,7 +92,7 @@ void eviction_open(struct eviction *eviction, const struct markets *markets, con
 void eviction_close(struct eviction *eviction);
 /* Learns from all samples whose hour is over at `now`. Only forward in time. */
 void eviction_advance(struct eviction *eviction, int64_t now);
-/* What is known now; free with eviction_table_close. */
+/* The estimates from all that was learned so far; `now` dates them. Free them with eviction_table_close. */
 void eviction_table_open(struct eviction_table *table, const struct eviction *eviction, enum eviction_memory memory,
                          int64_t now);
 /* The memory that EVICTION_CHOSEN takes for estimates by regime (or of the average) of market `m`: an index of
@@ -100,17 +100,16 @@ void eviction_table_open(struct eviction_table *table, const struct eviction *ev
 unsigned eviction_chosen(const struct eviction *eviction, size_t m, bool average);
 void eviction_table_close(struct eviction_table *table);
 
-/* The regime of a market at `time`, from prices up to `time`; the first one that holds a price must be at or before
- * it. */
+/* The regime of a market at `time`, from prices up to `time`. The market's first point must not be later. */
 unsigned eviction_regime(const struct market *market, int64_t on_demand, int64_t time);
 
 struct eviction_estimate {
-    double probability; /* evicted within the seconds asked for */
+    double probability; /* of an eviction within `seconds` */
     double median; /* seconds to eviction, of the evictions within `seconds`; half of `seconds` if there are none */
 };
 
-/* For a machine of market `m` whose bid is `delta` above the price now (below 0: gone at once), in the next `seconds`
- * (0..3600). `regime` is eviction_regime's, or EVICTION_ANY. */
+/* Estimates the eviction, in the next `seconds` (0..3600), of a machine of market `m` whose bid is `delta` above the
+ * present price; below 0 it is evicted at once. `regime` is eviction_regime's, or EVICTION_ANY. */
 struct eviction_estimate eviction_estimate(const struct eviction_table *table, size_t m, unsigned regime, int64_t delta,
                                            int64_t seconds);
 
@@ -127,7 +126,7 @@ struct calibration {
     uint64_t cases;
 };
 
-/* Adds a case: what was predicted (0..1), and whether it came. */
+/* Adds a case: the predicted probability, and whether an eviction followed. */
 void calibration_add(struct calibration *calibration, double predicted, bool evicted);
 /* The largest |predicted - observed| of deciles with more than `cases_min` cases; 0 when there are none. */
 double calibration_worst(const struct calibration *calibration, uint64_t cases_min);

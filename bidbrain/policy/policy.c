@@ -12,7 +12,7 @@ double policy_omega(double beta, double median, double t_r) {
 }
 
 double policy_cost(const struct policy_allocation *x) {
-    /* Without a refund what it is expected to run is paid: omega. */
+    /* Without a refund the time that it is expected to run is paid: omega. */
     return x->refund ? (1 - x->beta) * x->P * x->k * x->t_r : x->P * x->k * x->omega;
 }
 
@@ -29,7 +29,7 @@ double policy_useful_time(const struct policy_allocation *x, double any_eviction
     return x->omega - any_eviction * app->lambda - (changed ? app->sigma : 0);
 }
 
-/* phi of (3) for an application that has `rate` work an hour at hand. */
+/* phi of (3) for a footprint that can do `rate` work an hour. */
 static double policy_scaling(const struct policy_app *app, double rate) {
     if (app->reference <= 0) {
         return app->phi;
@@ -90,15 +90,15 @@ struct choice {
     double count;
 };
 
-/* A footprint that is being put together: its sums for the equations, and what the limits look at. */
+/* A footprint under construction: its sums for the equations, and the totals that the limits apply to. */
 struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
     double machines, work, dollars; /* of spot machines; dollars of all */
-    double kept[POLICY_HELD_MAX];   /* machines of what is held that stay */
+    double kept[POLICY_HELD_MAX];   /* machines that stay of each held allocation */
     bool end;                       /* policy_is_end */
     double dearest;                 /* at the end: dollars for a unit of work on demand */
-    double sure;                    /* at the end: work an hour that machines on demand could do; 0: none are offered */
+    double sure;                    /* at the end: work an hour that on-demand machines could do; 0: none are offered */
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
@@ -128,13 +128,13 @@ static double plan_market_work(const struct plan *plan, size_t market) {
     return work;
 }
 
-/* Machines of an offer that the limits leave room for. */
+/* The number of machines of an offer that the limits still allow. */
 static double plan_room(const struct plan *plan, size_t market) {
     const struct policy_view *view = plan->view;
     const struct policy_offer *offer = &view->offers[market];
     double room = fmin(view->limits.most_machines - plan->machines, (view->limits.most_work - plan->work) / offer->nu);
     room = fmin(room, (view->limits.most_dollars_per_hour - plan->dollars) / offer->P);
-    if (offer->on_demand) { /* markets' shares are about machines that can be taken away */
+    if (offer->on_demand) { /* shares of markets limit only machines that can be evicted */
         return floor(room + 1e-9);
     }
     if (view->limits.least_markets > 1) {
@@ -168,9 +168,9 @@ bool policy_is_end(const struct policy_view *view) {
     return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_work);
 }
 
-/* What decides when a footprint ends the job. Rates are units of work an hour. */
+/* The sums that determine when a footprint ends the job. Rates are units of work an hour. */
 struct finish {
-    double rate, new_rate; /* of all machines; of those that boot first */
+    double rate, new_rate; /* of all machines; of the machines that boot first */
     double keep;           /* the probability that none is evicted within an hour */
 };
 
@@ -178,7 +178,7 @@ static double allocation_rate(const struct policy_allocation *x) {
     return x->t_r > 0 ? x->k * x->nu * x->omega / x->t_r : 0;
 }
 
-/* The probability that an allocation outlives an hour, from the one that it outlives t_r. */
+/* The probability that an allocation survives an hour, derived from its probability to survive t_r. */
 static double allocation_keep(const struct policy_allocation *x) {
     return x->t_r > 0 ? pow(1 - x->beta, 1 / x->t_r) : 1;
 }
@@ -189,7 +189,7 @@ static void finish_add(struct finish *finish, const struct policy_allocation *x,
     finish->keep *= allocation_keep(x);
 }
 
-/* Hours to the end: (2) with the time that evictions cost spread over each hour. */
+/* Hours to the end by (2), with the time lost to evictions spread evenly over the hours. */
 static double finish_hours(const struct finish *finish, const struct policy_view *view, bool changed) {
     double lost = fmin(0.95, (1 - finish->keep) * view->app.lambda);
     double scale = policy_scaling(&view->app, finish->rate) * (1 - lost);
@@ -197,9 +197,9 @@ static double finish_hours(const struct finish *finish, const struct policy_view
     return hours + (changed ? view->app.sigma : 0);
 }
 
-/* What an allocation costs until `hours` from now, when `paid` hours of it are paid. *whole: all of it is kept for its
- * last hour. *part: only the machines that are needed are kept for that hour, and the job ends with it, at *until; an
- * hour that begins now is paid whole. */
+/* Adds what an allocation costs until `hours` from now, of which `paid` hours are paid already. *whole: all its
+ * machines are kept for its last hour. *part: only the machines that are needed are kept for that hour, and the job
+ * ends with it, at *until; an hour that begins now is paid whole. */
 static void finish_cost(const struct policy_view *view, const struct policy_allocation *x, double paid, double hours,
                         double *whole, double *part, double *until) {
     double dollars = x->P * x->k * (x->refund ? allocation_keep(x) : 1);
@@ -210,7 +210,7 @@ static void finish_cost(const struct policy_view *view, const struct policy_allo
     *until = fmax(*until, more > 0 ? paid + count : hours);
 }
 
-/* What a footprint that needs `hours` costs beyond its machines because of the deadline. */
+/* The dollars that the deadline adds to a footprint that needs `hours` to the end. */
 static double late_cost(const struct plan *plan, double hours) {
     enum { TOO_LATE_DOLLARS = 1000000 };
     const struct policy_end *end = &plan->view->end;
@@ -219,7 +219,7 @@ static double late_cost(const struct plan *plan, double hours) {
     }
     double rate = end->work / hours;
     double left = fmax(0, end->deadline);
-    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* a fifth: being late at all is worth that */
+    double dollars = (end->work * 1.2 - rate * left) * plan->dearest; /* being late at all costs a fifth of the work */
     double first = fmin(1, left);
     double rest = fmax(0, left - first - end->boot);
     bool possible = fmax(0, left - end->boot) * plan->sure >= end->work;
@@ -287,8 +287,9 @@ static double plan_value(const struct plan *plan, const struct policy_allocation
     return policy_sum_cost_per_work(sum, &plan->view->app, changed);
 }
 
-/* The fewest machines of an offer, at its highest bid, that end the job within `hours` beside the plan, with a fiftieth
- * to spare: a second too late is one more hour. 0: not even `room` do. */
+/* The fewest machines of an offer, at its highest bid, that end the job within `hours` together with the plan. A
+ * fiftieth of the time is spared, since ending a second late costs one more hour. 0: even `room` machines are too
+ * few. */
 static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double room, double hours) {
     struct allocations all;
     double low = 0;
@@ -344,8 +345,8 @@ static double plan_best(const struct plan *plan, double bound, struct choice *be
 
 /* ---- Decisions ---- */
 
-/* Sets `dearest`, the highest ceiling for a unit of work, and `sure`: 95 % of the work an hour that machines on demand
- * within the limits can do. */
+/* Sets `dearest`, the highest ceiling per unit of work, and `sure`, 95 % of the work an hour that on-demand machines
+ * can do within the limits. */
 static void plan_on_demand(struct plan *plan) {
     const struct policy_limits *limits = &plan->view->limits;
     for (size_t m = 0; m < plan->view->offer_count; m++) {
@@ -361,7 +362,7 @@ static void plan_on_demand(struct plan *plan) {
     }
 }
 
-/* The plan of `kept` machines of each allocation that is held; expiring ones count as renewed. */
+/* The plan that keeps `kept` machines of each held allocation; expiring allocations count as renewed. */
 static struct plan plan_held(const struct policy_view *view, const double *kept) {
     struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
     plan.sum = policy_sum_add(plan.sum, &view->on_demand);
@@ -382,7 +383,7 @@ static struct plan plan_held(const struct policy_view *view, const double *kept)
     return plan;
 }
 
-/* The same plan from the start, without its choice `without` (SIZE_MAX: with all). */
+/* Rebuilds a plan without its choice `without`. */
 static struct plan plan_again(const struct plan *plan, size_t without) {
     struct plan again = plan_held(plan->view, plan->kept);
     for (size_t c = 0; c < plan->choice_count; c++) {
@@ -398,7 +399,7 @@ static struct plan plan_again(const struct plan *plan, size_t without) {
 static double plan_fill(struct plan *plan, double e, size_t most) {
     struct choice best;
     while (plan->choice_count < most) {
-        /* The end is an estimate: what it gains by a hundredth is no reason to buy. */
+        /* The end is an estimate: a gain of less than a hundredth is no reason to buy. */
         double lower = plan_best(plan, plan->end ? e * 0.99 : e, &best);
         if (isinf(lower)) {
             break;
@@ -425,8 +426,9 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
     return e;
 }
 
-/* Section 4.2: an allocation is not renewed if the rest alone costs less per work. By that rule alone the only
- * allocation that works would be renewed at any price: hence the ceiling. At the end a share of it may be enough. */
+/* Section 4.2: an allocation is not renewed if the other allocations alone cost less per work. By that rule the only
+ * working allocation would be renewed at any price, hence the ceiling. At the end a share of the machines may be
+ * renewed. */
 static void decide_renewal(const struct policy_view *view, double *kept, size_t h, size_t most) {
     double all = kept[h];
     double lowest = INFINITY;
@@ -441,7 +443,7 @@ static void decide_renewal(const struct policy_view *view, double *kept, size_t 
         struct plan plan = plan_held(view, kept);
         double e = plan_value(&plan, NULL, kept[h] < all);
         if (view->additions.joint && (step == steps || step == 0)) {
-            e = plan_fill(&plan, e, most); /* beyond the paper: with the best that could be bought beside it */
+            e = plan_fill(&plan, e, most); /* beyond the paper: with the best candidates bought as well */
         }
         if (e < lowest || step == steps) {
             lowest = e;

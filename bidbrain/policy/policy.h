@@ -1,6 +1,6 @@
-/* What to buy and what to give back: equations (1) to (4) of the paper's section 4 as pure functions under the paper's
- * symbols, and the decisions of section 4.2 made with them. No clock, no network, no history: all that is known comes
- * in `struct policy_view`, so a decision can't use the future. Times are hours, money is dollars. Any thread. */
+/* Decides what to buy and what to give back: equations (1) to (4) of the paper's section 4 as pure functions under the
+ * paper's symbols, and the decisions of section 4.2 made with them. Uses no clock, network or history: all knowledge
+ * comes in `struct policy_view`, so a decision can't use the future. Times are hours, money is dollars. Any thread. */
 #ifndef BIDBRAIN_POLICY_POLICY_H
 #define BIDBRAIN_POLICY_POLICY_H
 
@@ -11,10 +11,10 @@ struct policy_allocation {
     double k;     /* machines */
     double P;     /* dollars per machine-hour */
     double beta;  /* probability that it is evicted within t_r */
-    double omega; /* hours that it is expected to compute of t_r */
-    double t_r;   /* hours left of what is paid: of its billing hour, or of the hour looked ahead */
+    double omega; /* hours of t_r that it is expected to compute */
+    double t_r;   /* hours left of its billing hour, or of the hour that is looked ahead */
     double nu;    /* work of one machine in an hour; 0 for a machine that only holds state */
-    bool refund;  /* evicted within t_r: t_r is free. Otherwise what it ran is paid */
+    bool refund;  /* t_r is free if it is evicted within t_r; otherwise the time that it ran is paid */
 };
 
 /* The application (Table 2). */
@@ -22,8 +22,8 @@ struct policy_app {
     double phi;    /* how efficiently it scales, 0..1 */
     double sigma;  /* hours without progress when machines are added or removed */
     double lambda; /* hours without progress when machines are evicted */
-    /* 0: phi scales all work, as in (3). Otherwise phi is what work beyond this much per hour counts, the first-order
-     * expansion of the scalability curve around the size that phi was measured at. */
+    /* 0: phi scales all work, as in (3). Otherwise phi scales only the work beyond this much per hour: the first-order
+     * expansion of the scalability curve around the size at which phi was measured. */
     double reference;
 };
 
@@ -31,8 +31,8 @@ struct policy_app {
 double policy_cost(const struct policy_allocation *x);
 /* 1 - prod(1 - beta_j) */
 double policy_any_eviction(const struct policy_allocation *x, size_t count);
-/* (2) dt_i = omega_i - (1 - prod(1 - beta_j)) lambda - sigma; sigma only when the footprint changes. May be
- * negative. */
+/* (2) dt_i = omega_i - (1 - prod(1 - beta_j)) lambda - sigma. sigma counts only when the footprint changes. The result
+ * may be negative. */
 double policy_useful_time(const struct policy_allocation *x, double any_eviction, const struct policy_app *app,
                           bool changed);
 /* (3) W_A = (sum k_i dt_i nu_i) phi */
@@ -57,23 +57,23 @@ double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *
 
 enum {
     POLICY_RENEW_STEPS = 16, /* shares of an allocation that may be renewed at the end */
-    POLICY_END_HOURS = 2,    /* of work at full size: nearer than that is the end */
+    POLICY_END_HOURS = 2,    /* the end of a job begins with this many hours of work at full size left */
     POLICY_HELD_MAX = 256,   /* allocations that are held at once */
     POLICY_JOINT_MAX = 4,    /* acquisitions that are chosen together */
     POLICY_ACTIONS_MAX = POLICY_HELD_MAX + POLICY_JOINT_MAX, /* of one decision */
     POLICY_JOINT_ROUNDS = 3,                                 /* of exchanging one chosen candidate for a better one */
-    POLICY_COUNTS = 3,     /* sizes of candidates: all that limits leave, a half, a quarter; */
-    POLICY_END_COUNTS = 3, /* at the end also what is needed to be done within one, two, three hours */
+    POLICY_COUNTS = 3,     /* sizes of candidates: all machines that the limits leave, a half, a quarter */
+    POLICY_END_COUNTS = 3, /* more sizes at the end: enough machines to finish within one, two, three hours */
 };
 
-/* A market as it stands now. */
+/* What a market offers now. */
 struct policy_offer {
     double P;                       /* dollars per machine-hour */
-    double ceiling;                 /* no more than this P is ever paid, neither for a candidate nor for a renewal */
+    double ceiling;                 /* the highest P that is paid for a candidate or a renewal */
     double nu;                      /* work per machine-hour */
     bool open;                      /* not cooling down, and with a price now */
     bool on_demand;                 /* never taken away */
-    double held;                    /* machines held in it */
+    double held;                    /* machines that are held in this market */
     unsigned deltas;                /* entries of the following arrays */
     double delta[EVICTION_DELTAS];  /* dollars above P, increasing */
     double beta[EVICTION_DELTAS];   /* for a full hour */
@@ -84,8 +84,8 @@ struct policy_offer {
 struct policy_held {
     struct policy_allocation now; /* for what is left of its hour */
     size_t market;
-    bool expiring;                    /* its hour is about to end: renew or terminate */
-    struct policy_allocation renewed; /* if expiring: for the next hour at the price now */
+    bool expiring;                    /* its hour is about to end: it has to be renewed or released */
+    struct policy_allocation renewed; /* if expiring: for the next hour at the present price */
 };
 
 struct policy_limits {
@@ -96,20 +96,20 @@ struct policy_limits {
     unsigned least_markets;       /* no market gets more than 1/least_markets of most_work */
 };
 
-/* Additions to the paper, each a switch. Conditional estimates and measured characteristics are the caller's: they
- * change what stands in the view. */
+/* Additions to the paper, each with its switch. Two more, estimates by regime and measured characteristics, are the
+ * caller's: they change the values in the view. */
 struct policy_additions {
-    bool joint;   /* several acquisitions chosen together, sigma counted once, and an expiring allocation exchanged */
+    bool joint;   /* choose several acquisitions together, count sigma once, and replace expiring allocations */
     bool diverse; /* markets whose spikes come together share half of most_work */
 };
 
-/* What is known of the job's end. Decisions use (4) alone while `work` is 0 (not known), or while no deadline is set
- * and more than POLICY_END_HOURS of work at full size are left. Otherwise they minimize the expected dollars from now
- * to the end, divided by the work left. With `whole_hours` an hour that is paid already costs nothing.
+/* The job's end, as far as it is known. Decisions use (4) alone while `work` is 0 (not known), or while no deadline is
+ * set and more than POLICY_END_HOURS of work at full size are left. Otherwise they minimize the expected dollars from
+ * now to the end, divided by the work left. With `whole_hours` an hour that is paid already costs nothing.
  *
- * Work that is not done by the deadline costs its price on demand, and a fifth of the work left is added. A footprint
- * is rejected if machines on demand, which are offered, can meet the deadline now but could not after another hour of
- * this footprint. */
+ * Work that is not done by the deadline costs its on-demand price; being late at all costs as much as a fifth of the
+ * work left. A footprint is rejected if the offered on-demand machines can meet the deadline now, but could not after
+ * another hour of this footprint. */
 struct policy_end {
     double work;       /* left, in hours of nu = 1; 0: not known */
     double deadline;   /* hours from now; INFINITY: none */
@@ -128,31 +128,31 @@ struct policy_view {
     size_t held_count; /* at most POLICY_HELD_MAX */
     const struct policy_offer *offers;
     size_t offer_count;
-    bool (*correlated)(const void *context, size_t a, size_t b); /* for `diverse`; NULL: none are */
+    bool (*correlated)(const void *context, size_t a, size_t b); /* for `diverse`; NULL: no markets are correlated */
     const void *context;
 };
 
 struct policy_action {
     enum { POLICY_ACQUIRE, POLICY_RELEASE, POLICY_RENEW } kind;
-    size_t index;         /* of the offer, or of what is held */
+    size_t index;         /* POLICY_ACQUIRE: of the offer; otherwise of the held allocation */
     unsigned delta;       /* POLICY_ACQUIRE: index in the offer's arrays */
-    double count;         /* machines, whole; POLICY_RELEASE: all. POLICY_RENEW: the others are released */
-    double cost_per_work; /* E_A with this action and the ones before it */
+    double count;         /* whole machines; POLICY_RELEASE: all of them; POLICY_RENEW: the others are released */
+    double cost_per_work; /* E_A after this action and the actions before it */
 };
 
-/* Whether decisions look at the end. */
+/* Whether decisions minimize the dollars to the job's end. */
 bool policy_is_end(const struct policy_view *view);
-/* Expected hours to the end of the job when `actions` of policy_decide are carried out; INFINITY: it doesn't go on.
- * view->end.work is known. */
+/* Expected hours to the end of the job if the actions of policy_decide are carried out; INFINITY if no machine works.
+ * Requires that view->end.work is known. */
 double policy_hours_left(const struct policy_view *view, const struct policy_action *actions, size_t count);
-/* Decides. For each expiring allocation there is one POLICY_RENEW or POLICY_RELEASE; acquisitions follow. Returns the
- * number of actions, at most POLICY_ACTIONS_MAX; *cost_per_work is E_A of the footprint as it was. */
+/* Decides: writes one POLICY_RENEW or POLICY_RELEASE for each expiring allocation, then the acquisitions. Returns the
+ * number of actions, at most POLICY_ACTIONS_MAX. *cost_per_work is E_A of the footprint before the decision. */
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],
                      double *cost_per_work);
 
 /* An offer's candidate as an allocation for a full hour; `refund` as in struct policy_allocation. */
 struct policy_allocation policy_candidate(const struct policy_offer *offer, unsigned delta, double count);
-/* omega: all of t_r unless evicted, and then until the median time to eviction. */
+/* omega: all of t_r without an eviction, else the median time to eviction. */
 double policy_omega(double beta, double median, double t_r);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE_SLACK 1e-9 /* sums of prices are rounded */
+#define RATE_SLACK 1e-9 /* relative; allows for rounding in sums of prices */
 
 int portfolio_markets(struct portfolio_market **list, const struct markets *markets, const struct catalog *catalog,
                       struct error *error) {
@@ -44,7 +44,7 @@ int64_t portfolio_price(const struct portfolio *p, size_t m) {
 }
 
 /* The most that a machine may cost: its on-demand price, and no more per vCPU than reference machines cost on demand.
- * Without it a footprint that does no work, whose cost per work is infinite, would be worth any price. */
+ * Without this ceiling an idle footprint, whose cost per work is infinite, would pay any price. */
 static int64_t ceiling_of(const struct portfolio *p, const struct catalog_price *type) {
     int64_t alike = (int64_t)((double)p->reference->price * (double)type->vcpus / p->reference->vcpus);
     return type->price < alike ? type->price : alike;
@@ -55,7 +55,7 @@ static unsigned regime_of(const struct portfolio *p, size_t m) {
     return p->by_regime ? eviction_regime(market->prices, market->type->price, p->now) : EVICTION_ANY;
 }
 
-/* A candidate for each bid delta of the grid. */
+/* Fills in a candidate for each bid delta of the grid. */
 static void offer_bids(const struct portfolio *p, size_t m, struct policy_offer *offer) {
     unsigned regime = regime_of(p, m);
     offer->deltas = EVICTION_DELTAS;
@@ -111,7 +111,7 @@ static void find_offers(const struct portfolio *p, struct policy_offer *offers) 
 
 /* ---- Holdings ---- */
 
-/* A holding for `seconds` more at `price`. */
+/* A holding as an allocation for the next `seconds` at `price`. */
 static struct policy_allocation expected(const struct portfolio *p, const struct portfolio_holding *holding,
                                          int64_t price, int64_t seconds) {
     size_t m = holding->market;
@@ -147,7 +147,7 @@ static struct policy_held held_of(const struct portfolio *p, const struct portfo
     if (p->rules->whole_hours) {
         int64_t paid = market->prices != NULL ? market_price(market->prices, end - HOUR) : price;
         held.now = expected(p, holding, paid != PRICE_UNKNOWN ? paid : price, end - p->now);
-    } else { /* the hour ahead counts */
+    } else { /* paid by the second: look one hour ahead */
         held.expiring = held.expiring || (p->review_on_demand && market->prices == NULL);
         held.now = expected(p, holding, price, HOUR);
     }
@@ -157,8 +157,8 @@ static struct policy_held held_of(const struct portfolio *p, const struct portfo
     return held;
 }
 
-/* At the end of the job: adds what is coming to what is held, as if its first hour began now. It may be all that the
- * job still needs. */
+/* At the end of the job: counts coming machines as held, as if their first hour began now, since they may be all that
+ * the job still needs. */
 static void count_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers,
                          struct policy_held *held) {
     view->limits = p->limits;
@@ -203,10 +203,10 @@ struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer
 
 /* ---- Decisions ---- */
 
-/* What is left as actions are carried out. */
+/* The money and the rate as actions are carried out. */
 struct purse {
-    double money; /* micro-dollars */
-    double rate;  /* dollars an hour of all that is held and coming, at the prices of the hours that are paid */
+    double money; /* micro-dollars left */
+    double rate;  /* dollars an hour of all held and coming machines, at the prices of their paid hours */
 };
 
 static void buy(const struct portfolio *p, const struct policy_view *view, const struct policy_action *action,
@@ -230,14 +230,14 @@ static void buy(const struct portfolio *p, const struct policy_view *view, const
                                                            .cost_per_work = action->cost_per_work};
 }
 
-/* A holding whose hour ends: `kept` of its machines stay for another, if there is money. */
+/* Renews `kept` machines of a holding whose hour ends, if the money and the rate allow it. */
 static void renew(const struct portfolio *p, const struct policy_view *view, size_t h, unsigned kept,
                   struct purse *purse, struct portfolio_plan *plan) {
     const struct portfolio_holding *holding = &p->held[h];
     double price = (double)kept * (double)portfolio_price(p, holding->market);
     double rate = purse->rate + price_dollars((int64_t)price) - holding->count * view->held[h].now.P;
     if (kept > 0 && rate > p->renewed_rate * (1 + RATE_SLACK)) {
-        kept = 0; /* its price has risen since it was bought */
+        kept = 0; /* the price has risen since the last hour was paid */
     } else if (kept > 0) {
         purse->rate = rate;
     }

@@ -1,4 +1,4 @@
-/* `bidbrain calibrate`: how often what was predicted came, per decile of the prediction. */
+/* `bidbrain calibrate`: compares predicted evictions with those that followed, per decile of the prediction. */
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/command.h"
@@ -28,7 +28,7 @@ static bool calibrate_wants(const void *context, const struct market *market) {
     return catalog_find(&calibrate->catalog, market->type, region) != NULL;
 }
 
-/* All bid deltas at one moment, for a whole hour and for parts of one. */
+/* Adds the predictions for all bid deltas at one moment, each for a whole hour or a part of one. */
 static void calibrate_market(struct calibrate *calibrate, const struct eviction_table *table, size_t m, int64_t now) {
     static const int64_t left[3] = {HOUR, 2400, 1000};
     const struct market *market = calibrate->markets.list[m];
@@ -102,7 +102,8 @@ static int calibrate(struct calibrate *calibrate, struct error *error) {
     markets_keep(&calibrate->markets, calibrate_wants, calibrate);
     size_t count = calibrate->markets.count;
     if (count == 0) {
-        code = error_set(error, AML_EINPUT, "%s: no market of a type that the catalog knows", calibrate->prices);
+        code = error_set(error, AML_EINPUT, "%s: no market of a type in the catalog: add types with --catalog",
+                         calibrate->prices);
     } else {
         calibrate->on_demand = memory_zeroed(count, sizeof *calibrate->on_demand);
         for (size_t m = 0; m < count; m++) {
@@ -113,7 +114,8 @@ static int calibrate(struct calibrate *calibrate, struct error *error) {
         }
         calibrate_run(calibrate);
         if (calibrate->average.cases == 0) {
-            code = error_set(error, AML_EINPUT, "%s: no hour of prices after the part that is learned from",
+            code = error_set(error, AML_EINPUT,
+                             "%s: no hour of prices after the training part: expected a smaller --train",
                              calibrate->prices);
         }
         free(calibrate->on_demand);
@@ -135,11 +137,11 @@ int command_calibrate(int argc, char **argv) {
         .product = MARKET_PRODUCT, .train = 0.5, .every_seconds = 1800, .memory_name = MEMORIES[EVICTION_CHOSEN]};
     const struct aml_option options[] = {
         {"prices", "PATH", AML_OPTION_STRING, &c.prices, 0, 0, "files of spot prices: a file, a folder, a store (.db)"},
-        {"train", "SHARE", AML_OPTION_REAL, &c.train, 0.01, 0.99, "of the prices' span that is only learned from"},
-        {"every-seconds", "S", AML_OPTION_INTEGER, &c.every_seconds, 60, 1e6, "between the moments that are predicted"},
-        {"fixed", NULL, AML_OPTION_FLAG, &c.fixed, 0, 0, "do not learn after that part"},
+        {"train", "SHARE", AML_OPTION_REAL, &c.train, 0.01, 0.99, "share of the prices' span used for learning only"},
+        {"every-seconds", "S", AML_OPTION_INTEGER, &c.every_seconds, 60, 1e6, "time from one prediction to the next"},
+        {"fixed", NULL, AML_OPTION_FLAG, &c.fixed, 0, 0, "stop learning after the training part"},
         {"memory", "KIND", AML_OPTION_STRING, &c.memory_name, 0, 0,
-         "all history alike, its recent days, or per market the length chosen by what predicted best: all, recent, "
+         "weight of history: all alike, recent days more, or chosen per market by the best predictions: all, recent, "
          "chosen"},
         {"product", "TEXT", AML_OPTION_STRING, &c.product, 0, 0, "product description"},
         {"catalog", "FILE", AML_OPTION_STRING, &c.catalog_file, 0, 0,

@@ -1,4 +1,4 @@
-/* `bidbrain simulate`: the cost study on recorded prices. */
+/* `bidbrain simulate`: runs the cost study on recorded prices. */
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "bidbrain/command.h"
@@ -78,7 +78,7 @@ static int simulate_run(const struct simulate *simulate, const struct study *stu
     struct scheme_summary summaries[STUDY_SCHEMES_MAX];
     FILE *log = NULL;
     if (simulate->log != NULL) {
-        log = fopen(simulate->log, "ae"); /* emptied when there is something to write: Ctrl-C leaves an older log */
+        log = fopen(simulate->log, "ae"); /* study_run empties it before it writes: Ctrl-C leaves an older log */
         if (log == NULL) {
             return error_set(error, AML_EINPUT, "--log: %s: %s", simulate->log, strerror(errno));
         }
@@ -110,7 +110,8 @@ static int simulate(struct simulate *simulate, struct error *error) {
     code = study_open(&study, &simulate->study, &markets, &catalog, simulate->interruptions, error);
     if (code == 0) {
         if (study.unknown > 0) {
-            log_warn("%" PRIu64 " markets were left out: the catalog has no price for their types there",
+            log_warn("%" PRIu64
+                     " markets were left out: the catalog has no on-demand price for their types and regions",
                      study.unknown);
         }
         code = simulate_run(simulate, &study, error);
@@ -145,8 +146,8 @@ int command_simulate(int argc, char **argv) {
         {"machines", "N", AML_OPTION_INTEGER, &o->machines, 1, 100000, "reference machines"},
         {"reference", "TYPE", AML_OPTION_STRING, &o->reference, 0, 0, "their type"},
         {"starts", "N", AML_OPTION_INTEGER, &o->starts, 1, STUDY_STARTS_MAX, "random starts, the same for all schemes"},
-        {"seed", "N", AML_OPTION_INTEGER, &seed, 0, 9007199254740992.0, "of starts and interruptions"},
-        {"train", "SHARE", AML_OPTION_REAL, &o->train, 0.01, 0.99, "of the prices' span that is only learned from"},
+        {"seed", "N", AML_OPTION_INTEGER, &seed, 0, 9007199254740992.0, "seed of starts and interruptions"},
+        {"train", "SHARE", AML_OPTION_REAL, &o->train, 0.01, 0.99, "share of the prices' span used for learning only"},
         {"threads", "N", AML_OPTION_INTEGER, &o->threads, 1, 256, "jobs simulated at once"},
         {"reliable", "N", AML_OPTION_INTEGER, &o->reliable, 0, 100000,
          "on-demand machines that AgileML keeps its state on"},
@@ -156,28 +157,30 @@ int command_simulate(int argc, char **argv) {
         {"most-machines", "N", AML_OPTION_INTEGER, &o->most_machines, 1, 1e6, "most spot machines at once"},
         {"most-dollars-per-hour", "D", AML_OPTION_REAL, &o->most_dollars_per_hour, 0, 1e9, "most to spend in an hour"},
         {"least-markets", "N", AML_OPTION_INTEGER, &o->least_markets, 1, 1000,
-         "no market gets more than 1/N of the most vCPUs"},
+         "buy in at least N markets: none gets more than 1/N of the most vCPUs"},
         {"cooldown-seconds", "S", AML_OPTION_INTEGER, &o->cooldown_seconds, 0, 1e6,
-         "no bid for a market that long after an eviction"},
+         "time without bids for a market after it has evicted"},
         {"vcpus-min", "N", AML_OPTION_INTEGER, &o->vcpus_min, 1, 1000, "leave smaller types out"},
         {"memory-min", "GIB", AML_OPTION_REAL, &o->memory_min, 0, 1e5, "leave types with less memory out"},
-        {"phi", "X", AML_OPTION_REAL, &o->phi, 0, 1, "what work beyond the reference machines' counts"},
-        {"sigma-seconds", "S", AML_OPTION_REAL, &o->sigma_seconds, 0, 1e5, "without progress when machines come"},
+        {"phi", "X", AML_OPTION_REAL, &o->phi, 0, 1, "how much work beyond the reference machines' counts"},
+        {"sigma-seconds", "S", AML_OPTION_REAL, &o->sigma_seconds, 0, 1e5, "time without progress when machines join"},
         {"lambda-seconds", "S", AML_OPTION_REAL, &o->lambda_seconds, 0, 1e5,
-         "without progress when machines are evicted"},
-        {"assumed-phi", "X", AML_OPTION_REAL, &o->assumed_phi, -1, 1, "what the policy takes phi for; -1: what it is"},
+         "time without progress when machines are evicted"},
+        {"assumed-phi", "X", AML_OPTION_REAL, &o->assumed_phi, -1, 1, "phi as the policy assumes it; -1: as it is"},
         {"assumed-sigma-seconds", "S", AML_OPTION_REAL, &o->assumed_sigma_seconds, -1, 1e5, "the same for sigma"},
         {"assumed-lambda-seconds", "S", AML_OPTION_REAL, &o->assumed_lambda_seconds, -1, 1e5, "the same for lambda"},
-        {"boot-seconds", "S", AML_OPTION_INTEGER, &o->boot_seconds, 0, 1e5, "from buying a machine to its work"},
-        {"notice-seconds", "S", AML_OPTION_INTEGER, &o->notice_seconds, 0, 1e5, "warning before an eviction"},
-        {"drain-seconds", "S", AML_OPTION_INTEGER, &o->drain_seconds, 0, 1e5, "the warning that leaving well takes"},
+        {"boot-seconds", "S", AML_OPTION_INTEGER, &o->boot_seconds, 0, 1e5,
+         "time from buying a machine to its first work"},
+        {"notice-seconds", "S", AML_OPTION_INTEGER, &o->notice_seconds, 0, 1e5, "notice before an eviction"},
+        {"drain-seconds", "S", AML_OPTION_INTEGER, &o->drain_seconds, 0, 1e5, "notice that a clean departure needs"},
         {"recovery-seconds", "S", AML_OPTION_INTEGER, &o->recovery_seconds, 0, 1e5,
-         "lost without any warning; a part with some"},
+         "time lost without any notice; with a short notice a part of it"},
         {"checkpoint-overhead", "X", AML_OPTION_REAL, &o->checkpoint_overhead, 0, 1,
          "time for checkpoints over time for work"},
         {"checkpoint-seconds", "S", AML_OPTION_REAL, &o->checkpoint_seconds, 0, 1e5,
-         "of one; sets overhead and interval by the mean time to failure; 0: as above"},
-        {"restart-seconds", "S", AML_OPTION_REAL, &o->restart_seconds, 0, 1e5, "to read a checkpoint on new machines"},
+         "time of one checkpoint; the mean time to failure then gives overhead and interval; 0: as above"},
+        {"restart-seconds", "S", AML_OPTION_REAL, &o->restart_seconds, 0, 1e5,
+         "time to read a checkpoint on new machines"},
         {"deadline-hours", "H", AML_OPTION_REAL, &o->deadline_hours, 0, 1e5,
          "from a job's start, for proteus+end, +additions, +all and uniform+checkpoint; 0: none"},
         {"hour-worth", "D", AML_OPTION_REAL, &o->hour_worth, 0, 1e6,

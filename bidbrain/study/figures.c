@@ -1,5 +1,5 @@
 /* See figures.h. gnuplot gets its program and the data on standard input; the file's name is quoted for gnuplot, and no
- * shell sees it. */
+ * shell is involved. */
 #include "bidbrain/study/figures.h"
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void figures_data(FILE *out, const struct study *study, const struct sche
 
 static void figures_script(FILE *out, const struct study *study, const struct scheme_summary *summaries,
                            const char *path) {
-    double most = 1; /* machine-hours; the key stands above them */
+    double most = 1; /* machine-hours of a scheme; the axis ends above, to leave room for the key */
     for (size_t s = 0; s < study->scheme_count; s++) {
         const struct scheme_summary *x = &summaries[s];
         most = fmax(most, x->on_demand_hours.mean + x->spot_hours.mean + x->free_hours.mean);

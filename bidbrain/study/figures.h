@@ -4,9 +4,10 @@
 
 #include "bidbrain/study/study.h"
 
-/* AML_EINPUT with one line when gnuplot is not there. */
+/* AML_EINPUT with one line when gnuplot is not installed. */
 int figures_check(struct error *error);
-/* Cost and runtime relative to on-demand with confidence intervals, and machine-hours by kind, for each scheme. */
+/* Draws, for each scheme, cost relative to on-demand and runtime with confidence intervals, and machine-hours by
+ * kind. */
 int figures_plot(const struct study *study, const struct scheme_summary *summaries, const char *path,
                  struct error *error);
 

@@ -1,5 +1,5 @@
-/* See job.h. The world (when a price passes a bid, when EC2 takes a machine) is looked up when a machine is bought and
- * kept from the policy, which is given the present and what was learned before. */
+/* See job.h. The moment at which a machine will be lost is looked up when it is bought. The policy does not see it: it
+ * gets only the present and the estimates learned before. */
 #include "bidbrain/study/job.h"
 
 #include "agileml/base/instant.h"
@@ -15,9 +15,9 @@
 struct job_allocation {
     size_t market;
     int64_t count, bid;
-    int64_t start, ready; /* bought; first work */
-    int64_t evicted_at;   /* the world's; not for the policy */
-    int64_t release_at;   /* MARKET_NEVER unless it was decided not to renew */
+    int64_t start, ready; /* when it was bought; when it begins to work */
+    int64_t evicted_at;   /* hidden from the policy */
+    int64_t release_at;   /* MARKET_NEVER unless the policy decided to release it */
     uint64_t id;
     bool working;
 };
@@ -27,19 +27,19 @@ struct job {
     const struct scheme *scheme;
     uint64_t number, seed, allocations_made;
     int64_t start, now, next_decision, pause_until;
-    double work; /* in all, in vCPU-seconds of the reference size */
-    double left;
-    double saved; /* what would be left after a return to the last checkpoint */
+    double work;  /* of the whole job, in vCPU-seconds at the reference size */
+    double left;  /* of `work` */
+    double saved; /* work left as of the last checkpoint */
     int64_t next_checkpoint;
     struct job_allocation held[JOB_ALLOCATIONS_MAX];
     size_t held_count;
-    struct portfolio_market *markets; /* as the study's, ... */
-    int64_t *closed_until;            /* ... and how long each is cooling down */
+    struct portfolio_market *markets; /* the study's, with this job's own closed_until */
+    int64_t *closed_until;            /* until when each market is cooling down */
     size_t lost;                      /* the market that was lost last; SIZE_MAX: none yet */
-    bool last_resort;                 /* of the uniform-progress rule: on demand to the end */
+    bool last_resort;                 /* uniform-progress rule: on demand to the end */
     struct bill spot, on_demand;
     uint64_t evictions;
-    /* What the job has measured of itself: sums and counts; the first of each is what was assumed. */
+    /* What the job has measured, as sums and counts. The assumed value counts as the first measurement. */
     double sigma_sum, lambda_sum, sigma_count, lambda_count;
     bool phi_seen;
     FILE *log;
@@ -53,7 +53,7 @@ static double allocation_work(const struct job *job, const struct job_allocation
     return (double)allocation->count * job->markets[allocation->market].type->vcpus;
 }
 
-/* Of a machine-hour at `time`. */
+/* The price of a machine-hour at `time`. */
 static int64_t allocation_price(const struct job *job, const struct job_allocation *allocation, int64_t time) {
     const struct portfolio_market *market = &job->markets[allocation->market];
     return market->prices == NULL ? market->type->price : market_price(market->prices, time);
@@ -116,7 +116,7 @@ static void job_log_end(const struct job *job) {
 static double job_rate(const struct job *job) {
     const struct study *study = job->study;
     double work = job->scheme->kind == SCHEME_ON_DEMAND ? study->reference_work : 0;
-    bool lost = false; /* machines that may be: only then are checkpoints written */
+    bool lost = false; /* whether machines may be lost: only then are checkpoints written */
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
         work += allocation->working ? allocation_work(job, allocation) : 0;
@@ -127,7 +127,7 @@ static double job_rate(const struct job *job) {
     return job->scheme->checkpoint && lost ? rate * (1 - study->checkpoint_share) : rate;
 }
 
-/* Lets the job work until `time`; nothing else happens on the way. */
+/* Lets the job work until `time`. No event is due before. */
 static void job_advance(struct job *job, int64_t time) {
     int64_t from = job->pause_until > job->now ? job->pause_until : job->now;
     if (time > from) {
@@ -162,7 +162,7 @@ static void job_bill(struct job *job, const struct job_allocation *allocation, e
     bill_add(&job->spot, one, allocation->count);
 }
 
-/* When the world takes machines that are bought now. */
+/* When machines that are bought now will be taken. */
 static int64_t job_eviction(const struct job *job, const struct job_allocation *allocation) {
     const struct study *study = job->study;
     if (is_on_demand(job, allocation)) {
@@ -208,7 +208,7 @@ static void job_evicted(struct job *job, size_t index) {
         job->left = job->saved;
         return;
     }
-    /* A notice that is too short for a drain costs a share of a recovery. */
+    /* A notice shorter than the drain costs a share of a recovery. */
     double missing = fmax(0, (double)(options->drain_seconds - options->notice_seconds));
     double seconds = options->lambda_seconds;
     seconds +=
@@ -221,7 +221,7 @@ static void job_evicted(struct job *job, size_t index) {
 static void job_ready(struct job *job, struct job_allocation *allocation) {
     const struct study_options *options = &job->study->options;
     allocation->working = true;
-    bool restart = job->scheme->checkpoint && job->saved < job->work; /* a checkpoint is there to be read */
+    bool restart = job->scheme->checkpoint && job->saved < job->work; /* there is a checkpoint to read */
     job_pause(job, options->sigma_seconds + (restart ? options->restart_seconds : 0));
     job->sigma_sum += options->sigma_seconds;
     job->sigma_count += 1;
@@ -262,7 +262,7 @@ static struct policy_end job_policy_end(const struct job *job) {
                                .whole_hours = options->whole_hours && options->rules->whole_hours};
 }
 
-/* What is known now, without what is held. */
+/* The portfolio of this moment, without the holdings. */
 static struct portfolio job_portfolio(const struct job *job) {
     const struct study *study = job->study;
     const struct study_options *options = &study->options;
@@ -319,8 +319,8 @@ static size_t job_holdings(struct job *job, const struct portfolio *portfolio,
     return count;
 }
 
-/* All but `kept` machines of an allocation are given back: they run to the end of the hour that is paid; by the second
- * they go at once. */
+/* Gives back all but `kept` machines of an allocation: at the end of the paid hour, or at once if machines are paid by
+ * the second. */
 static void job_release(struct job *job, size_t a, unsigned kept) {
     int64_t at = job->study->options.rules->whole_hours ? billing_hour_end(job->held[a].start, job->now) : job->now;
     if (kept == 0) {
@@ -345,7 +345,7 @@ static void decide_proteus(struct job *job) {
         work += stays ? allocation_work(job, allocation) : 0;
     }
     if (portfolio.limits.most_work - work < portfolio_least_work(&portfolio)) {
-        return; /* nothing expires and nothing fits: there is nothing to decide */
+        return; /* nothing expires, and no new allocation fits */
     }
     portfolio.held = holdings;
     portfolio.held_count = job_holdings(job, &portfolio, holdings);
@@ -375,10 +375,10 @@ static void decide_standard(struct job *job) {
     }
 }
 
-/* The uniform-progress rule. A spot allocation is kept while it lasts. Without a spot machine the job goes on demand as
- * soon as it is behind an even pace to its deadline, and back to spot once it is ahead by two changes of machines. It
- * stays on demand to the end once no more than two changes could still be afforded. A change saves the state; the new
- * machines read it. */
+/* The uniform-progress rule. The job keeps a spot allocation while it lasts. Without one it buys on demand when it is
+ * behind an even pace to its deadline, and returns to spot when it is ahead by two changes of machines. It stays on
+ * demand to the end once there is time for no more than two changes. A change saves the state; the new machines read
+ * it. */
 static void decide_uniform(struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;
@@ -420,7 +420,7 @@ static int64_t earlier(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The next moment at which anything but work may happen, after now (or now, for a release that is due). */
+/* The time of the next event, after now; or now, if a release is due. */
 static int64_t job_next_event(const struct job *job) {
     int64_t next = job->scheme->kind == SCHEME_ON_DEMAND ? MARKET_NEVER : job->next_decision;
     if (job->scheme->checkpoint) {
@@ -438,7 +438,7 @@ static int64_t job_next_event(const struct job *job) {
     return next;
 }
 
-/* What is due now. True if it calls for a decision at once. */
+/* Handles all events that are due. Returns whether a decision is due, too. */
 static bool job_happen(struct job *job) {
     bool decide = job->now >= job->next_decision;
     for (size_t a = job->held_count; a-- > 0;) {
@@ -466,8 +466,8 @@ static bool job_happen(struct job *job) {
     return decide;
 }
 
-/* Ends what still runs: shared with the next job, or, for the last job, kept to the end of hours that are paid already,
- * in the hope of an eviction (section 5). */
+/* Ends all allocations: at once if a next job shares their hours; for the last job at the end of hours that are paid
+ * already, in the hope of an eviction (section 5). */
 static void job_end(struct job *job) {
     const struct study_options *options = &job->study->options;
     bool keep = options->whole_hours && options->rules->whole_hours;
@@ -522,7 +522,7 @@ static void job_begin(struct job *job, const struct study *study, const struct s
     memcpy(job->markets, study->markets, (study->count + 1) * sizeof *job->markets);
 }
 
-/* The on-demand machines of a scheme, from the start to the end. */
+/* The on-demand machines that a scheme holds from the start to the end. */
 static const struct catalog_price *job_on_demand(const struct job *job, int64_t *count) {
     bool all = job->scheme->kind == SCHEME_ON_DEMAND;
     *count = all ? job->study->options.machines : job->scheme->checkpoint ? 0 : job->study->options.reliable;

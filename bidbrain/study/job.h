@@ -1,4 +1,4 @@
-/* One simulated job: events in time order, machines bought and lost, work done, bills. Deterministic. */
+/* Simulates one job: handles events in time order, buys and loses machines, works, and bills. Deterministic. */
 #ifndef BIDBRAIN_STUDY_JOB_H
 #define BIDBRAIN_STUDY_JOB_H
 
@@ -6,7 +6,7 @@
 
 enum {
     JOB_ALLOCATIONS_MAX = 64, /* held at once */
-    JOB_SLOWEST = 50,         /* a job that takes this many times its hours is given up */
+    JOB_SLOWEST = 50,         /* a job is abandoned after this many times its hours */
 };
 
 /* Job number `number` of a study, started at `start`, under `scheme`. `log` may be NULL. */

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 enum { CHECKPOINT_INTERVAL_MAX = HOUR, CORRELATED_SPIKES_MIN = 3, MTTF_WORLDS = 20 };
-#define SPIKE          1.25 /* a price that rises by a quarter within an hour spikes in that hour */
+#define SPIKE          1.25 /* a market spikes in an hour in which its price rises by more than a quarter */
 #define CORRELATED_MIN 0.3  /* phi coefficient of two markets' spikes by hour */
 
 const struct scheme STUDY_SCHEMES[] = {
@@ -165,9 +165,9 @@ static int study_schemes(struct study *study, struct error *error) {
     return 0;
 }
 
-/* ---- What is learned, day by day ---- */
+/* ---- Estimates and correlations, day by day ---- */
 
-/* Hours in which each market spiked, and pairs of markets did together. */
+/* Counts the hours in which each market, and each pair of markets, spiked. */
 struct spikes {
     double hours;
     double *alone;    /* per market */
@@ -211,7 +211,7 @@ static bool study_learns(const struct study *study) {
     return study->options.rules->bids;
 }
 
-/* The tables that schemes look at on that day: the first for all, later ones for those that go on learning. */
+/* Makes the tables that schemes use on that day: on the first day all, later those of schemes that go on learning. */
 static void study_tables(const struct study *study, struct study_day *day, const struct eviction *eviction,
                          int64_t now) {
     for (size_t s = 0; s < study->scheme_count; s++) {
@@ -268,7 +268,7 @@ const struct study_day *study_day(const struct study *study, int64_t time) {
 
 /* ---- Standard bidding, and how long it lasts ---- */
 
-/* What a market's machines count as dollars and risk; false when it has none. */
+/* The price per vCPU and the risk of a market's machines; false when it has none. */
 static bool pick_market(const struct study *study, enum pick pick, int64_t time, size_t m, uint64_t seed, double *risk,
                         double *per_work) {
     const struct portfolio_market *market = &study->markets[m];
@@ -296,7 +296,7 @@ size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_
             continue;
         }
         if (pick == PICK_EAGER && lost < study->count && same_zone(study, m, lost)) {
-            risk = 1; /* only if no other zone has any */
+            risk = 1; /* picked only if no other zone has machines */
         }
         if (risk < best_risk || (risk <= best_risk && per_work < best_price)) {
             best = m;
@@ -307,7 +307,7 @@ size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_
     return best;
 }
 
-/* Adds what standard bidding through the time that is learned from holds and loses in one world. */
+/* Adds the seconds that standard bidding holds machines before the split, and its failures, in one world. */
 static void study_failures(const struct study *study, int64_t first, uint64_t seed, double *held, double *failures) {
     uint64_t draw = 0;
     for (int64_t t = first; t < study->split;) {
@@ -327,7 +327,7 @@ static void study_failures(const struct study *study, int64_t first, uint64_t se
     }
 }
 
-/* Prices are one world; interruptions are drawn, and many are looked at. */
+/* The mean time to failure. Prices alone are one world; drawn interruptions are averaged over many. */
 static double study_mttf(const struct study *study, int64_t first) {
     uint64_t worlds = study->interruptions.kind == INTERRUPTION_NONE ? 1 : MTTF_WORLDS;
     double held = 0;
@@ -364,7 +364,7 @@ static int study_window(struct study *study, struct error *error) {
     study->end = last;
     study->split = first + (int64_t)((double)(last - first) * options->train);
     study->first_start = study->split;
-    /* Room for jobs that take three times their hours, and six hours for short ones. */
+    /* Leave room for jobs that take three times their hours, and at least six hours more than their hours. */
     double room = fmax(3 * options->job_hours, options->job_hours + 6) * HOUR;
     study->last_start = last - (int64_t)room;
     if (study->last_start <= study->first_start) {
@@ -373,7 +373,7 @@ static int study_window(struct study *study, struct error *error) {
         instant_format(study->first_start, begin);
         instant_format(last, end);
         return error_set(error, AML_EINPUT,
-                         "no room to start jobs of %g hours: prices after the part that is learned from span %s to %s, "
+                         "no room to start jobs of %g hours: prices after the training part (--train) span %s to %s, "
                          "expected more than %g hours",
                          options->job_hours, begin, end, room / HOUR);
     }
@@ -404,7 +404,8 @@ static int study_prepare(struct study *study, struct markets *markets, const str
     study->markets[study->count].type = study->reference;
     study->reference_work = (double)options->machines * study->reference->vcpus;
     if (study_learns(study) && strcmp(interruptions, "none") != 0) {
-        return error_set(error, AML_EINPUT, "--interruptions: only with --model ec2; in ec2-2016 prices tell");
+        return error_set(error, AML_EINPUT,
+                         "--interruptions: works with --model ec2 only; with ec2-2016 prices decide evictions");
     }
     return interruptions_open(&study->interruptions, interruptions, &study->own, error);
 }
@@ -450,7 +451,7 @@ struct study_task {
 
 struct study_work {
     const struct study *study;
-    struct study_task *tasks; /* starts x (schemes + 1); the last of each start is on-demand, to compare with */
+    struct study_task *tasks; /* starts x (schemes + 1); the last of each start is on-demand, for relative costs */
     size_t count;
     atomic_size_t next;
     bool logged;
@@ -478,7 +479,6 @@ static void *study_thread(void *context) {
     return NULL;
 }
 
-/* The mean of values that are `stride` bytes apart. */
 static struct statistic statistic_of(const double *values, size_t count) {
     double sum = 0;
     double squares = 0;
@@ -557,7 +557,7 @@ int study_run(const struct study *study, struct scheme_summary summaries[STUDY_S
     for (size_t t = 0; t < work.count; t++) {
         if (log != NULL && work.tasks[t].log != NULL && code == 0 &&
             fwrite(work.tasks[t].log, 1, work.tasks[t].log_size, log) != work.tasks[t].log_size) {
-            code = error_set(error, AML_EFAIL, "--log: can't write");
+            code = error_set(error, AML_EFAIL, "--log: can't write to the file");
         }
         free(work.tasks[t].log);
     }

@@ -1,8 +1,8 @@
-/* The cost study of the paper's section 6.3: what all simulated jobs share, read-only once open. A job is one run of an
- * application of given work from a given start under a scheme (job.h); a study runs many in parallel and sums up
- * (study.c).
+/* The cost study of the paper's section 6.3: the data that all simulated jobs share, read-only once open. A job is one
+ * run of an application with given work, from a given start, under a scheme (job.h). A study runs many jobs in parallel
+ * and summarizes their results (study.c).
  *
- * Estimates and correlations of markets are kept per day: those of a day use nothing after its first second. */
+ * Estimates and correlations of markets are kept per day; those of a day use no price after its first second. */
 #ifndef BIDBRAIN_STUDY_STUDY_H
 #define BIDBRAIN_STUDY_STUDY_H
 
@@ -12,14 +12,14 @@ enum {
     STUDY_SCHEMES_MAX = 24,
     STUDY_STARTS_MAX = 1000000,
     STUDY_DAY = 24 * HOUR,
-    STUDY_CORRELATED_MAX = 512, /* markets that `diverse` looks at; correlations grow with their square */
-    DECISION_SECONDS = 120,     /* between decisions, and before the end of a billing hour (section 5) */
+    STUDY_CORRELATED_MAX = 512, /* most markets for which correlations, count x count, are computed */
+    DECISION_SECONDS = 120,     /* from a decision to the next, and to the end of a billing hour (section 5) */
 };
 
 enum scheme_kind {
     SCHEME_ON_DEMAND,
     SCHEME_STANDARD, /* one spot allocation at a time, in the market that `pick` names */
-    SCHEME_UNIFORM,  /* the same, and on demand where there is no spot machine and it is behind an even pace to the
+    SCHEME_UNIFORM,  /* the same, but on demand while no spot machine is there and the job is behind an even pace to its
                         deadline: the uniform-progress rule of "Can't Be Late" (NSDI 2024) */
     SCHEME_PROTEUS
 };
@@ -27,8 +27,8 @@ enum scheme_kind {
 /* The market that a scheme of one allocation takes next. */
 enum pick {
     PICK_STANDARD, /* ec2-2016: the cheapest; ec2: the cheapest of the least interrupted, "price-capacity-optimized" */
-    PICK_CHEAPEST, /* the cheapest, wherever it was lost before: failover as SkyPilot does it by default */
-    PICK_EAGER,    /* the cheapest in another zone than the one that was just lost, if there is one: eager failover */
+    PICK_CHEAPEST, /* the cheapest, also where machines were just lost: SkyPilot's default failover */
+    PICK_EAGER,    /* the cheapest outside the zone that was just lost, if there is one: eager failover */
 };
 
 struct scheme {
@@ -40,8 +40,8 @@ struct scheme {
     bool learns;         /* estimates are renewed every day; else they stay as of the split */
     bool conditional;    /* estimates by regime; else the market's average */
     bool joint, diverse; /* as in struct policy_additions */
-    bool ends;           /* knows the work left, the deadline and what an hour is worth */
-    bool measured;       /* phi, sigma and lambda from the running job; else as assumed */
+    bool ends;           /* the policy knows the work left, the deadline and what an hour is worth */
+    bool measured;       /* phi, sigma and lambda are measured in the running job; else they are as assumed */
 };
 
 extern const struct scheme STUDY_SCHEMES[];
@@ -59,8 +59,8 @@ struct study_options {
     double most_dollars_per_hour;
     int64_t least_markets;
     int64_t cooldown_seconds;
-    int64_t vcpus_min; /* smaller types are not considered */
-    double memory_min; /* GiB of a machine */
+    int64_t vcpus_min; /* smaller types are left out */
+    double memory_min; /* GiB; types with less are left out */
     /* The application as it is ... */
     double phi; /* what work beyond the reference machines' counts */
     double sigma_seconds, lambda_seconds;
@@ -70,13 +70,13 @@ struct study_options {
     /* ... and as the policy is told; below 0: as it is */
     double assumed_phi, assumed_sigma_seconds, assumed_lambda_seconds;
     /* Checkpoints: */
-    double checkpoint_overhead; /* share of time, if checkpoint_seconds is 0 */
+    double checkpoint_overhead; /* time for checkpoints over time for work, if checkpoint_seconds is 0 */
     double checkpoint_seconds;  /* of one checkpoint; the interval follows from the mean time to failure */
-    double restart_seconds;     /* to read it back on new machines */
+    double restart_seconds;     /* to read a checkpoint on new machines */
     double deadline_hours;      /* from a job's start; 0: none */
     double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
-    bool whole_hours;           /* the job is the last: it pays its machines' hours to their ends */
-    double train;               /* share of the traces' span that is only learned from */
+    bool whole_hours;           /* no job follows: the job pays its machines' last hours whole */
+    double train;               /* share of the traces' span used for learning only */
     int64_t starts;
     uint64_t seed;
     int64_t threads;
@@ -84,20 +84,20 @@ struct study_options {
     const char *schemes; /* comma-separated names; NULL: all */
 };
 
-/* The paper's setting where it names one. */
+/* The default options: the paper's settings where the paper names them. */
 struct study_options study_defaults(void);
 
 struct study_day {
-    struct eviction_table tables[EVICTION_MEMORIES]; /* those that a scheme goes by */
+    struct eviction_table tables[EVICTION_MEMORIES]; /* the tables that the schemes use; the others are empty */
     bool *correlated;                                /* count x count; NULL for markets beyond STUDY_CORRELATED_MAX */
 };
 
 struct study {
     struct study_options options;
-    struct markets own;               /* the markets that take part, moved out of what was read */
+    struct markets own;               /* the markets that take part, taken from the caller */
     struct portfolio_market *markets; /* `count` spot markets, then the reference type on demand */
     size_t count;
-    uint64_t unknown; /* markets left out since the catalog has no price for them */
+    uint64_t unknown; /* markets that were left out, as the catalog has no price for their types */
     struct interruptions interruptions;
     const struct catalog_price *reference, *reliable; /* of the markets' region */
     char region[MARKET_TEXT_MAX];
@@ -112,17 +112,17 @@ struct study {
     size_t scheme_count;
 };
 
-/* Takes the markets over (the caller's struct is empty then). `interruptions`: the spec of interruption.h, used by the
- * ec2 model. AML_EINPUT with one line when the options and the prices do not fit. study_close is needed after success
+/* Takes the markets over and leaves the caller's struct empty. `interruptions`: the spec of interruption.h, for the ec2
+ * model only. AML_EINPUT with one line when the prices do not suffice for the options. Call study_close after success
  * only. */
 int study_open(struct study *study, const struct study_options *options, struct markets *markets,
                const struct catalog *catalog, const char *interruptions, struct error *error);
 void study_close(struct study *study);
-/* What was known at `time`; at or after the split. */
+/* The estimates and correlations known at `time`, which is not before the split. */
 const struct study_day *study_day(const struct study *study, int64_t time);
-/* The market that a scheme of one allocation takes: of those that have machines, at no more than their on-demand price.
- * Cheapest is per vCPU. `lost`: the market that was lost last, for PICK_EAGER; SIZE_MAX: none. `seed`: the world.
- * SIZE_MAX: none is open. */
+/* The market that a scheme of one allocation takes, among those that have machines at no more than their on-demand
+ * price; the cheapest is cheapest per vCPU. `lost`: the market that was lost last, for PICK_EAGER, or SIZE_MAX. `seed`:
+ * the world. Returns SIZE_MAX if no market is open. */
 size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_t lost, uint64_t seed);
 
 struct job_result {
@@ -142,11 +142,11 @@ struct scheme_summary {
     struct statistic on_demand_hours, spot_hours, free_hours;
     double hours_p95;
     uint64_t unfinished;
-    uint64_t late; /* ended after the deadline */
+    uint64_t late; /* jobs that ended after the deadline or not at all */
 };
 
-/* Runs all schemes from all starts on the threads of the options. `log`, opened to append: emptied once all have run,
- * then one JSON line an action, in the order of starts and schemes; NULL: none. */
+/* Runs all schemes from all starts on the threads of the options. Once all have run, empties `log`, which is opened to
+ * append, and writes a JSON line for each action, in the order of starts and schemes. `log` may be NULL. */
 int study_run(const struct study *study, struct scheme_summary summaries[STUDY_SCHEMES_MAX], FILE *log,
               struct error *error);
 

@@ -558,7 +558,7 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
         {"simulate --prices %s/prices --zone mars-1a", "no market to buy in"},
         {"simulate --prices %s/prices --reference c9.none", "--reference: 'c9.none' has no price in us-east-1"},
         {"simulate --prices %s/prices --schemes proteus+luck", "--schemes: 'proteus+luck'"},
-        {"simulate --prices %s/prices --interruptions none:x", "--interruptions: only with --model ec2"},
+        {"simulate --prices %s/prices --interruptions none:x", "--interruptions: works with --model ec2 only"},
         {"simulate --prices %s/prices --model ec2 --interruptions luck",
          "--interruptions: expected none, advisor:FILE"},
         {"simulate --prices %s/prices --product Windows", "no prices of product 'Windows'"},

@@ -616,9 +616,9 @@ static void prices_fill_a_store(void **state) {
     snprintf(controller, sizeof controller, "tcp://127.0.0.1:1");
     write_local("ec2", 60, 1);
     run_well("rm -rf state* history.db; $bin/bidbrain prices --config bidbrain.json --store history.db | grep -q ' "
-             "points were "
-             "told'");
-    run_well("$bin/bidbrain prices --config bidbrain.json | grep -Eq ' are kept, the newest of 2016-02-29T12:00:00Z$'");
+             "price points'");
+    run_well(
+        "$bin/bidbrain prices --config bidbrain.json | grep -Eq ' price points, the newest of 2016-02-29T12:00:00Z$'");
     run_well(
         "sed 's|2016-03-01T00|2016-09-01T00|; s|state.db|late.db|' bidbrain.json >late.json; "
         "$bin/bidbrain prices --config late.json | grep -q 'older than 90 days: EC2.s history reaches no further'");

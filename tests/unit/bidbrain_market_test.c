@@ -378,7 +378,8 @@ static void lists_may_be_long(void **state) {
     memset(text + 1, '7', count * (sizeof one - 1));
     const char *path = file_write("long.json", text);
     assert_int_equal(market_read(&markets, path, MARKET_PRODUCT, &error), AML_EINPUT);
-    assert_string_equal(error.text + strlen(path), ":1: broken JSON: an object or array that is too long for prices");
+    assert_string_equal(error.text + strlen(path),
+                        ":1: broken JSON: an object or array of more than 1 MiB, too long for prices");
     markets_close(&markets);
     free(text);
 }
