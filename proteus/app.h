@@ -1,4 +1,4 @@
-/* The app on a command line, behind "--", and the options that belong to the proteus program rather than to it. */
+/* The app on a command line, behind "--", and the options of the proteus program that its arguments must not have. */
 #ifndef PROTEUS_APP_H
 #define PROTEUS_APP_H
 
@@ -10,15 +10,16 @@
 
 struct app {
     char path[PATH_MAX];
-    char *const *arguments; /* its name first */
+    char *const *arguments; /* the app's name first */
     int count;
 };
 
-/* Finds the app at argv[operand], for `command`. AML_EINPUT when there is none, or its arguments have an option that
- * `command` gives to each node. */
+/* Finds the app at argv[operand], for `command`. Returns AML_EINPUT when there is none, or when its arguments have an
+ * option that `command` sets for each node. */
 int app_find(struct app *app, const char *command, int operand, int argc, char **argv, struct error *error);
 
-/* The nodes can listen on the host, and without a key nobody else can reach them. 0 or AML_EINPUT. */
+/* Checks that the nodes can listen on the host; without a key and --insecure, only on a loopback address. Returns 0 or
+ * AML_EINPUT. */
 int app_check_host(const char *host, const char *key, bool insecure, struct error *error);
 
 #endif

@@ -1,12 +1,11 @@
 /* proteus checkpoint: has a job's controller write a checkpoint now, and waits for it. */
-#include "agileml/base/log.h"
 #include "agileml/base/printable.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
 #include <stdio.h>
 
-/* To write a checkpoint may take long: the answers to STATUS show that the controller is still there. */
+/* A checkpoint may take long. The answers to STATUS show meanwhile that the controller runs. */
 static void ask_checkpoint(void *context, struct observer *observer) {
     (void)context;
     if (observer->requests_made == 0) {
@@ -28,27 +27,24 @@ static const char USAGE[] = "usage: proteus checkpoint --controller tcp://HOST:P
                             "Has a running job that was started with --checkpoint write one now. Waits for it, and\n"
                             "prints its iteration, clock and folder.\n\n";
 
+static int tell_outcome(void *context, struct error *error) {
+    struct message_outcome *outcome = context;
+    if (outcome->code != 0) {
+        return error_set(error, outcome->code, "%s", outcome->text);
+    }
+    text_make_printable(outcome->text);
+    printf("%s\n", outcome->text);
+    return 0;
+}
+
 int command_checkpoint(int argc, char **argv) {
-    struct operator_options options = {0};
     struct message_outcome outcome = {0};
-    const struct operator_call call = {.ask = ask_checkpoint, .answer = take_outcome, .context = &outcome};
     const struct aml_option own[] = {{0}};
-    struct error error = {0};
-    int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
-    if (result > 0) {
-        return 0;
-    }
-    if (result == 0) {
-        result = operator_run(&options, &call, &error);
-    }
-    if (result == 0 && outcome.code != 0) {
-        result = error_set(&error, outcome.code, "%s", outcome.text);
-    }
-    if (result != 0) {
-        log_error("%s", error.text);
-    } else {
-        text_make_printable(outcome.text);
-        printf("%s\n", outcome.text);
-    }
-    return error_exit_status(result);
+    const struct operator_call call = {.usage = USAGE,
+                                       .own = own,
+                                       .ask = ask_checkpoint,
+                                       .answer = take_outcome,
+                                       .tell = tell_outcome,
+                                       .context = &outcome};
+    return operator_main(&call, argc, argv);
 }

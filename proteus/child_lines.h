@@ -1,4 +1,4 @@
-/* The lines that a child writes on a pipe: that it is ready (--ready-fd), or its output. Told from the loop. */
+/* The lines that a child writes to a pipe: the endpoint of --ready-fd, or its output. Callbacks come from the loop. */
 #ifndef PROTEUS_CHILD_LINES_H
 #define PROTEUS_CHILD_LINES_H
 
@@ -15,10 +15,10 @@ struct child_lines {
     void *context;
 };
 
-/* `line` and `context` are set. *write_fd is the child's end: the caller closes its own copy once the child runs. 0 or
- * AML_EFAIL. */
+/* Opens a pipe; the caller has set `line` and `context`. *write_fd is the child's end, whose copy the caller closes
+ * once the child runs. Returns 0 or AML_EFAIL. */
 int child_lines_open(struct child_lines *lines, struct net_io *io, int *write_fd, struct error *error);
-/* What has come so far; closes at the end. */
+/* Reads all that is there, and closes the pipe at its end. */
 void child_lines_read(struct child_lines *lines);
 void child_lines_close(struct child_lines *lines);
 

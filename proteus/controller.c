@@ -1,5 +1,5 @@
-/* proteus controller: a process that runs a job's controller (agileml/control/controller.h) on a socket. Started by
- * hand for jobs of several machines, and by `proteus run`, which hears of everything as an observer. */
+/* proteus controller: a process that runs a job's controller (agileml/control/controller.h) on a socket. People start
+ * it for jobs of several machines; `proteus run` starts it too, and follows the job as an observer. */
 #include "agileml/control/controller.h"
 
 #include "agileml/base/log.h"
@@ -25,7 +25,7 @@ struct controller_options_read {
     const char *store;                           /* file; NULL: none */
     double start_timeout;                        /* seconds */
     int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
-    char checkpoint[PATH_MAX], resume[PATH_MAX]; /* of the job's options, absolute */
+    char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
 };
 
 struct controller_host {
@@ -39,21 +39,21 @@ struct controller_host {
     const struct job_options *job;
     bool launched;
     int signal_fd; /* -1: none */
-    int signals;   /* that came */
-    int code;      /* how the job ended */
+    int signals;   /* received so far */
+    int code;      /* the job's end: 0 or an error */
     char text[ERROR_TEXT_MAX];
 };
 
 /* ---- What the actor and the loop call ---- */
 
-/* Under `proteus run` the launcher does this. A line that is not stored yet may come again from a controller that is
- * started after this one. */
+/* Shows new lines of the report, once they are stored: a restarted controller may report others again. Under `proteus
+ * run` the launcher shows them. */
 static void show_new_lines(struct controller_host *host) {
     const struct controller *controller = &host->controller;
     for (; !host->launched && host->lines_shown < controller->report.stored; host->lines_shown++) {
         const char *text = controller_line(controller, host->lines_shown);
         if (text == NULL) {
-            continue; /* dropped before we came to it */
+            continue; /* already dropped */
         }
         json_t *line = json_loads(text, 0, NULL);
         report_file_write(&host->report, text, strlen(text));
@@ -102,7 +102,7 @@ static void host_signalled(void *context) {
         }
         controller_abort(&host->controller, AML_ESTOP, text);
         show_new_lines(host);
-        if (host->signals++ > 0) { /* the second: don't wait for anyone */
+        if (host->signals++ > 0) { /* the second signal: ends without waiting for nodes */
             host_job_ended(host, AML_ESTOP, text);
         }
     }
@@ -121,7 +121,8 @@ static int tell_endpoint(const struct controller_host *host, const struct contro
     int written = dprintf((int)options->ready_fd, "%s\n", endpoint);
     close((int)options->ready_fd);
     return written > 0 ? 0
-                       : error_set(error, AML_EFAIL, "can't tell where the controller listens: %s", strerror(errno));
+                       : error_set(error, AML_EFAIL, "can't write the controller's endpoint to --ready-fd: %s",
+                                   strerror(errno));
 }
 
 static int host_open(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
@@ -175,7 +176,7 @@ static int host_run(struct controller_host *host, const struct controller_option
     };
     int result = controller_init(&host->controller, net_io_of(host->io), &controller_options, error);
     if (result == 0) {
-        /* What an earlier controller of this job has reported stands in its report. */
+        /* The report has the lines of an earlier controller of this job. */
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         result = tell_endpoint(host, options, error);
@@ -190,7 +191,7 @@ static int host_run(struct controller_host *host, const struct controller_option
     return result;
 }
 
-/* What was sent last leaves before this returns. */
+/* Closes all, after the last messages were sent. */
 static void host_close(struct controller_host *host) {
     progress_end(&host->progress);
     net_io_close(host->io);
@@ -216,7 +217,7 @@ static int run_controller(const struct controller_options_read *options) {
     }
     host_close(&host);
     if (result != 0 && !(host.launched && host.code != 0)) {
-        log_error("%s", error.text); /* the job's own reason is the launcher's to tell */
+        log_error("%s", error.text); /* the launcher prints the job's own reason */
     }
     if (report_file_close(&host.report, &report_error) != 0) {
         log_error("%s", report_error.text);
@@ -227,7 +228,7 @@ static int run_controller(const struct controller_options_read *options) {
 
 /* ---- The command line ---- */
 
-/* Makes a folder's path absolute: nodes use it too. */
+/* Makes a folder's path absolute, as nodes use it too. */
 static int resolve_folder(const char *option, const char **folder, char path[PATH_MAX], struct error *error) {
     if (realpath(*folder, path) == NULL) {
         return error_set(error, AML_EINPUT, "%s %.200s: %s", option, *folder, strerror(errno));
@@ -258,7 +259,7 @@ static void print_help(const struct aml_option *table) {
     printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
            "Runs the controller of a job. Its nodes are started by hand, as\n"
            "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n"
-           "The job begins when so many are there; more may join later.\n\n");
+           "The job begins when so many have joined; more may join later.\n\n");
     options_help(stdout, table);
 }
 
@@ -267,9 +268,8 @@ int command_controller(int argc, char **argv) {
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
-         "tcp://HOST:PORT of this machine; port 0 has one chosen"},
-        {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0,
-         "keep in FILE what a controller needs that is started again"},
+         "tcp://HOST:PORT of this machine; port 0: any free port"},
+        {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0, "keep in FILE what a restarted controller needs"},
         {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},
         {0},

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The words of a line, of which `next` is the first not read yet. */
+/* The words of a line; `next` is the first one that is not read yet. */
 struct words {
     char *list[EVENTS_WORDS_MAX];
     size_t count, next;
@@ -31,7 +31,7 @@ static int split(struct words *words, char *line, struct error *error) {
     return 0;
 }
 
-/* The next word, or NULL at the line's end. */
+/* Returns the next word, or NULL at the line's end. */
 static const char *peek(const struct words *words) {
     return words->next < words->count ? words->list[words->next] : NULL;
 }
@@ -62,7 +62,7 @@ static bool read_whole(const char *text, uint64_t maximum, uint64_t *value) {
     return errno == 0 && *value <= maximum;
 }
 
-/* A number of seconds, at least 0; `suffix` must follow. */
+/* Reads a number of seconds, at least 0, that `suffix` must follow. */
 static bool read_seconds(const char *text, const char *suffix, double *value) {
     size_t length = text != NULL ? strspn(text, "0123456789.") : 0;
     if (length == 0 || strcmp(text + length, suffix) != 0) {
@@ -73,7 +73,7 @@ static bool read_seconds(const char *text, const char *suffix, double *value) {
     return end == text + length && isfinite(*value);
 }
 
-/* K of "node-K". */
+/* Reads K of "node-K". */
 static bool read_node(const char *text, unsigned *number) {
     uint64_t value;
     if (text == NULL || strncmp(text, "node-", 5) != 0 || text[5] == '0' ||
@@ -125,7 +125,7 @@ static bool take_tier(struct words *words, struct event *event) {
     return true;
 }
 
-/* N|all behind a tier. */
+/* Parses N|all behind a tier. */
 static int parse_count(struct words *words, struct event *event, bool all, struct error *error) {
     uint64_t count = 0;
     if (!(all && strcmp(peek(words) != NULL ? peek(words) : "", "all") == 0) &&
@@ -284,9 +284,9 @@ void events_close(struct events *events) {
 
 /* ---- Against the cluster ---- */
 
-/* The cluster as it is when the lines above have happened. */
+/* The cluster after the events of the lines above. */
 struct checked {
-    unsigned tiers[2]; /* nodes that there were in all */
+    unsigned tiers[2]; /* nodes so far, with those that have left */
     bool elastic, market, controller_killed;
 };
 
@@ -312,7 +312,7 @@ static int check_event(const struct event *event, struct checked *cluster, struc
     }
     if (cluster->market && (event->action == EVENT_JOIN || event->target != EVENT_CONTROLLER)) {
         return error_set(error, AML_EINPUT,
-                         "%s: with --market nodes come and go by what is bought and taken: expected an event of the "
+                         "%s: with --market the market decides which nodes come and go: expected an event of the "
                          "controller",
                          ACTIONS[event->action]);
     }

@@ -1,7 +1,7 @@
-/* The file of --events: what shall happen to the cluster, and when. Parses the whole grammar and checks it against the
- * cluster; carries nothing out.
+/* The file of --events: planned events of the cluster. Parses the grammar and checks the events against the cluster.
+ * Does not carry them out.
  *
- *     iteration N ACTION      when iteration N has ended
+ *     iteration N ACTION      after the end of iteration N
  *     seconds X ACTION        X seconds after training began
  *
  *     kill TARGET             SIGKILL                     TARGET: controller
@@ -29,8 +29,8 @@ struct event {
     unsigned line; /* of the file, from 1 */
     char *text;    /* the line, without its comment */
     bool by_seconds;
-    uint64_t iteration; /* when ... */
-    double seconds;     /* ... one of these */
+    uint64_t iteration; /* when it is due, unless `by_seconds` */
+    double seconds;     /* when it is due, if `by_seconds` */
     enum event_action action;
     enum event_target { EVENT_CONTROLLER, EVENT_TIER, EVENT_NODES } target;
     enum node_tier tier;
@@ -38,7 +38,7 @@ struct event {
     unsigned *nodes; /* K of node-K */
     size_t node_count;
     double notice; /* seconds */
-    bool done;     /* for the one who carries it out */
+    bool done;     /* set by the launcher, which carries it out */
 };
 
 struct events {
@@ -47,26 +47,27 @@ struct events {
     size_t count;
 };
 
-/* 0; AML_EINPUT with "PATH:LINE: what is wrong, what was expected"; AML_ELIMIT. `path` is kept. */
+/* Returns 0; AML_EINPUT with "PATH:LINE: what is wrong, what was expected"; AML_ELIMIT. `path` must outlive
+ * `events`. */
 int events_read(struct events *events, const char *path, struct error *error);
 void events_close(struct events *events);
 
-/* Reads one line of the file, which is changed. *present: there is an event on it, not just a comment. 0 or AML_EINPUT;
- * `event` is to be closed in any case. */
+/* Parses a line of the file, and changes it. *present: the line has an event, not just a comment. Returns 0 or
+ * AML_EINPUT. The caller closes `event` in any case. */
 int event_parse(char *line, struct event *event, bool *present, struct error *error);
 void event_close(struct event *event);
 
-/* What the events happen to: node-1 on, the reliable ones first; those that join are numbered on. */
+/* The cluster of the events. node-1, node-2, ...: reliable nodes first, then transient ones, then those that join. */
 struct events_cluster {
     unsigned reliable, transient;
     bool elastic; /* nodes may come and go */
-    bool market;  /* by what is bought and taken, and not by events */
+    bool market;  /* nodes come and go by a market, not by events */
 };
 
-/* Whether these events can happen to the cluster. 0, AML_EINPUT or AML_ELIMIT. */
+/* Checks that these events are possible in the cluster. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error);
 
-/* How many nodes join in all. */
+/* Returns how many nodes join in all events. */
 unsigned events_joining(const struct events *events);
 
 #endif

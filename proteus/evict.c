@@ -1,5 +1,4 @@
-/* proteus evict: has a job's controller let nodes leave in time. */
-#include "agileml/base/log.h"
+/* proteus evict: tells a job's controller which nodes will go, so that they leave before. */
 #include "proteus/command.h"
 #include "proteus/events.h"
 #include "proteus/operator.h"
@@ -11,6 +10,7 @@
 enum { EVICT_NOTICE_MAX_S = 86400 };
 
 struct evict_call {
+    const char *notice; /* as the command line has it */
     char *const *names;
     int name_count;
     uint32_t notice_ms;
@@ -39,7 +39,7 @@ static const char USAGE[] =
     "Tells a running job that these nodes are about to go. They leave as soon as others have taken over what they\n"
     "did: nothing is lost, and nothing is done again. 'proteus status' shows the nodes' names.\n\n";
 
-/* "120s" or "120". */
+/* Parses "120s" or "120". */
 static int parse_notice(const char *text, uint32_t *notice_ms, struct error *error) {
     char *end;
     double seconds = strtod(text, &end);
@@ -51,54 +51,44 @@ static int parse_notice(const char *text, uint32_t *notice_ms, struct error *err
     return 0;
 }
 
-static int check_names(const struct evict_call *call, struct error *error) {
-    if (call->name_count == 0) {
+static int take_names(void *context, char *const *names, int count, struct error *error) {
+    struct evict_call *call = context;
+    if (count == 0) {
         return error_set(error, AML_EINPUT, "evict: no node; expected 'proteus evict [OPTIONS] NODE...'");
     }
-    if (call->name_count > WIRE_NODES_MAX) {
-        return error_set(error, AML_ELIMIT, "evict: %d nodes, expected at most %d", call->name_count, WIRE_NODES_MAX);
+    if (count > WIRE_NODES_MAX) {
+        return error_set(error, AML_ELIMIT, "evict: %d nodes, expected at most %d", count, WIRE_NODES_MAX);
     }
-    for (int n = 0; n < call->name_count; n++) {
-        if (call->names[n][0] == '\0' || strlen(call->names[n]) >= WIRE_NAME_MAX) {
-            return error_set(error, AML_EINPUT, "evict: '%.100s' is no node's name", call->names[n]);
+    for (int n = 0; n < count; n++) {
+        if (names[n][0] == '\0' || strlen(names[n]) >= WIRE_NAME_MAX) {
+            return error_set(error, AML_EINPUT, "evict: '%.100s' is no node's name", names[n]);
         }
     }
-    return 0;
+    call->names = names;
+    call->name_count = count;
+    return parse_notice(call->notice, &call->notice_ms, error);
+}
+
+static int tell_outcome(void *context, struct error *error) {
+    const struct message_outcome *outcome = &((struct evict_call *)context)->outcome;
+    if (outcome->code != 0) {
+        return error_set(error, outcome->code, "%s", outcome->text);
+    }
+    return outcome->text[0] == '\0' ? 0 : error_set(error, AML_EINPUT, "%s; the other nodes leave", outcome->text);
 }
 
 int command_evict(int argc, char **argv) {
-    struct operator_options options = {0};
-    struct evict_call evict = {0};
-    const struct operator_call call = {.ask = ask_evict, .answer = take_outcome, .context = &evict};
-    const char *notice = "120s";
+    struct evict_call evict = {.notice = "120s"};
     const struct aml_option own[] = {
-        {"notice", "SECONDS", AML_OPTION_STRING, &notice, 0, 0, "until the nodes' machines go away"},
+        {"notice", "SECONDS", AML_OPTION_STRING, &evict.notice, 0, 0, "until the nodes' machines go away"},
         {0},
     };
-    struct error error = {0};
-    int operand;
-    int result = operator_parse(&options, USAGE, own, argc, argv, &operand, &error);
-    if (result > 0) {
-        return 0;
-    }
-    if (result == 0) {
-        evict.names = argv + operand;
-        evict.name_count = argc - operand;
-        result = parse_notice(notice, &evict.notice_ms, &error);
-    }
-    if (result == 0) {
-        result = check_names(&evict, &error);
-    }
-    if (result == 0) {
-        result = operator_run(&options, &call, &error);
-    }
-    if (result == 0 && evict.outcome.code != 0) {
-        result = error_set(&error, evict.outcome.code, "%s", evict.outcome.text);
-    } else if (result == 0 && evict.outcome.text[0] != '\0') {
-        result = error_set(&error, AML_EINPUT, "%s; the other nodes leave", evict.outcome.text);
-    }
-    if (result != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(result);
+    const struct operator_call call = {.usage = USAGE,
+                                       .own = own,
+                                       .take_operands = take_names,
+                                       .ask = ask_evict,
+                                       .answer = take_outcome,
+                                       .tell = tell_outcome,
+                                       .context = &evict};
+    return operator_main(&call, argc, argv);
 }

@@ -41,7 +41,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
-        {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0, "write what happens to FILE, as lines of JSON"},
+        {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,
+         "write the job's events and metrics to FILE, as lines of JSON"},
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };
@@ -76,7 +77,7 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
         return error_set(error, AML_ELIMIT, "%lld nodes, expected at most %d", (long long)nodes, WIRE_NODES_MAX);
     }
     if (options->reliable + options->transient == 0) {
-        return error_set(error, AML_EINPUT, "a job of no nodes: expected --reliable or --transient of at least 1");
+        return error_set(error, AML_EINPUT, "a job without nodes: expected --reliable or --transient of at least 1");
     }
     if (stage != STAGE_TRADITIONAL && options->reliable == 0) {
         return error_set(error, AML_EINPUT,

@@ -1,5 +1,5 @@
 /* The options that `proteus run` and `proteus controller` share: the job's cluster, its key, its report. Reads and
- * checks them; starts nothing. */
+ * checks them only. */
 #ifndef PROTEUS_JOB_OPTIONS_H
 #define PROTEUS_JOB_OPTIONS_H
 
@@ -14,13 +14,13 @@ enum {
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
     JOB_HEARTBEAT_MAX_MS = 1000,
-    JOB_HEARTBEATS = 10, /* that a node may miss before it counts as failed */
+    JOB_HEARTBEATS = 10, /* heartbeats in a failure timeout */
 };
 
-/* Seconds. With a shorter timeout, a node that is well could be given up while its connection is made again
+/* Seconds. A shorter timeout could declare a healthy node failed while its connection is made again
  * (agileml/net/zmq_private.h). */
 #define JOB_FAILURE_TIMEOUT_MIN 0.5
-/* By default a node has so many failure timeouts for an answer, and at least so many seconds. */
+/* The default of --answer-timeout, in failure timeouts, and its least value in seconds. */
 #define JOB_ANSWER_TIMEOUTS    3
 #define JOB_ANSWER_TIMEOUT_MIN 5.0
 
@@ -33,7 +33,7 @@ struct job_options {
     int64_t commit_every;            /* clocks; 0: chosen */
     const char *checkpoint;          /* folder; NULL: none */
     int64_t checkpoint_every;        /* iterations; 0: chosen by job_options_check */
-    bool checkpoint_at_end;          /* job_options_check: one of the last clock is to be written */
+    bool checkpoint_at_end;          /* write a checkpoint of the last clock; set by job_options_check */
     bool no_checkpoint_at_end;
     const char *resume;     /* folder; NULL: a new job */
     double failure_timeout; /* seconds */
@@ -45,16 +45,16 @@ struct job_options {
 };
 
 struct job_options job_options_defaults(void);
-/* A table of the command's own options (a table too), then of these. */
+/* Makes a table of the command's own options, then of these. */
 void job_options_table(struct job_options *options, const struct aml_option *own,
                        struct aml_option table[JOB_OPTIONS_ENTRIES]);
 
-/* What no table can say. Fills in the policy and `partitions`. 0, AML_EINPUT or AML_ELIMIT. */
+/* Checks what a table of options can't, and sets the policy and the defaults. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 
-/* Appends to `text`, the reason why a job ends without a model, the command that would have saved the model. */
+/* Appends to `text`, the reason why a job ends without a model, the command that would have saved it. */
 void job_name_stop(const struct job_options *options, const char *endpoint, char *text, size_t size);
 
 #endif

@@ -48,7 +48,7 @@ static int start_app(const struct join *join, struct process *process, bool chec
     arguments_add(&arguments, "--tier=%s", options->tier);
     arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
     arguments_add(&arguments, "--listen=%s", options->host);
-    if (!check) { /* unlike those that `proteus run` or the controller choose, on any machine */
+    if (!check) { /* a name that neither `proteus run` nor the controller nor another machine chooses */
         char host[HOST_NAME_MAX + 1] = "";
         gethostname(host, sizeof host - 1);
         arguments_add(&arguments, "--name=%.12s-%d-%u", host, (int)getpid(), (unsigned)(process - join->nodes) + 1);
@@ -82,8 +82,8 @@ static bool any_runs(const struct join *join) {
     return false;
 }
 
-/* SIGTERM: the machine is about to go, the nodes leave in time. Ctrl-C: they say that they end and do so; the second
- * time they aren't asked. */
+/* SIGTERM means that the machine is about to go: the nodes leave in time. At Ctrl-C they end at once, and a second
+ * Ctrl-C kills them. */
 static void take_signal(struct join *join, int number) {
     if (number == SIGTERM) {
         signal_nodes(join, SIGTERM);
@@ -96,7 +96,7 @@ static void take_signal(struct join *join, int number) {
     }
 }
 
-/* Until all have ended. */
+/* Waits until all nodes have ended. */
 static int wait_for_nodes(struct join *join, struct error *error) {
     struct pollfd signals = {.fd = join->signal_fd, .events = POLLIN};
     while (any_runs(join)) {
@@ -113,7 +113,7 @@ static int wait_for_nodes(struct join *join, struct error *error) {
 
 /* ---- Life cycle ---- */
 
-/* Wrong options and missing files are told once, before anything joins. 0, or the app's exit status. */
+/* Has the app check its options and files once, before nodes join. Returns 0, or the app's exit status. */
 static int check_app(struct join *join, struct error *error) {
     struct process check;
     join->nodes = &check;
@@ -148,7 +148,7 @@ static int start_nodes(struct join *join, struct error *error) {
     return 0;
 }
 
-/* A node that ended with an exit status of its own has said why. */
+/* Returns the worst exit status. A node with an exit status has printed why it ended. */
 static int nodes_status(const struct join *join, struct error *error) {
     int status = 0;
     for (unsigned n = 0; n < join->node_count; n++) {

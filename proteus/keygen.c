@@ -42,7 +42,7 @@ static unsigned tier_of(const char *name) {
                                             : 0;
 }
 
-/* Seconds of a time such as 90m, 12h or 7d; 0: none. */
+/* Returns the seconds of a time such as 90m, 12h or 7d; 0: malformed. */
 static uint64_t lifetime_of(const char *text) {
     static const struct {
         char unit;

@@ -1,5 +1,5 @@
-/* See launcher.h. One loop, all state in struct launcher: signals (a child's end is one), messages of the controller
- * and the timer are what it reacts to. */
+/* See launcher.h. One loop, with all state in struct launcher, reacts to signals (SIGCHLD for a child's end), to the
+ * controller's messages and to the timer. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/log.h"
@@ -123,7 +123,7 @@ static void check_ended(struct launcher *launcher) {
             launcher_start_controller(launcher);
         }
     } else if (WIFEXITED(launcher->check.status)) {
-        launcher->status = WEXITSTATUS(launcher->check.status); /* it has said why */
+        launcher->status = WEXITSTATUS(launcher->check.status); /* the app has printed why */
         launcher->phase = LAUNCHER_END;
     } else {
         launcher_fail(launcher, AML_EFAIL, "'%.200s --check' %s", launcher->options->app->arguments[0], end);
@@ -156,13 +156,13 @@ static void launcher_interrupt(struct launcher *launcher, int number) {
     }
 }
 
-/* Ctrl-Z stops the whole job, and what is due waits for as long. */
+/* Ctrl-Z stops all processes of the job. All times that are due move by the length of the stop. */
 static void launcher_suspend(struct launcher *launcher) {
     uint64_t *const times[] = {&launcher->start_us, &launcher->silence_us, &launcher->kill_us};
     uint64_t began_us = launcher_now(launcher);
     progress_clear(launcher->progress);
     if (launcher->market != NULL) {
-        progress_note(launcher->progress, "a market does not stand still: Ctrl-Z has no effect with --market");
+        progress_note(launcher->progress, "Ctrl-Z has no effect with --market, as a market does not stand still");
         return;
     }
     launcher_signal_all(launcher, SIGSTOP);
@@ -291,11 +291,11 @@ static void launcher_close(struct launcher *launcher) {
     free(launcher->nodes);
 }
 
-/* After everything has ended. */
+/* Returns the exit status, when all processes have ended. */
 static int launcher_verdict(struct launcher *launcher) {
     char text[LAUNCHER_NODES_TEXT];
     if (launcher->status == 0 && launcher->error.code == 0 && launcher_describe_unwell(launcher, text, sizeof text)) {
-        error_set(&launcher->error, AML_EFAIL, "the job was done, but %s", text);
+        error_set(&launcher->error, AML_EFAIL, "the job has ended well, but %s", text);
     }
     return launcher->status != 0 ? launcher->status : error_exit_status(launcher->error.code);
 }
@@ -331,7 +331,7 @@ int launcher_run(const struct launcher_options *options, struct events *events, 
         launcher_write_summary(&launcher, status);
     }
     progress_clear(progress);
-    if (status == 0) { /* where it failed, the failure is what counts */
+    if (status == 0) { /* of a failed job only the failure is told */
         launcher_visit_missed(&launcher, warn_of_missed_event, NULL);
     }
     launcher_close(&launcher);

@@ -1,6 +1,6 @@
-/* `proteus run` at work: has the app check its options, starts a controller and the nodes as child processes, starts
- * the controller again when it is lost, follows the job as its observer, tells it which nodes have ended, carries out
- * events, and leaves no process behind, whatever happens. */
+/* The work of `proteus run`. Has the app check its options, starts a controller and the nodes as child processes, and
+ * restarts a controller that is lost. Follows the job as an observer, reports ended nodes to the controller, and
+ * carries out events. Leaves no process behind, whatever happens. */
 #ifndef PROTEUS_LAUNCHER_H
 #define PROTEUS_LAUNCHER_H
 
@@ -12,34 +12,34 @@
 #include "proteus/report_file.h"
 
 enum {
-    LAUNCHER_OBSERVE_MS = 200,  /* how often the controller is asked for what we lack */
-    LAUNCHER_START_MIN_S = 5,   /* nodes may take this long to join, or the failure timeout if that is longer ... */
-    LAUNCHER_STARTS_PER_S = 10, /* ... and 1 s more for so many nodes */
-    LAUNCHER_FAILURE_WAIT_MS = 1000,                  /* after a node's end: its own words may be on the way */
-    LAUNCHER_SUMMARY_WAIT_MS = 500,                   /* after the controller's end: its last lines may be on the way */
-    LAUNCHER_RESTARTS_MAX = 5,                        /* of a controller that was lost */
-    LAUNCHER_STOP_WAIT_MS = 3000,                     /* for the controller to end a job that it was asked to end */
-    LAUNCHER_END_WAIT_MS = 5000,                      /* for the processes to end by themselves after the job */
-    LAUNCHER_ABORT_WAIT_MS = 2000,                    /* the same after a failure: nothing is left to be saved */
-    LAUNCHER_CORE_WAIT_MS = 1000,                     /* more, while the kernel writes a node's core dump */
-    LAUNCHER_MARKET_START_S = 60,                     /* for machines that are bought: to join; see above */
-    LAUNCHER_MARKET_END_WAIT_MS = 60 * 1000,          /* for bidbrain to give everything back, and the bill */
-    LAUNCHER_MARKET_RESTARTS_MAX = 50,                /* of a bidbrain that was killed */
-    LAUNCHER_NAMED_MAX = 3,                           /* nodes that a message about their end names */
-    LAUNCHER_NODES_TEXT = 320,                        /* bytes of that message */
+    LAUNCHER_OBSERVE_MS = 200,               /* between requests to the controller for missing lines */
+    LAUNCHER_START_MIN_S = 5,                /* for nodes to join, or the failure timeout if that is longer */
+    LAUNCHER_STARTS_PER_S = 10,              /* nodes that get 1 s more to join */
+    LAUNCHER_FAILURE_WAIT_MS = 1000,         /* after a node's end, as its last messages may be on the way */
+    LAUNCHER_SUMMARY_WAIT_MS = 500,          /* after the controller's end, as its last lines may be on the way */
+    LAUNCHER_RESTARTS_MAX = 5,               /* of a lost controller */
+    LAUNCHER_STOP_WAIT_MS = 3000,            /* for the controller to end the job after STOP */
+    LAUNCHER_END_WAIT_MS = 5000,             /* for the processes to end by themselves after the job */
+    LAUNCHER_ABORT_WAIT_MS = 2000,           /* the same after a failure: nothing is left to be saved */
+    LAUNCHER_CORE_WAIT_MS = 1000,            /* more, while the kernel writes a node's core dump */
+    LAUNCHER_MARKET_START_S = 60,            /* for bought machines to join */
+    LAUNCHER_MARKET_END_WAIT_MS = 60 * 1000, /* for bidbrain to give everything back, and the bill */
+    LAUNCHER_MARKET_RESTARTS_MAX = 50,       /* of a bidbrain that was killed */
+    LAUNCHER_NAMED_MAX = 3,                  /* nodes that a message names */
+    LAUNCHER_NODES_TEXT = 320,               /* bytes of that message */
     LAUNCHER_REASON_TEXT = LAUNCHER_NODES_TEXT + 160, /* of a message around it */
 };
 
 struct launcher_options {
     const struct job_options *job;
     const char *host; /* where the controller and the nodes listen */
-    int64_t threads;  /* of each node */
+    int64_t threads;  /* worker threads of each node */
     const struct app *app;
-    const struct marketplace *market; /* where machines are bought; NULL: the nodes are processes of ours */
+    const struct marketplace *market; /* buys the nodes' machines; NULL: the nodes are our child processes */
 };
 
-/* Runs the job to its end and returns the exit status; `error` holds what to print, if anything: when the app
- * or the controller has refused to start, it has said so itself. */
+/* Runs the job to its end and returns the exit status. *error is what to print, if anything: an app or controller that
+ * refuses to start prints the reason itself. */
 int launcher_run(const struct launcher_options *options, struct events *events, struct report_file *report,
                  struct progress *progress, struct error *error);
 

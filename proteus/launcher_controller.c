@@ -1,4 +1,4 @@
-/* The launcher's controller: its process, what is asked of it, and what it reports. */
+/* The launcher's controller: its process, requests to it, and its report. */
 #include "proteus/launcher_private.h"
 
 #include "agileml/base/log.h"
@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* ---- Talking to it ---- */
+/* ---- Requests ---- */
 
 static void request(struct launcher *launcher, struct message message, const unsigned *nodes, unsigned count) {
     char(*names)[WIRE_NAME_MAX] = memory_zeroed(count, sizeof *names);
@@ -83,7 +83,7 @@ static void controller_ready(void *context, const char *line) {
     }
 }
 
-/* One that was there before has chosen the port. */
+/* A restarted controller listens at the endpoint of the first. */
 static void add_controller_arguments(const struct launcher *launcher, struct arguments *arguments) {
     const struct job_options *job = launcher->options->job;
     arguments_add(arguments, "proteus");
@@ -111,7 +111,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     }
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
     arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
-    /* We know the missing nodes' names, and should be the first to tell. */
+    /* Longer than ours: our message names the missing nodes. */
     arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);
     launcher_add_net_arguments(launcher, arguments);
 }
@@ -138,7 +138,7 @@ void launcher_start_controller(struct launcher *launcher) {
     arguments_close(&arguments);
 }
 
-/* It was killed. Nobody else notices much when it is soon started again. */
+/* Restarts a controller that was killed, which hardly delays the job. */
 static void controller_lost(struct launcher *launcher) {
     char end[PROCESS_END_TEXT];
     process_describe_end(&launcher->controller.process, end);
@@ -165,7 +165,7 @@ void launcher_controller_ended(struct launcher *launcher) {
     if (!WIFEXITED(status)) {
         controller_lost(launcher);
     } else if (!launcher->controller.is_ready && WEXITSTATUS(status) != 0) {
-        launcher->status = WEXITSTATUS(status); /* it has said why */
+        launcher->status = WEXITSTATUS(status); /* the controller has printed why */
         launcher_kill_all(launcher);
     } else {
         launcher->silence_us = launcher_after(launcher, LAUNCHER_SUMMARY_WAIT_MS);
@@ -192,7 +192,7 @@ static void read_summary(struct launcher *launcher, const json_t *line) {
     }
 }
 
-/* Calls `call` for each of the nodes that an event names. */
+/* Calls `call` for each node that an event names. */
 static void each_node(struct launcher *launcher, const json_t *names,
                       void (*call)(struct launcher *launcher, const char *name)) {
     for (size_t n = 0; n < json_array_size(names); n++) {
@@ -249,7 +249,7 @@ void launcher_show(struct launcher *launcher, const json_t *line) {
 
 struct missed {
     struct launcher *launcher;
-    double seconds; /* that the job lasted */
+    double seconds; /* length of the job */
 };
 
 static void report_missed_event(void *context, const char *event) {
@@ -261,7 +261,7 @@ static void report_missed_event(void *context, const char *event) {
     json_decref(line);
 }
 
-/* Writes the events that did not come before the job's end into the report alone: launcher_run warns of them. */
+/* Writes events that were not due before the job's end into the report; launcher_run warns of them. */
 static void report_missed_events(struct launcher *launcher, const json_t *summary) {
     struct missed missed = {launcher, json_number_value(json_object_get(summary, "seconds"))};
     launcher_visit_missed(launcher, report_missed_event, &missed);
@@ -289,7 +289,7 @@ void launcher_write_summary(struct launcher *launcher, int status) {
     json_decref(line);
 }
 
-/* A node that is gone already may be unknown: that is as well. */
+/* Notes what the controller refuses. Ignores answers to GONE, whose node the controller may no longer know. */
 static void receive_outcome(const struct launcher *launcher, const struct message_outcome *outcome,
                             struct message *request) {
     if (outcome->code != 0 && request->type == MESSAGE_EVICT) {

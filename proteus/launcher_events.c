@@ -9,8 +9,8 @@
 
 /* ---- Nodes ---- */
 
-/* The nodes that run and that the event is about. node-1 to node-N are in the order of their start: the last ones of a
- * tier go first. */
+/* Selects the running nodes of an event, and returns their number. Of a tier selects the nodes that were started
+ * last. */
 static unsigned select_nodes(const struct launcher *launcher, const struct event *event, unsigned *selected) {
     unsigned count = 0;
     for (size_t n = 0; n < event->node_count; n++) {
@@ -103,11 +103,11 @@ bool launcher_events_start_controller(const struct launcher *launcher) {
 
 /* ---- When ---- */
 
-/* 0: now; UINT64_MAX: nobody knows yet. While there is no controller nobody counts iterations: they are taken to last
- * as long as the one before. */
+/* Returns when the event is due; 0: now; UINT64_MAX: not known yet. While no controller counts iterations, each is
+ * taken to last as long as the last one. */
 static uint64_t event_due_us(const struct launcher *launcher, const struct event *event) {
     if (event->action == EVENT_START && launcher->controller.killed && launcher->controller.process.running) {
-        return UINT64_MAX; /* it is still ending: the kill's iteration and the start's may be reported together */
+        return UINT64_MAX; /* the killed process has not ended yet: one line may make both events due */
     }
     if (event->by_seconds) {
         return launcher->training.began_us == 0 ? UINT64_MAX

@@ -23,7 +23,7 @@ static void start_node(struct launcher *launcher, unsigned index) {
     arguments_add(&arguments, "--name=node-%u", index + 1);
     arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
     arguments_add(&arguments, "--listen=%s", options->host);
-    arguments_add(&arguments, "--supervised"); /* the controller hears of errors: no need to print them too */
+    arguments_add(&arguments, "--supervised"); /* errors go to the controller only, and are not printed twice */
     launcher_add_net_arguments(launcher, &arguments);
     if (process_start(&node->process, options->app->path, &arguments, PROCESS_SETTING_OURS, &launcher->error) != 0) {
         launcher_kill_all(launcher);
@@ -41,7 +41,7 @@ void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned
     }
 }
 
-/* NULL: none of ours. */
+/* Returns NULL when the name is not one of our nodes'. */
 static struct launched_node *node_named(const struct launcher *launcher, const char *name) {
     unsigned number;
     bool ours = sscanf(name, "node-%u", &number) == 1 && number >= 1 && number <= launcher->node_count;
@@ -62,7 +62,7 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
         launcher->joined_count += !node->joined && index < launcher->first_nodes ? 1 : 0;
         node->joined = true;
         uint64_t now_us = launcher_now(launcher);
-        if (node->kill_us > now_us) { /* it was evicted before it could hear of it */
+        if (node->kill_us > now_us) { /* it was evicted before it joined */
             launcher_evict(launcher, &index, 1, (double)(node->kill_us - now_us) / 1e6);
         }
     }
@@ -71,7 +71,7 @@ void launcher_node_joined(struct launcher *launcher, const char *name) {
     }
 }
 
-/* The job goes on without it, whatever its exit status. */
+/* Excuses a refused node: the job goes on without it, whatever its exit status. */
 void launcher_node_refused(struct launcher *launcher, const char *name) {
     struct launched_node *node = node_named(launcher, name);
     if (node != NULL) {
@@ -89,12 +89,12 @@ static bool was_refused(const struct launched_node *node) {
     return has_ended(node) && WIFEXITED(node->process.status) && WEXITSTATUS(node->process.status) == 2;
 }
 
-/* It ended without being told to, in a way that the job can't make up for. */
+/* Returns whether the node ended unasked, and the job can't go on without it. */
 static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
     return has_ended(node) && !node->excused && (!launcher->elastic || !node->joined || was_refused(node));
 }
 
-/* It ended unwell, and not before it could join a job that was over. */
+/* Returns whether the node ended unwell. A late node that never joined is excepted: the job may have been over. */
 static bool is_unwell(const struct launcher *launcher, const struct launched_node *node) {
     bool late = !node->joined && node >= launcher->nodes + launcher->first_nodes;
     return has_ended(node) && !node->excused && !late && !process_succeeded(&node->process);
@@ -104,8 +104,8 @@ static bool is_missing(const struct launcher *launcher, const struct launched_no
     return node < launcher->nodes + launcher->first_nodes && !node->joined;
 }
 
-/* "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes that are so; without their
- * ends when they run. False when there are none. */
+/* Writes "node-2 was killed by signal 9 (Killed), node-3 ended with exit status 1" for the nodes for which `are` is
+ * true; of running nodes only the names. Returns false when there are none. */
 static bool describe_nodes(const struct launcher *launcher,
                            bool (*are)(const struct launcher *launcher, const struct launched_node *node), char *text,
                            size_t size) {
@@ -136,7 +136,7 @@ bool launcher_describe_unwell(const struct launcher *launcher, char *text, size_
 
 /* ---- The end of a node ---- */
 
-/* The nodes' ends become the job's. One that ended with exit status 2 was given what it can't use. */
+/* Ends the job because of nodes that ended. Exit status 2 means that a node could not use its options or input. */
 static void stop_for_nodes(struct launcher *launcher) {
     char text[LAUNCHER_NODES_TEXT];
     char reason[LAUNCHER_REASON_TEXT];
@@ -148,7 +148,7 @@ static void stop_for_nodes(struct launcher *launcher) {
         strangers = strangers && (!is_fatal(launcher, node) || (process_succeeded(&node->process) && !node->joined));
     }
     describe_nodes(launcher, is_fatal, text, sizeof text);
-    if (strangers) { /* what calls aml_main joins, or says why it doesn't */
+    if (strangers) { /* a program that calls aml_main joins, or prints why not */
         snprintf(reason, sizeof reason, "%s and never joined the job: is '%.100s' an app?", text,
                  launcher->options->app->arguments[0]);
     } else {
@@ -166,12 +166,12 @@ void launcher_stop_for_missing(struct launcher *launcher) {
     launcher_stop(launcher, AML_EFAIL, reason);
 }
 
-/* 0: none. */
+/* Returns the signal that ended the node; 0: none. */
 static int end_signal(const struct launched_node *node) {
     return WIFSIGNALED(node->process.status) ? WTERMSIG(node->process.status) : 0;
 }
 
-/* What was sent before the end may be on the way: the node's own words, or that it has joined. */
+/* Judges ended nodes after a delay, as their last messages may be on the way: the reason, or that they have joined. */
 void launcher_reap_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
@@ -182,7 +182,7 @@ void launcher_reap_nodes(struct launcher *launcher) {
     }
 }
 
-/* The job goes on without them, and need not wait for the failure timeout to find out. */
+/* Reports lost nodes to the controller, so that the job goes on without waiting for the failure timeout. */
 static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned count) {
     unsigned *alike = memory_zeroed(count + 1, sizeof *alike);
     for (unsigned l = 0; l < count; l++) {
@@ -190,7 +190,7 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
         char end[PROCESS_END_TEXT];
         node->excused = true;
         process_describe_end(&node->process, end);
-        bool crashed = signal_is_crash(end_signal(node)); /* the controller may end the job for it */
+        bool crashed = signal_is_crash(end_signal(node)); /* then the controller may end the job */
         progress_note(launcher->progress, "node-%u %s%s", lost[l] + 1, end,
                       crashed ? "" : ": the job goes on without it");
     }
@@ -208,7 +208,7 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
     free(alike);
 }
 
-/* Those whose end is to be judged now. */
+/* Judges the nodes whose time to be judged has come. */
 static void judge_nodes(struct launcher *launcher) {
     unsigned *lost = memory_zeroed(launcher->node_count + 1, sizeof *lost);
     unsigned lost_count = 0;

@@ -58,7 +58,7 @@ static int run_command(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     log_set_name("proteus");
-    setvbuf(stdout, NULL, _IOLBF, 0); /* progress is read as it comes, through a pipe too */
+    setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe's reader also gets progress at once */
     int status = run_command(argc, argv);
     bool failed = ferror(stdout) != 0;
     errno = 0;

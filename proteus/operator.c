@@ -1,6 +1,7 @@
 /* See operator.h. */
 #include "proteus/operator.h"
 
+#include "agileml/base/log.h"
 #include "agileml/net/zmq.h"
 #include "proteus/job_options.h"
 
@@ -10,18 +11,25 @@
 
 enum { OPERATOR_OWN_MAX = 8 /* options of one command alone */ };
 
+struct operator_options {
+    const char *controller; /* its endpoint */
+    const char *key;        /* file; NULL: none */
+    bool insecure, help;
+};
+
 struct conversation {
     const struct operator_options *options;
     const struct operator_call *call;
     struct net *net;
     struct net_io *io;
     struct observer observer;
-    uint64_t heard_us; /* when the controller last said something, or we began */
+    uint64_t heard_us; /* time of the controller's last message, or of our beginning */
     struct error error;
 };
 
-int operator_parse(struct operator_options *options, const char *usage, const struct aml_option *own, int argc,
-                   char **argv, int *operand, struct error *error) {
+/* Reads the command line. Returns 0 or AML_EINPUT; 1 after --help, which it prints. */
+static int operator_parse(struct operator_options *options, const struct operator_call *call, int argc, char **argv,
+                          struct error *error) {
     const struct aml_option shared[] = {
         {"controller", "ENDPOINT", AML_OPTION_STRING, &options->controller, 0, 0,
          "tcp://HOST:PORT of the job's controller"},
@@ -34,22 +42,22 @@ int operator_parse(struct operator_options *options, const char *usage, const st
     const struct aml_option *const tables[] = {table};
     size_t count = 0;
     int first;
-    for (; own[count].name != NULL; count++) {
+    for (; call->own[count].name != NULL; count++) {
         assert(count < OPERATOR_OWN_MAX);
-        table[count] = own[count];
+        table[count] = call->own[count];
     }
     memcpy(table + count, shared, sizeof shared);
     int result = options_parse(tables, 1, argc, argv, &first, error);
     if (result == 0 && options->help) {
-        fputs(usage, stdout);
+        fputs(call->usage, stdout);
         options_help(stdout, table);
         return 1;
     }
-    if (result == 0 && operand == NULL && first < argc) {
-        return error_set(error, AML_EINPUT, "%s: unexpected '%.100s', expected options only", argv[0], argv[first]);
+    if (result == 0 && call->take_operands != NULL) {
+        return call->take_operands(call->context, argv + first, argc - first, error);
     }
-    if (operand != NULL) {
-        *operand = first;
+    if (result == 0 && first < argc) {
+        return error_set(error, AML_EINPUT, "%s: unexpected '%.100s', expected options only", argv[0], argv[first]);
     }
     return result;
 }
@@ -59,7 +67,7 @@ static void operator_receive(void *self, actor_id from, struct message *message)
     struct io *io = net_io_of(conversation->io);
     if (from == ACTOR_CONTROLLER) {
         conversation->heard_us = io->now_us(io);
-        if (message->type == MESSAGE_ABORT) { /* our key does not allow it */
+        if (message->type == MESSAGE_ABORT) { /* our key does not allow the request */
             error_set(&conversation->error, message->text.code, "%s", message->text.text);
             net_io_stop(conversation->io);
         } else if (conversation->call->answer(conversation->call->context, &conversation->observer, message)) {
@@ -107,7 +115,7 @@ static int conversation_open(struct conversation *conversation, struct error *er
     return result == 0 ? net_io_connect(conversation->io, ACTOR_CONTROLLER, options->controller, error) : result;
 }
 
-int operator_run(const struct operator_options *options, const struct operator_call *call, struct error *error) {
+static int operator_run(const struct operator_options *options, const struct operator_call *call, struct error *error) {
     struct conversation conversation = {.options = options, .call = call};
     int result = conversation_open(&conversation, error);
     if (result == 0) {
@@ -128,4 +136,19 @@ int operator_run(const struct operator_options *options, const struct operator_c
         net_close(conversation.net);
     }
     return result;
+}
+
+int operator_main(const struct operator_call *call, int argc, char **argv) {
+    struct operator_options options = {0};
+    struct error error = {0};
+    int result = operator_parse(&options, call, argc, argv, &error);
+    if (result > 0) {
+        return 0;
+    }
+    result = result != 0 ? result : operator_run(&options, call, &error);
+    result = result != 0 ? result : call->tell(call->context, &error);
+    if (result != 0) {
+        log_error("%s", error.text);
+    }
+    return error_exit_status(result);
 }

@@ -1,5 +1,5 @@
-/* What a command says to the controller of a running job: connects, asks until it is answered, gives up when it hears
- * nothing. What is asked is the command's business. */
+/* A command's conversation with the controller of a running job: reads the command line, connects, asks until the
+ * answer comes, and gives up when the controller is silent. The command decides what to ask. */
 #ifndef PROTEUS_OPERATOR_H
 #define PROTEUS_OPERATOR_H
 
@@ -10,32 +10,26 @@
 
 enum {
     OPERATOR_REPEAT_MS = 500,       /* between requests */
-    OPERATOR_SILENCE_MS = 5 * 1000, /* without a word from the controller: it isn't there */
+    OPERATOR_SILENCE_MS = 5 * 1000, /* after which a silent controller counts as absent */
 };
-
-struct operator_options {
-    const char *controller; /* its endpoint */
-    const char *key;        /* file; NULL: none */
-    bool insecure, help;
-};
-
-/* Reads a command's line: its own options (a table) and these. `usage` is what --help shows before the options.
- * *operand: the first argument that is no option; NULL: there may be none. 0; 1 when --help was given and is printed;
- * AML_EINPUT. */
-int operator_parse(struct operator_options *options, const char *usage, const struct aml_option *own, int argc,
-                   char **argv, int *operand, struct error *error);
 
 struct operator_call {
-    uint64_t lines_from; /* the first line of the report that is wanted, should `ask` ask for lines */
-    /* Sends to the controller; called at once, and every OPERATOR_REPEAT_MS. The observer's requests are repeated
-     * without it. */
+    const char *usage;            /* what --help prints before the options */
+    const struct aml_option *own; /* the command's own options */
+    uint64_t lines_from;          /* the first line of the report that `ask` needs */
+    /* Checks and takes the operands. NULL: the command has none. */
+    int (*take_operands)(void *context, char *const *operands, int count, struct error *error);
+    /* Sends to the controller. Called at once, then every OPERATOR_REPEAT_MS. The observer repeats its requests
+     * itself. */
     void (*ask)(void *context, struct observer *observer);
-    /* Takes a message of the controller. True: all is said. */
+    /* Takes a message of the controller. Returns true when it is the answer. */
     bool (*answer)(void *context, struct observer *observer, const struct message *message);
+    /* Prints the answer; or returns the code of the error that it is. */
+    int (*tell)(void *context, struct error *error);
     void *context;
 };
 
-/* 0, AML_EINPUT (no such endpoint, another key), AML_EFAIL (no answer). */
-int operator_run(const struct operator_options *options, const struct operator_call *call, struct error *error);
+/* Runs the command: reads its line, asks the controller, tells the answer, logs an error. Returns the exit status. */
+int operator_main(const struct operator_call *call, int argc, char **argv);
 
 #endif

@@ -14,14 +14,14 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-/* ---- Text that is put together ---- */
+/* ---- Text of limited size ---- */
 
 struct text {
     char *bytes;
     size_t size, used;
 };
 
-/* Cut when it is full. */
+/* Appends, and cuts at the end of the memory. */
 __attribute__((format(printf, 2, 3))) static void text_add(struct text *text, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
@@ -71,16 +71,15 @@ static bool has(const json_t *line, const char *key) {
     return json_object_get(line, key) != NULL;
 }
 
-/* Calls for the objective and each metric. The first metric is the objective under its own name: it comes right
- * behind it and is shown once, by that name. What is null was not evaluated, such as a test's error when nothing is
- * held out, and isn't shown. */
+/* Calls `show` for the objective and each metric. The first metric is mostly the objective under its own name, which is
+ * shown once. A null metric was not evaluated, such as a test's error when nothing is held out, and is not shown. */
 static void each_metric(const json_t *line, void (*show)(struct text *text, const char *name, double value),
                         struct text *text) {
     const char *key;
     json_t *value;
     bool first = true;
     double objective = number_of(line, "objective");
-    /* jansson keeps the order of keys. Its macro's cast drops const, which the functions it calls don't need. */
+    /* jansson keeps the order of keys. The cast drops const, as jansson's macro takes a mutable object. */
     json_object_foreach((json_t *)(uintptr_t)line, key, value) {
         bool number = json_is_number(value) || json_is_null(value);
         if (report_key(key) || !number) {
@@ -103,7 +102,7 @@ static void show_in_line(struct text *text, const char *name, double value) {
     text_add(text, "  %s %.6g", name, value);
 }
 
-/* "stage 2, 4+60 nodes": reliable and transient ones. */
+/* Adds "stage 2, 4+60 nodes": the numbers of reliable and transient nodes. */
 static void add_cluster(struct text *text, const json_t *line) {
     const json_t *stage = json_object_get(line, "stage");
     if (json_is_string(stage)) {
@@ -116,7 +115,7 @@ static void add_cluster(struct text *text, const json_t *line) {
     }
 }
 
-/* The line's metrics are of a part of the items. */
+/* Returns whether the line's metrics are of a part of the items. */
 static bool is_partial(const json_t *line) {
     return number_of(line, "partial") < 1;
 }
@@ -154,7 +153,7 @@ static void add_names(struct text *text, const json_t *nodes) {
     }
 }
 
-/* "node-3 silent for 0.6 s, given up in 0.4 s" */
+/* Adds "node-3 silent for 0.6 s, given up in 0.4 s". */
 static void add_silence(struct text *text, const json_t *nodes, double silent, double left) {
     add_names(text, nodes);
     text_add(text, " silent for %.1f s, given up in %.1f s", fmax(silent, 0), fmax(left, 0));
@@ -241,7 +240,7 @@ static int columns_of(FILE *stream) {
     return known ? size.ws_col : PROGRESS_COLUMNS_DEFAULT;
 }
 
-/* Unless what stands there is younger than `age_ms`. */
+/* Shows a live line, unless the present one is younger than `age_ms`. */
 static void progress_live(struct progress *progress, const char *text, int age_ms) {
     int64_t now = monotonic_ms();
     if (progress->terminal && !progress->quiet && (!progress->live || now - progress->live_ms >= age_ms)) {
@@ -307,7 +306,7 @@ void progress_tick(struct progress *progress) {
     }
 }
 
-/* What happens to the cluster. Until training begins that is only nodes coming. */
+/* Shows an event of the cluster. Until training begins shows only the number of nodes that have joined. */
 static void report_event_line(struct progress *progress, const json_t *line, const char *event) {
     char text[PROGRESS_LINE_TEXT];
     bool join = strcmp(event, "join") == 0;
@@ -322,7 +321,7 @@ static void report_event_line(struct progress *progress, const json_t *line, con
     if (strcmp(event, "start") == 0) {
         progress->started = true;
     } else if (heard || (silent && progress->terminal)) {
-        return; /* the live line says so while it lasts */
+        return; /* the live line shows silence while it lasts */
     } else if (join && !progress->started) {
         progress->joined += (unsigned)json_array_size(json_object_get(line, "nodes"));
         snprintf(text, sizeof text, "starting: %u node%s joined", progress->joined,

@@ -23,7 +23,7 @@ int report_file_open(struct report_file *report, const char *path, struct error 
         close(descriptor);
         return error_set(error, AML_EFAIL, "--report %s: %s", path, strerror(errno));
     }
-    setvbuf(report->file, NULL, _IOLBF, 0); /* others read along */
+    setvbuf(report->file, NULL, _IOLBF, 0); /* others may read it meanwhile */
     return 0;
 }
 
@@ -33,7 +33,7 @@ void report_file_write(struct report_file *report, const char *line, size_t size
     }
     if (!report->begun) {
         report->begun = true;
-        /* A pipe or a device has nothing to cut. */
+        /* EINVAL: a pipe or a device, which can't be truncated. */
         if (ftruncate(fileno(report->file), 0) != 0 && errno != EINVAL) {
             report->failure = errno;
         }

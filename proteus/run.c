@@ -31,7 +31,7 @@ static void print_help(const struct aml_option *table) {
     options_help(stdout, table);
 }
 
-/* For something that an app does without a job. */
+/* Returns whether the app's arguments ask for something that needs no job. */
 static bool asks_for_no_job(const struct app *app) {
     static const char *const asks[] = {"--help", "-h", "--version", "--check"};
     for (int a = 1; a < app->count; a++) {
@@ -49,7 +49,7 @@ static bool is_file(const char *path, const struct stat *file) {
     return path != NULL && stat(path, &other) == 0 && other.st_dev == file->st_dev && other.st_ino == file->st_ino;
 }
 
-/* The report must not take the place of what the job reads. */
+/* Refuses a report that would replace a file that the job reads. */
 static int check_report(const struct run_options *options, struct error *error) {
     const struct app *app = &options->app;
     const char *path = options->job.report;
@@ -62,7 +62,9 @@ static int check_report(const struct run_options *options, struct error *error) 
         const char *value = strchr(app->arguments[a], '=');
         taken = taken || is_file(app->arguments[a], &file) || (value != NULL && is_file(value + 1, &file));
     }
-    return taken ? error_set(error, AML_EINPUT, "--report %.200s: the job has another use for this file", path) : 0;
+    return taken ? error_set(error, AML_EINPUT,
+                             "--report %.200s: this is an input file of the job: expected another path", path)
+                 : 0;
 }
 
 static int run_job(struct run_options *options, struct error *error) {
@@ -84,7 +86,7 @@ static int run_job(struct run_options *options, struct error *error) {
         progress_end(&progress);
     }
     if (report_file_close(&report, &report_error) != 0) {
-        error_set(error, report_error.code, "%s", report_error.text); /* unless the job itself has failed */
+        error_set(error, report_error.code, "%s", report_error.text); /* has no effect if the job has failed */
         status = status != 0 ? status : 1;
     }
     return status;
@@ -103,7 +105,7 @@ static int read_events(struct run_options *options, struct error *error) {
     return result;
 }
 
-/* What --market asks for, and that nothing asks for what it can't be. */
+/* Checks --market and the options that go with it, and opens the market. */
 static int check_market(struct run_options *options, struct error *error) {
     struct job_options *job = &options->job;
     const struct marketplace_options *market = &options->market;
@@ -111,23 +113,25 @@ static int check_market(struct run_options *options, struct error *error) {
         job->transient = job->transient < 0 ? 0 : job->transient;
         bool alone =
             market->start != NULL || market->types != NULL || market->interruptions != NULL || market->folder != NULL;
-        return alone ? error_set(error, AML_EINPUT, "--market-... without --market DIR, recorded prices") : 0;
+        return alone ? error_set(error, AML_EINPUT,
+                                 "--market-...: expected --market DIR with it, a folder of recorded prices")
+                     : 0;
     }
     if (strcmp(job->stage, "traditional") == 0) {
         return error_set(error, AML_EINPUT,
-                         "--stage traditional: expected another with --market, where nodes come and go");
+                         "--stage traditional: expected another stage with --market, where nodes come and go");
     }
     if (job->reliable == 0 || job->transient == 0) {
         return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",
                          job->reliable == 0 ? "reliable" : "transient");
     }
-    job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* these many at most */
+    job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* at most */
     job->transient = 0;
     return marketplace_open(&options->place, market, error);
 }
 
 static int check_options(struct run_options *options, int operand, int argc, char **argv, struct error *error) {
-    struct plan_policy policy; /* the controller makes its own of it */
+    struct plan_policy policy; /* only checked here: the controller makes its own */
     int result = app_find(&options->app, "run", operand, argc, argv, error);
     if (result == 0) {
         result = app_check_host(options->host, options->job.key, options->job.insecure, error);
@@ -153,7 +157,8 @@ int command_run(int argc, char **argv) {
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
-        {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0, "what shall happen to the nodes, and when"},
+        {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
+         "planned events of the nodes and the controller"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},
         {"market", "DIR", AML_OPTION_STRING, &options.market.prices, 0, 0,
          "buy the nodes' machines in a market that replays these prices; --transient: spot ones at most (8)"},

@@ -20,7 +20,7 @@
 
 enum {
     RUN_FOLDER_RANDOM = 6, /* letters and digits behind the prefix */
-    RUN_FOLDERS_OPEN = 16  /* while one is removed */
+    RUN_FOLDERS_OPEN = 16  /* descriptors of nftw */
 };
 
 static int remove_entry(const char *path, const struct stat *file, int kind, struct FTW *place) {
@@ -42,7 +42,7 @@ static bool is_ours(int descriptor) {
     return fstat(descriptor, &status) == 0 && status.st_uid == geteuid();
 }
 
-/* The lock of the run that made the folder, now held by us: it has ended. -1: it runs, or no run of ours made it. */
+/* Takes the lock of the run that made the folder, which has ended then. -1: it runs, or no run of our user made it. */
 static int take_over(int parent, const char *name) {
     int lock = -1;
     int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -80,7 +80,7 @@ static void sweep(const char *parent) {
 
 /* ---- Our own ---- */
 
-/* Where files can't be locked there is no RUN_LOCK, and the folder stays when we are killed. */
+/* Locks the folder. On a file system without locks there is no RUN_LOCK, and the folder stays after a SIGKILL. */
 static int lock_folder(const char *path) {
     int folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int lock = folder >= 0 ? openat(folder, RUN_LOCK_DRAFT, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;

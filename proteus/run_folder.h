@@ -1,5 +1,5 @@
-/* The temporary folder of a run: $TMPDIR/proteus-XXXXXX, or in /tmp. It goes with its run; a run that was killed by
- * SIGKILL leaves it, and the next run removes it. */
+/* The temporary folder of a run: $TMPDIR/proteus-XXXXXX, or in /tmp. The run removes its folder at its end. After a
+ * SIGKILL the next run removes it. */
 #ifndef PROTEUS_RUN_FOLDER_H
 #define PROTEUS_RUN_FOLDER_H
 
@@ -9,13 +9,14 @@
 
 struct run_folder {
     char path[PATH_MAX]; /* empty: not made */
-    int lock;            /* held on a file in it while the process lives: how others know; -1: none */
+    int lock;            /* descriptor of the locked file in it, which shows that the run lives; -1: none */
 };
 #define RUN_FOLDER_NONE ((struct run_folder){.lock = -1})
 
-/* Makes it, for our user alone, and removes those that earlier runs of this user have left beside it. AML_EFAIL. */
+/* Makes a folder for our user alone, and removes the folders that earlier runs of this user have left. Returns 0 or
+ * AML_EFAIL. */
 int run_folder_make(struct run_folder *folder, struct error *error);
-/* Removes it with all that it holds, if it was made. */
+/* Removes the folder with its contents, if it was made. */
 void run_folder_remove(struct run_folder *folder);
 
 #endif

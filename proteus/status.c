@@ -1,11 +1,11 @@
-/* proteus status: asks a job's controller how the job is, and shows it. */
-#include "agileml/base/log.h"
+/* proteus status: asks a job's controller for the job's state, and shows it. */
 #include "agileml/wire/records.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 #include "proteus/status_text.h"
 
 struct status_call {
+    bool json;
     uint64_t request;
     json_t *answer; /* NULL: none yet */
 };
@@ -31,32 +31,28 @@ static const char USAGE[] =
     "Shows a running job: how far it is, its nodes, and who serves how many of the partitions (ParamServ on\n"
     "reliable nodes, ActivePS on transient ones, BackupPS: keeps a copy).\n\n";
 
-int command_status(int argc, char **argv) {
-    struct operator_options options = {0};
-    struct status_call status = {.request = 1};
-    const struct operator_call call = {.ask = ask_status, .answer = take_status, .context = &status};
-    bool json = false;
-    const struct aml_option own[] = {
-        {"json", NULL, AML_OPTION_FLAG, &json, 0, 0, "print all that is known, one JSON object"},
-        {0},
-    };
-    struct error error = {0};
-    int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
-    if (result > 0) {
-        return 0;
-    }
-    if (result == 0) {
-        result = operator_run(&options, &call, &error);
-    }
-    if (result != 0) {
-        log_error("%s", error.text);
-    } else if (json) {
-        /* ASCII, so that no name orders the terminal about. */
-        json_dumpf(status.answer, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+static int tell_status(void *context, struct error *error) {
+    const struct status_call *call = context;
+    (void)error;
+    if (call->json) {
+        /* ASCII: a name must not control the terminal. */
+        json_dumpf(call->answer, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         putchar('\n');
     } else {
-        status_print(stdout, status.answer);
+        status_print(stdout, call->answer);
     }
+    return 0;
+}
+
+int command_status(int argc, char **argv) {
+    struct status_call status = {.request = 1};
+    const struct aml_option own[] = {
+        {"json", NULL, AML_OPTION_FLAG, &status.json, 0, 0, "print all that is known, one JSON object"},
+        {0},
+    };
+    const struct operator_call call = {
+        .usage = USAGE, .own = own, .ask = ask_status, .answer = take_status, .tell = tell_status, .context = &status};
+    int code = operator_main(&call, argc, argv);
     json_decref(status.answer);
-    return error_exit_status(result);
+    return code;
 }

@@ -71,7 +71,7 @@ static const char *change_text(const json_t *status) {
 static void print_job(FILE *stream, const json_t *status) {
     const json_t *stage = json_object_get(status, "stage");
     const json_t *objective = json_object_get(status, "objective");
-    const char *app = text_of(status, "app"); /* empty until the first node has come */
+    const char *app = text_of(status, "app"); /* empty until the first node has joined */
     fprintf(stream, "%s: %s%s", app[0] != '\0' ? app : "job", phase_text(status), change_text(status));
     if (json_is_string(stage)) {
         fprintf(stream, ", %s", json_string_value(stage));

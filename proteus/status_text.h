@@ -1,4 +1,4 @@
-/* The controller's answer to STATUS as a table for people: about the job, then a line a node. */
+/* The controller's answer to STATUS as a table for people: the job, then a line for each node. */
 #ifndef PROTEUS_STATUS_TEXT_H
 #define PROTEUS_STATUS_TEXT_H
 
@@ -7,8 +7,7 @@
 
 enum { STATUS_ROLE_TEXT = 64 };
 
-/* Texts in the answer come from nodes and apps: control characters in them, which a terminal would obey, are printed as
- * '?'. */
+/* Prints control characters of texts as '?': texts come from nodes and apps, and must not control the terminal. */
 void status_print(FILE *stream, const json_t *answer);
 
 #endif

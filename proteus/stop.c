@@ -1,5 +1,4 @@
-/* proteus stop: has a job's controller end the job, and waits for that. */
-#include "agileml/base/log.h"
+/* proteus stop: has a job's controller end the job, and waits for the end. */
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
@@ -7,10 +6,10 @@
 
 struct stop_call {
     bool now;
-    json_t *summary; /* NULL: has not come yet */
+    json_t *summary; /* NULL until it comes */
 };
 
-/* STATUS only has the controller say that it is there: the end may take long. */
+/* The end may take long. The answers to STATUS show meanwhile that the controller runs. */
 static void ask_stop(void *context, struct observer *observer) {
     const struct stop_call *call = context;
     struct message stop = {.type = MESSAGE_STOP, .text = {.code = call->now ? AML_ESTOP : 0}};
@@ -30,8 +29,9 @@ static bool take_report(void *context, struct observer *observer, const struct m
     return call->summary != NULL;
 }
 
-/* The job's end is as asked, or its own. */
-static int tell_summary(const struct stop_call *call, struct error *error) {
+/* A job that --now ends has failed, as asked. */
+static int tell_summary(void *context, struct error *error) {
+    const struct stop_call *call = context;
     bool ok = json_is_true(json_object_get(call->summary, "ok"));
     const char *text = json_string_value(json_object_get(call->summary, "error"));
     if (!ok && !call->now) {
@@ -46,32 +46,19 @@ static const char USAGE[] = "usage: proteus stop --controller tcp://HOST:PORT [O
                             "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n\n";
 
 int command_stop(int argc, char **argv) {
-    struct operator_options options = {0};
     struct stop_call stop = {0};
-    const struct operator_call call = {
-        .lines_from = OBSERVER_AT_END, /* only the end is wanted */
-        .ask = ask_stop,
-        .answer = take_report,
-        .context = &stop,
-    };
     const struct aml_option own[] = {
         {"now", NULL, AML_OPTION_FLAG, &stop.now, 0, 0, "end it at once, as failed: nothing is saved"},
         {0},
     };
-    struct error error = {0};
-    int result = operator_parse(&options, USAGE, own, argc, argv, NULL, &error);
-    if (result > 0) {
-        return 0;
-    }
-    if (result == 0) {
-        result = operator_run(&options, &call, &error);
-    }
-    if (result == 0) {
-        result = tell_summary(&stop, &error);
-    }
-    if (result != 0) {
-        log_error("%s", error.text);
-    }
+    const struct operator_call call = {.usage = USAGE,
+                                       .own = own,
+                                       .lines_from = OBSERVER_AT_END,
+                                       .ask = ask_stop,
+                                       .answer = take_report,
+                                       .tell = tell_summary,
+                                       .context = &stop};
+    int code = operator_main(&call, argc, argv);
     json_decref(stop.summary);
-    return error_exit_status(result);
+    return code;
 }

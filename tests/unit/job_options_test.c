@@ -56,7 +56,7 @@ static void test_refusals(void **state) {
         {0, 1, "auto", AML_EINPUT, "--reliable 0: expected at least 1"},
         {0, 1, "3", AML_EINPUT, "--reliable 0"},
         {1, 0, "", AML_EINPUT, "got ''"},
-        {0, 0, "traditional", AML_EINPUT, "a job of no nodes"},
+        {0, 0, "traditional", AML_EINPUT, "a job without nodes"},
         {0, 1, "1", AML_EINPUT, "--reliable 0"},
         {4096, 1, "1", AML_ELIMIT, "at most 4096"},
     };
