@@ -1,4 +1,4 @@
-/* Numbers in model files: little-endian, floats and doubles by their IEEE 754 bits. `bytes` may lie anywhere. */
+/* Numbers in model files: little-endian, floats and doubles by their IEEE 754 bits. `bytes` need not be aligned. */
 #ifndef APPS_LITTLE_ENDIAN_H
 #define APPS_LITTLE_ENDIAN_H
 

@@ -1,4 +1,4 @@
-/* What an app does without a job, such as `mf --predict`: its command line, its help and its one line of error. */
+/* Tools of apps that need no job, such as `mf --predict`: command line, help and error message. */
 #ifndef APPS_TOOL_H
 #define APPS_TOOL_H
 
@@ -10,31 +10,31 @@
 
 struct tool {
     const char *app;                  /* the program's name, such as "mf" */
-    const char *option;               /* the option that asks for the tool, without "--", such as "predict" */
-    const char *usage;                /* for --help: the usage line, behind "usage: ", and what the tool prints */
+    const char *option;               /* the option that selects the tool, without "--", such as "predict" */
+    const char *usage;                /* for --help: the usage line without "usage: ", and what the tool prints */
     const struct aml_option *options; /* --help is not among them */
     int (*run)(void *context, struct error *error); /* 0, or a code with *error set */
     void *context;
 };
 
-/* Where a tool's lines go. */
+/* The destination of a tool's lines. */
 struct tool_output {
     const char *path; /* the value of --out; NULL: to standard output */
     FILE *file;
 };
 
-/* 0, and tool_output_close must follow; or AML_EINPUT. */
+/* Returns 0, and tool_output_close must follow; or AML_EINPUT. */
 int tool_output_open(struct tool_output *output, struct error *error);
-/* What a tool returns when writing to `file` has just failed: AML_EFAIL. */
+/* Sets the error of a write to `file` that has just failed, and returns AML_EFAIL. */
 int tool_output_failed(const struct tool_output *output, struct error *error);
-/* Returns `result`, the tool's so far, or AML_EFAIL when that is 0 and what was written did not arrive. */
+/* Closes the output. Returns `result`, the tool's so far; AML_EFAIL when that is 0 and a write has failed. */
 int tool_output_close(struct tool_output *output, int result, struct error *error);
 
-/* Whether the arguments hold --`option` or --`option`=VALUE. */
+/* Returns whether the arguments have --`option` or --`option`=VALUE. */
 bool tool_is_asked(const char *option, int argc, char **argv);
 
-/* Sets the options' targets, runs the tool and returns the exit status. Arguments that `proteus run` adds are refused,
- * with what to do instead. */
+/* Reads the options, runs the tool and returns the exit status. Refuses arguments that `proteus run` adds, and says
+ * what to do instead. */
 int tool_main(const struct tool *tool, int argc, char **argv);
 
 #endif

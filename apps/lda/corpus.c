@@ -34,7 +34,7 @@ struct reader {
     int (*each)(void *context, const struct lda_bag *bag);
     void *context;
     struct lda_corpus_size size;
-    uint32_t words; /* the highest word of uci's header, or the vocabulary's; 0: not known */
+    uint32_t words; /* number of words by uci's header or the vocabulary; 0: not known */
     struct entry *entries;
     size_t entry_count, entry_capacity;
     uint32_t *bag; /* words and counts */
@@ -42,7 +42,7 @@ struct reader {
     struct error *error;
 };
 
-/* 1 and a line, 0 at the end of the file, or an error's code. */
+/* Returns 1 with a line, 0 at the end of the file, or an error's code. */
 static int next_line(struct reader *reader) {
     int result = text_lines_next(&reader->lines, &reader->line, &reader->length, reader->error);
     return result != 0 ? result : reader->line != NULL;
@@ -71,7 +71,7 @@ static int entry_order(const void *a, const void *b) {
     return left->word < right->word ? -1 : left->word > right->word;
 }
 
-/* Hands out what add_word was called with since the last time. */
+/* Passes the words that add_word has collected to `each`. */
 static int end_document(struct reader *reader, uint64_t number) {
     size_t count = 0;
     uint64_t tokens = 0;
@@ -79,7 +79,7 @@ static int end_document(struct reader *reader, uint64_t number) {
         return 0;
     }
     qsort(reader->entries, reader->entry_count, sizeof *reader->entries, entry_order);
-    for (size_t i = 0; i < reader->entry_count; i++) { /* the same word again adds to its count */
+    for (size_t i = 0; i < reader->entry_count; i++) { /* joins the counts of equal words */
         tokens += reader->entries[i].count;
         if (count > 0 && reader->entries[count - 1].word == reader->entries[i].word) {
             uint64_t sum = (uint64_t)reader->entries[count - 1].count + reader->entries[i].count;
@@ -91,7 +91,7 @@ static int end_document(struct reader *reader, uint64_t number) {
     reader->entry_count = 0;
     if (count > LDA_DOCUMENT_WORDS_MAX || tokens > LDA_DOCUMENT_TOKENS_MAX) {
         return error_set(reader->error, AML_ELIMIT,
-                         "%s: document %llu has %llu tokens of %zu words: at most %d tokens of %d words can be",
+                         "%s: document %llu has %llu tokens of %zu words: expected at most %d tokens of %d words",
                          reader->corpus->path, (unsigned long long)number + 1, (unsigned long long)tokens, count,
                          LDA_DOCUMENT_TOKENS_MAX, LDA_DOCUMENT_WORDS_MAX);
     }
@@ -133,7 +133,7 @@ static bool take_number(const char **text, uint64_t maximum, uint64_t *number) {
     return value <= maximum;
 }
 
-/* Reads `count` numbers with blanks between them, which are all of the line. */
+/* Reads `count` numbers with blanks between them; the line has nothing else. */
 static bool take_line(const struct reader *reader, uint64_t *numbers, unsigned count) {
     const char *p = text_skip_blanks(reader->line);
     for (unsigned i = 0; i < count; i++) {
@@ -159,7 +159,7 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
     static const char *const expected[3] = {"the number of documents, alone (uci)", "the number of words, alone (uci)",
                                             "the number of lines that follow, alone (uci)"};
     for (unsigned i = 0; i < 3; i++) {
-        int result = i == 0 ? 1 : next_line(reader); /* the first one is read */
+        int result = i == 0 ? 1 : next_line(reader); /* the first line is read */
         if (result < 0) {
             return result;
         }
@@ -172,7 +172,7 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
         }
     }
     if (header[0] > LDA_DOCUMENTS_MAX || header[1] > LDA_VOCABULARY_MAX) {
-        return error_set(reader->error, AML_ELIMIT, "%s: %llu documents, %llu words: at most %d and %d can be",
+        return error_set(reader->error, AML_ELIMIT, "%s: %llu documents, %llu words: expected at most %d and %d",
                          reader->corpus->path, (unsigned long long)header[0], (unsigned long long)header[1],
                          LDA_DOCUMENTS_MAX, LDA_VOCABULARY_MAX);
     }
@@ -319,7 +319,7 @@ static enum lda_format guess(const struct reader *reader) {
                                                                                               : LDA_FORMAT_TEXT;
 }
 
-/* Every line of the open file is a document. The first one is read. */
+/* Reads the documents of the open file, whose first line is read. */
 static int read_lines(struct reader *reader, enum lda_format format, struct tokenizer *tokenizer) {
     int result = 1;
     if (format == LDA_FORMAT_UCI) {
@@ -399,8 +399,7 @@ static int read_folder(struct reader *reader, struct tokenizer *tokenizer) {
     int result = 0;
     uint64_t number = 0;
     if (corpus->vocabulary == NULL || (corpus->format != LDA_FORMAT_AUTO && corpus->format != LDA_FORMAT_TEXT)) {
-        return error_set(reader->error, AML_EINPUT, "%s: a folder, which can only hold text; expected a file",
-                         corpus->path);
+        return error_set(reader->error, AML_EINPUT, "%s: a folder is for text alone: expected a file", corpus->path);
     }
     int count = scandir(corpus->path, &names, name_is_shown, name_order);
     if (count < 0) {

@@ -17,7 +17,7 @@ enum phase { PHASE_PROPOSE = 1, PHASE_DOCUMENTS, PHASE_WORDS };
 
 #define LDA_INLINE static inline __attribute__((always_inline))
 
-/* ---- Random numbers: splitmix64, whose steps do not wait for each other ---- */
+/* ---- Random numbers: splitmix64, whose steps are independent ---- */
 
 struct random {
     uint64_t state;
@@ -44,7 +44,7 @@ LDA_INLINE uint32_t below(uint32_t bits, uint32_t count) {
     return (uint32_t)(((uint64_t)bits * count) >> 32);
 }
 
-/* Without a branch, which would often be foretold wrongly: what is accepted is random. */
+/* Chooses without a branch, which would often be mispredicted, as acceptance is random. */
 LDA_INLINE uint32_t choose(bool first, uint32_t a, uint32_t b) {
     return b ^ ((a ^ b) & (0U - (uint32_t)first));
 }
@@ -188,12 +188,12 @@ void lda_thread_close(struct lda_thread *thread) {
 
 /* ---- Alias tables ---- */
 
-/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`, which it changes. Vose's way:
- * those below the mean are filled up, one by one, from those above. */
+/* Completes `count` entries, whose topics are set, for weights[] with the sum `sum`; changes the weights. Vose's
+ * algorithm: fills entries below the mean up, one by one, from entries above. */
 static void alias_build(struct lda_alias *entries, float *weights, uint32_t count, float sum, uint32_t *stack) {
     float scale = (float)count / sum;
-    uint32_t small = 0;     /* entries below the mean are stack[0 .. small) ... */
-    uint32_t large = count; /* ... others stack[large .. count) */
+    uint32_t small = 0;     /* entries below the mean are stack[0 .. small) */
+    uint32_t large = count; /* the others are stack[large .. count) */
     for (uint32_t i = 0; i < count; i++) {
         weights[i] *= scale;
         uint32_t is_small = weights[i] < 1.0F ? 1 : 0;
@@ -282,7 +282,7 @@ LDA_INLINE int32_t *clock_row(const struct lda_clock *clock, uint32_t slot) {
     return (int32_t *)(void *)(clock->words + slot * clock->stride);
 }
 
-/* What was changed in a row is remembered as 64 bits: column k's is k >> this. */
+/* 64 bits mark the changed columns of a row: column k's bit is k >> columns_shift. */
 static unsigned columns_shift(uint32_t topics) {
     unsigned shift = 4; /* a cache line */
     while (topics >> shift >= 64) {
@@ -291,8 +291,8 @@ static unsigned columns_shift(uint32_t topics) {
     return shift;
 }
 
-/* Gives the changes in the columns of the set bits, and makes them zeros. Returns their number; they are left in
- * thread->columns and thread->given. */
+/* Passes the changes in the columns of the set bits to clock->give, and sets them to zero. Returns their number; leaves
+ * them in thread->columns and thread->given. */
 static uint32_t give_changes(const struct lda_clock *clock, struct lda_thread *thread, uint32_t slot, uint64_t bits) {
     const unsigned shift = columns_shift(clock->topics);
     uint32_t count = 0;
@@ -334,7 +334,7 @@ static void count_fresh(const struct lda_clock *clock, struct lda_thread *thread
     }
 }
 
-/* The alias table of a word: its topics with n_wk > 0, and one entry, LDA_NO_TOPIC, for a draw from clock->smoothing.
+/* Builds a word's alias table: its topics with n_wk > 0, and an entry LDA_NO_TOPIC for a draw from clock->smoothing.
  * Returns the number of entries. */
 static uint32_t word_alias(const struct lda_clock *clock, struct lda_thread *thread, const int32_t *row) {
     const uint32_t topics = clock->topics;
@@ -364,8 +364,8 @@ static uint32_t word_alias(const struct lda_clock *clock, struct lda_thread *thr
     return count;
 }
 
-/* A topic from (n_wk + beta) / (n_k + V beta), where n_wk does not count the token itself, which has topic `own`, with
- * `own_share` / 2^32 = 1 / n_w,own: a draw that meets the token itself is repeated. */
+/* Draws a topic from (n_wk + beta) / (n_k + V beta), where n_wk does not count the token itself. The token has topic
+ * `own`, and `own_share` / 2^32 = 1 / n_w,own: a draw of the token itself is repeated. */
 LDA_INLINE uint16_t word_draw(const struct lda_clock *clock, const struct lda_alias *alias, uint32_t count,
                               struct random *random, uint32_t own, uint32_t own_share) {
     for (unsigned retries = 0; retries < RETRIES_MAX; retries++) {
@@ -373,7 +373,7 @@ LDA_INLINE uint16_t word_draw(const struct lda_clock *clock, const struct lda_al
         uint64_t place = (bits & UINT32_MAX) * count;
         const struct lda_alias entry = alias[place >> 32];
         uint32_t topic = choose((uint32_t)(bits >> 32) < entry.threshold, entry.topic, entry.alias);
-        /* The rest of `place` is as good as random. */
+        /* The low half of `place` serves as another random number. */
         bool itself = (topic == own) & ((uint32_t)place <= own_share);
         if (__builtin_expect(!(itself | (topic == LDA_NO_TOPIC)), 1)) {
             return (uint16_t)topic;
@@ -429,7 +429,7 @@ LDA_INLINE void words(const struct lda_clock *clock, struct lda_thread *thread, 
         struct random random = random_start(clock->seed, PHASE_WORDS, block->slots[word]);
         const uint32_t end = block->word_starts[word + 1];
         uint64_t changed = 0;
-        for (uint32_t j = block->word_starts[word]; j < end; j++) { /* what `documents` changed */
+        for (uint32_t j = block->word_starts[word]; j < end; j++) { /* counts the topics that `documents` has changed */
             prefetch_token(block, j, all_end, size);
             const uint16_t *token = block->tokens + (size_t)block->order[j] * size;
             row[token[LDA_TOKEN_COUNTED]]--;
@@ -496,13 +496,13 @@ LDA_INLINE void document_accept(uint16_t *tokens, uint32_t count, float *documen
     }
 }
 
-/* Proposes topics from n_dk + alpha, the token itself not counted: that of another token, or any. */
+/* Proposes topics from n_dk + alpha, without the token itself: the topic of another token, or any topic. */
 LDA_INLINE void document_propose(const struct lda_clock *clock, uint16_t *tokens, uint32_t count, struct random *random,
                                  const unsigned proposals) {
     const size_t size = LDA_TOKEN_FIELDS + proposals;
     const double others = count - 1.0;
-    const uint32_t threshold =
-        (uint32_t)(others / (others + (double)clock->alpha * clock->topics) * 4294967295.0); /* of taking another's */
+    const uint32_t threshold = (uint32_t)(others / (others + (double)clock->alpha * clock->topics) *
+                                          4294967295.0); /* of taking another token's topic */
     for (uint32_t i = 0; i < count; i++) {
         for (unsigned m = 0; m < proposals; m++) {
             uint64_t bits = random_next(random);

@@ -1,27 +1,26 @@
-/* Collapsed Gibbs sampling of latent Dirichlet allocation, as a plain function over arrays: no parameter server, no
- * files, no memory of its own but a block's. The cost of a token does not depend on the number of topics.
+/* Collapsed Gibbs sampling of latent Dirichlet allocation, as plain functions over arrays, without parameter server or
+ * files. The cost of a token does not depend on the number of topics.
  *
- * The letters: document d, word w, topic k, K topics, V words; n_dk, n_wk: tokens of d, of w that have topic k; n_k:
- * all that have it; alpha, beta: the Dirichlet priors. A token's conditional distribution, its own topic not counted,
- * is
+ * The letters: document d, word w, topic k, K topics, V words; n_dk, n_wk, n_k: tokens of topic k in d, of w, in all;
+ * alpha, beta: the Dirichlet priors. A token's conditional distribution, without its own topic in the counts, is
  *
  *     p(k) ~ (n_dk + alpha) (n_wk + beta) / (n_k + V beta)                                                       (1)
  *
- * Metropolis-Hastings draws from it by two proposals whose acceptance needs only the other factor (LightLDA, Yuan et
- * al. 2015), and the two are made in two orders of the tokens, so that only one document's or one word's counts are in
- * use at a time, which the first-level cache holds (WarpLDA, Chen et al. 2016):
+ * Metropolis-Hastings draws from it by two proposals, whose acceptance needs only the other factor (LightLDA, Yuan et
+ * al. 2015). The two go over the tokens in two orders, so that only one document's or one word's counts are in use at a
+ * time, which the first-level cache holds (WarpLDA, Chen et al. 2016):
  *
  *     by words      (propose)   k' ~ (n_wk + beta) / (n_k + V beta), from the word's alias table
  *     by documents  (documents) accept with (n_dk' + alpha) / (n_dk + alpha);
  *                               then k' ~ n_dk + alpha: the topic of another token of the document, or any topic
  *     by words      (words)     accept with (n_wk' + beta) (n_k + V beta) / ((n_wk + beta) (n_k' + V beta))
  *
- * Unlike WarpLDA, a token's own topic is never counted in (1), n_dk is live within a document, and n_wk within `words`;
- * what is delayed is n_wk in `documents`, and n_k, which stand as they were when the clock began.
+ * Unlike in WarpLDA, a token's own topic is never counted in (1), n_dk is up to date within a document, and n_wk within
+ * `words`. n_wk in `documents`, and n_k, are those of the beginning of the clock.
  *
- * Threads: a phase may be run on disjoint ranges of documents or words by several threads at once, since a word's row
- * is changed only by the phases over words, and there by one thread; between phases all threads must meet. The results
- * do not depend on the number of threads: random numbers are functions of (seed, clock, phase, document or word). */
+ * Threads: several threads may run a phase on disjoint ranges of documents or words, as only the phases over words
+ * change a word's row, each row in one thread. All threads must meet between phases. The results do not depend on the
+ * number of threads: random numbers are functions of (seed, clock, phase, document or word). */
 #ifndef APPS_LDA_SAMPLER_H
 #define APPS_LDA_SAMPLER_H
 
@@ -31,13 +30,13 @@
 
 enum {
     LDA_TOPICS_MAX = 65535,
-    LDA_PROPOSALS = 3, /* as good as exact sampling, iteration by iteration; 2 are a little worse and a third faster */
+    LDA_PROPOSALS = 3, /* as good as exact sampling in each iteration; 2 are a little worse and a third faster */
     LDA_PROPOSALS_MAX = 4,
     LDA_NO_TOPIC = 65535 /* of a token that is not counted yet */
 };
 
-/* A token while its block is sampled is uint16_t[LDA_TOKEN_FIELDS + proposals]: the topic under which it stands in the
- * counts, the one that it has by now, proposed ones. */
+/* A token of a block is uint16_t[LDA_TOKEN_FIELDS + proposals]: the topic under which the rows count it, its present
+ * topic, its proposed topics. */
 enum { LDA_TOKEN_COUNTED = 0, LDA_TOKEN_TOPIC = 1, LDA_TOKEN_FIELDS = 2 };
 
 /* The documents of one clock, in both orders. Tokens are numbered document after document, within a document word
@@ -45,7 +44,7 @@ enum { LDA_TOKEN_COUNTED = 0, LDA_TOKEN_TOPIC = 1, LDA_TOKEN_FIELDS = 2 };
 struct lda_block {
     uint32_t document_count, word_count, token_count;
     unsigned proposals;
-    bool fresh;                /* set by the caller: lda_load found tokens that are not counted yet */
+    bool fresh;                /* lda_load found tokens that are not counted yet; set by the caller */
     uint32_t *document_starts; /* [document_count + 1]: a document's first token */
     uint32_t *slots;           /* [word_count]: the words' rows, ascending */
     uint32_t *word_starts;     /* [word_count + 1]: a word's first place in `order` */
@@ -59,8 +58,9 @@ struct lda_document {
     uint32_t count;
 };
 
-/* Allocates and arranges. `document` gives document i of `document_count`, called for each twice, in order; row_count
- * is above all slots. 0, AML_ENOMEM, or AML_ELIMIT with 2^32 tokens or more; lda_block_close frees after success. */
+/* Allocates and fills a block. Calls `document` for each document i of `document_count` twice, in order. row_count is
+ * above all slots. Returns 0, AML_ENOMEM, or AML_ELIMIT with 2^32 tokens or more. After success lda_block_close
+ * frees. */
 int lda_block_open(struct lda_block *block, unsigned proposals, uint32_t document_count, uint32_t row_count,
                    struct lda_document (*document)(const void *context, uint32_t i), const void *context);
 void lda_block_close(struct lda_block *block);
@@ -69,24 +69,24 @@ static inline uint16_t *lda_token(const struct lda_block *block, uint32_t token)
     return block->tokens + (size_t)token * (LDA_TOKEN_FIELDS + block->proposals);
 }
 
-/* An entry of an alias table (Walker 1974): of E equally likely entries, topic `topic` below `threshold` / 2^32, else
- * `alias`. */
+/* An entry of an alias table (Walker 1974), whose entries are equally likely: the draw is `topic` with probability
+ * `threshold` / 2^32, else `alias`. */
 struct lda_alias {
     uint32_t threshold;
     uint16_t topic, alias;
 };
 
-/* What a clock's phases share, read-only while one runs. */
+/* The data that a clock's phases share. Read-only while a phase runs, except the rows. */
 struct lda_clock {
     uint32_t topics, vocabulary; /* K, V */
     float alpha, beta;
     uint64_t seed; /* differs from clock to clock */
-    /* The words' rows: int32_t[K + 1] at words + slot * stride: n_wk, then the word's tokens. Changed by one thread
-     * each. */
+    /* The words' rows: int32_t[K + 1] at words + slot * stride: n_wk, then the number of the word's tokens. One thread
+     * changes a row. */
     unsigned char *words;
     size_t stride;
-    /* Called with what was added to the elements columns[count], ascending, of a word's row, in the thread that did it;
-     * NULL: not wanted. */
+    /* Called after changes[count] were added to the columns[count], ascending, of a word's row, in the thread that
+     * added them. NULL: not wanted. */
     void (*give)(void *context, uint32_t slot, uint32_t count, const uint32_t *columns, const int32_t *changes);
     void *give_context;
     /* Made by lda_clock_totals: */
@@ -97,8 +97,8 @@ struct lda_clock {
 
 /* A thread's own memory. */
 struct lda_thread {
-    int64_t *changes;        /* [K]: what `load` and `words` add to n_k; the caller takes them and puts zeros */
-    int32_t *row_changes;    /* [K + 1]: what is added to a word's row: zeros between words */
+    int64_t *changes;        /* [K]: additions of `load` and `words` to n_k; the caller takes them and sets zeros */
+    int32_t *row_changes;    /* [K + 1]: additions to the present word's row; zeros between words */
     int32_t *given;          /* [K + 1] */
     uint32_t *columns;       /* [K + 1] */
     float *document;         /* [K] */
@@ -107,14 +107,14 @@ struct lda_thread {
     struct lda_alias *alias; /* [K + 1] */
 };
 
-/* Allocate for K topics. 0 or AML_ENOMEM; both are closed also after a failure, or when zeroed. */
+/* Allocate for K topics. Return 0 or AML_ENOMEM. Close both also after a failure; closing zeroed ones is allowed. */
 int lda_clock_open(struct lda_clock *clock, uint32_t topics);
 void lda_clock_close(struct lda_clock *clock);
 int lda_thread_open(struct lda_thread *thread, uint32_t topics);
 void lda_thread_close(struct lda_thread *thread);
 
-/* The topic that `assigned`, of a document's row, stands for; LDA_NO_TOPIC for 0, and for what is none: all nodes
- * change rows, and a bad one may have written anything. Such a token is sampled anew. */
+/* Returns the topic of `assigned`, an element of a document's row. LDA_NO_TOPIC for 0, and for values out of range,
+ * which a faulty node may have written: such a token gets a first topic again. */
 static inline uint16_t lda_topic_of(uint16_t assigned, uint32_t topics) {
     uint16_t topic = (uint16_t)(assigned - 1U); /* 0 becomes LDA_NO_TOPIC */
     return topic < topics ? topic : LDA_NO_TOPIC;
@@ -125,14 +125,14 @@ static inline uint16_t lda_topic_of(uint16_t assigned, uint32_t topics) {
  * first) choose these first topics. Returns how many are new. */
 uint32_t lda_load(const struct lda_block *block, struct lda_thread *thread, uint32_t topics, uint64_t seed,
                   uint64_t key, uint32_t first_token, uint32_t first, uint32_t count, const uint16_t *assigned);
-/* The other way. */
+/* Stores the tokens' topics + 1 in `assigned`. */
 void lda_store(const struct lda_block *block, uint32_t first, uint32_t count, uint16_t *assigned);
 
-/* Takes n_k, the changes of all threads' lda_load included: before lda_propose. `thread`: any, for its memory. */
+/* Sets n_k, with the changes of all threads' lda_load, before lda_propose. `thread`: any, for its memory. */
 void lda_clock_totals(struct lda_clock *clock, struct lda_thread *thread, const int64_t *totals);
 
-/* The phases, in this order, each over a range of words (numbers in block->slots) or documents. Each leaves the counts
- * of the words' rows right. */
+/* The phases, in this order, each over a range of words (indexes in block->slots) or documents. After each phase the
+ * counts of the words' rows agree with the tokens' counted topics. */
 void lda_propose(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,
                  uint32_t first_word, uint32_t end_word);
 void lda_documents(const struct lda_clock *clock, struct lda_thread *thread, const struct lda_block *block,

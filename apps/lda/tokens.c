@@ -15,15 +15,15 @@ int tokenizer_open(struct tokenizer *tokenizer, unsigned minimum, struct error *
     return tokenizer->locale != (locale_t)0
                ? 0
                : error_set(error, AML_EFAIL,
-                           "the system has no locale C.UTF-8, which tells letters from other characters");
+                           "the system has no locale C.UTF-8, which defines letters: expected one, see locale -a");
 }
 
 void tokenizer_close(struct tokenizer *tokenizer) {
     freelocale(tokenizer->locale);
 }
 
-/* Decodes the character at text[0..length); its bytes, or 0 when there is none: cut short, longer than need be, a
- * surrogate, or beyond U+10FFFF. */
+/* Decodes the character at text[0..length). Returns its number of bytes; 0 when it is truncated, overlong, a surrogate
+ * or beyond U+10FFFF. */
 static size_t decode(const unsigned char *text, size_t length, uint32_t *character) {
     static const uint32_t least[CHARACTER_MAX + 1] = {0, 0, 0x80, 0x800, 0x10000};
     size_t size = text[0] < 0x80 ? 1 : text[0] < 0xC0 ? 0 : text[0] < 0xE0 ? 2 : text[0] < 0xF0 ? 3 : 4;
@@ -58,10 +58,10 @@ static size_t encode(uint32_t character, char *text) {
 /* The word that is being gathered. */
 struct word {
     char text[LDA_WORD_MAX + 2 * CHARACTER_MAX];
-    size_t length;       /* bytes; beyond LDA_WORD_MAX it is too long, and no more is kept */
+    size_t length;       /* bytes; no more are kept once it is beyond LDA_WORD_MAX, and the word is skipped */
     unsigned characters; /* letters and digits */
-    bool letter;         /* there is one */
-    bool apostrophe;     /* came last, and belongs to the word if a letter follows */
+    bool letter;         /* one of them is a letter */
+    bool apostrophe;     /* the last character is one; part of the word if a letter or digit follows */
 };
 
 static void word_add(struct word *word, uint32_t character) {

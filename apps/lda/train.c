@@ -21,14 +21,14 @@ struct document {
 
 /* The documents of one clock of the iteration, arranged. */
 struct part {
-    const void *items; /* which clock it is: this clock's items */
+    const void *items; /* the clock's items, which identify the part */
     size_t count;
     struct document *documents;
-    uint32_t *chunks; /* slots of the documents' chunks: the items lie too far apart to look there in each clock */
+    uint32_t *chunks; /* slots of the documents' chunks, copied together: the items are too far apart in memory */
     struct lda_block block;
 };
 
-/* What a thread adds up in a phase. */
+/* A thread's sums of a phase. */
 struct sums {
     uint32_t fresh;
     double likelihood;
@@ -188,7 +188,7 @@ static int find_documents(struct part *part) {
     return 0;
 }
 
-/* The part for these items, made when they are met for the first time since `begin`. NULL after aml_error. */
+/* Returns the part for these items; makes it at their first clock since `begin`. NULL after aml_error. */
 static struct part *find_part(aml_worker *worker, const struct lda *lda, const void *items, size_t count) {
     struct lda_training *training = lda->training;
     for (size_t p = 0; p < training->part_count; p++) {
@@ -213,7 +213,7 @@ static struct part *find_part(aml_worker *worker, const struct lda *lda, const v
         aml_error(worker, result,
                   result == AML_ENOMEM ? "no memory for the tokens of %zu documents"
                                        : "%zu documents have 2^32 tokens or more in one clock: "
-                                         "expected fewer; more --clocks-per-iteration help",
+                                         "expected fewer: use more --clocks-per-iteration",
                   count);
         return NULL;
     }
@@ -231,8 +231,8 @@ struct phase {
     uint64_t seed;
 };
 
-/* Cuts 0..count - 1 into `threads` ranges of about equal numbers of tokens (starts[i + 1] - starts[i] of each), where
- * each costs as much as `extra` tokens besides. The start of range `thread`. */
+/* Cuts 0..count - 1 into `threads` ranges of about equal cost: element i costs its tokens, starts[i + 1] - starts[i],
+ * and `extra` more. Returns the start of range `thread`. */
 static uint32_t cut(const uint32_t *starts, uint32_t count, double extra, unsigned thread, unsigned threads) {
     double all = starts[count] + extra * count;
     uint32_t low = 0;
@@ -298,7 +298,7 @@ static void words_part(void *context, unsigned thread, unsigned threads) {
               cut_words(block, topics, thread, threads), cut_words(block, topics, thread + 1, threads));
 }
 
-/* A document's counts of topics, for alpha. */
+/* Adds a document's counts of topics to the sums for alpha. */
 static void spread_document(const struct phase *phase, unsigned thread, uint32_t first, uint32_t count) {
     const struct lda_clock *clock = &phase->training->clock;
     const struct lda_block *block = &phase->part->block;
@@ -340,7 +340,7 @@ static void store_part(void *context, unsigned thread, unsigned threads) {
 
 /* ---- A clock ---- */
 
-/* alpha for this clock: from the sums of the iterations that everyone has seen in full, the same on all nodes. */
+/* Chooses alpha for this clock, the same on all nodes: from the iterations that every node has seen in full. */
 static int choose_alpha(aml_worker *worker, const struct lda *lda, double *alpha) {
     uint64_t seen = aml_clock(worker) - 1; /* clocks */
     uint64_t behind = aml_staleness(worker);
@@ -357,7 +357,7 @@ static int choose_alpha(aml_worker *worker, const struct lda *lda, double *alpha
     return 0;
 }
 
-/* What all threads have added up. */
+/* Returns the sums of all threads. */
 static struct sums sum_threads(const struct lda_training *training) {
     struct sums all = {0};
     for (unsigned t = 0; t < training->threads; t++) {
@@ -388,7 +388,7 @@ static void give_word(void *context, uint32_t slot, uint32_t count, const uint32
     aml_give_changes(context, WORDS, slot, count, columns, changes); /* any error ends the job */
 }
 
-/* What training and evaluation both compute with. */
+/* Sets the clock's alpha and rows of words, for training and evaluation. */
 static int prepare_model(aml_worker *worker, const struct lda *lda) {
     struct lda_clock *clock = &lda->training->clock;
     struct aml_rows words = aml_table_rows(worker, WORDS);
@@ -406,14 +406,14 @@ static int prepare_clock(aml_worker *worker, const struct lda *lda, const struct
     if (result != 0) {
         return result;
     }
-    /* Nodes must not draw the same numbers: they differ in their documents. */
+    /* Each node draws other numbers, as no two nodes have the same document. */
     training->clock.seed = aml_mix(aml_mix(aml_seed(worker), aml_clock(worker)), part->documents[0].number);
     training->clock.give = give_word;
     training->clock.give_context = worker;
     return 0;
 }
 
-/* n_k, for reading. */
+/* Returns n_k for reading. */
 static const int64_t *topic_totals(aml_worker *worker) {
     struct aml_rows rows = aml_table_rows(worker, TOPICS); /* whole: its one row is slot 0 */
     return aml_row_read(&rows, 0);
@@ -464,7 +464,7 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
 
 /* ---- Likelihood and perplexity ---- */
 
-/* Some documents, in the state after an iteration. */
+/* Documents to evaluate in the state after an iteration. */
 struct evaluation {
     const struct lda_clock *clock;
     struct lda_training *training;
@@ -491,7 +491,7 @@ static void bases_part(void *context, unsigned thread, unsigned threads) {
                    evaluation->training->bases);
 }
 
-/* The topics of a document's tokens, and their number. False: it has not been worked on yet. */
+/* Finds the topics of a document's tokens, and the tokens' number. Returns false when not all have a topic yet. */
 static bool find_topics(const struct evaluation *evaluation, const struct aml_item *item, uint16_t **topics,
                         uint32_t *tokens) {
     struct lda_document words = item_words(item);
@@ -531,7 +531,7 @@ static void likelihood_part(void *context, unsigned thread, unsigned threads) {
     free(topics);
 }
 
-/* Of the node's training documents. */
+/* Measures the likelihood of the node's training documents. */
 static void measure_likelihood(aml_worker *worker, struct evaluation *evaluation) {
     struct lda_training *training = evaluation->training;
     size_t count;
@@ -573,7 +573,7 @@ static void evaluate_part(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-/* Of the node's test documents. */
+/* Measures the perplexity of the node's test documents. */
 static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation, const void *items, size_t count) {
     find_items(evaluation, items, count);
     aml_parallel(worker, evaluate_part, evaluation);

@@ -1,13 +1,15 @@
 /* Training of lda on AgileML: the app's tables and items, and what a process does in a clock.
  *
- * Tables: `words`, a row for each word: how many of its tokens have topic k, then the number of its tokens. `topics`,
- * one row: n_k. `documents`, put rows: the topics of a document's tokens, so that whoever works on a document next,
- * after a move or after a recovery, finds the topics under which its tokens are counted in the other two. `spread`, a
- * row for each iteration: what alpha is chosen by.
+ * Tables:
+ *     words      a row for each word: the number of its tokens with topic k, then the number of its tokens
+ *     topics     one row: n_k
+ *     documents  put rows: the topics of a document's tokens. After a move or a recovery another node finds here under
+ *                which topics the tokens are counted in the other two tables.
+ *     spread     a row for each iteration: the sums that alpha is chosen by
  *
- * The sums stay exact because a token's topic and its counts change in the same clock, and a clock is undone or kept as
- * a whole. That takes a view in which the document's row is not older than the last visit: iterations of more clocks
- * than the staleness. */
+ * Counts stay exact because a token's topic and its counts change in the same clock, which is kept or undone as a
+ * whole. For that a node must see a document's row as its last visit left it: an iteration has more clocks than the
+ * staleness. */
 #ifndef APPS_LDA_TRAIN_H
 #define APPS_LDA_TRAIN_H
 
@@ -17,18 +19,18 @@
 
 enum { WORDS, TOPICS, DOCUMENTS, SPREAD, TABLES };
 enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRICS };
-enum { TOTAL_TOKENS = 0 };  /* totals: the sum of training tokens ... */
-enum { MAXIMUM_WORDS = 0 }; /* ... and the number of words */
+enum { TOTAL_TOKENS = 0 };  /* totals: the number of training tokens */
+enum { MAXIMUM_WORDS = 0 }; /* maxima: the number of words */
 enum {
     LDA_CHUNK = 64,       /* tokens in a row of `documents`: uint16_t[], topic + 1, or 0 */
-    LDA_CHUNK_BITS = 20,  /* its key is the document's number << this, plus the chunk's */
+    LDA_CHUNK_BITS = 20,  /* a row's key is the document's number << LDA_CHUNK_BITS, plus the chunk's number */
     LDA_SPREAD_FROM = 10, /* iterations after which alpha is adapted */
 };
 
 /* Sets tables[TABLES] for K topics. */
 void lda_tables(struct aml_table *tables, uint32_t topics);
 
-/* What main.c sets. */
+/* The app's options and state. */
 struct lda {
     const char *data, *test, *vocabulary, *stop_words, *model_out, *format_name;
     int64_t topics, proposals, top_words, minimum_length, likelihood_every;
@@ -40,7 +42,7 @@ struct lda {
     struct lda_training *training; /* train.c's */
 };
 
-/* Emits a document; for lda_corpus_read. `key` and what the app's items are is train.c's business alone. */
+/* Emits a document as an item. Returns as aml_emit_varied. */
 int lda_emit(aml_worker *worker, enum aml_item_use use, const struct lda_bag *bag);
 
 /* The app's functions; see agileml.h. */

@@ -12,8 +12,8 @@
 #endif
 
 enum {
-    /* How many ratings ahead an item's row is asked for: about the time that a row takes to come from the
-     * third-level cache or, mostly, from memory. */
+    /* Ratings between the prefetch and the use of an item's row: about the time in which a row comes from memory or the
+     * third-level cache. */
     MF_PREFETCH_DISTANCE = 8,
     MF_CACHE_LINE = 64
 };
@@ -30,7 +30,7 @@ static void mf_check(const struct mf_sgd *sgd) {
     assert(sgd->item_stride % 16 == 0 && sgd->item_stride >= row_size);
 }
 
-/* The reference: what the formulas of kernel.h say, one number at a time. */
+/* The reference: the formulas of kernel.h, one number at a time. */
 
 static float reference_error(const struct mf_sgd *sgd, const struct mf_item *rating, const float *p, const float *q) {
     float prediction = sgd->mean;

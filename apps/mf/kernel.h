@@ -1,6 +1,6 @@
-/* The inner loop of matrix factorization: stochastic gradient descent with L2 regularization over
- * ratings whose rows are already in memory. It knows slots and arrays only: no keys, tables, files
- * or threads. Calls on disjoint rows may run at once; calls that share rows race, as in Hogwild. */
+/* The inner loop of matrix factorization: stochastic gradient descent with L2 regularization over ratings whose rows
+ * are in memory. Works on slots and arrays, without keys, tables, files or threads. Calls on disjoint rows may run at
+ * once; calls that share rows race, as in Hogwild. */
 #ifndef APPS_MF_KERNEL_H
 #define APPS_MF_KERNEL_H
 
@@ -33,7 +33,7 @@ struct mf_sgd {
     unsigned char *items_touched; /* [item slots] likewise */
     uint32_t rank;                /* 1..MF_RANK_MAX */
     bool biases;
-    float mean;              /* what a prediction starts from */
+    float mean;              /* with which a prediction begins */
     float rate;              /* the step */
     const float *item_rates; /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
     float lambda;            /* regularization of the factors */
@@ -63,22 +63,21 @@ struct mf_kernel {
  * fastest last; returns their number. */
 size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
 
-/* The fastest of them. Cheap: asks the processor, keeps nothing. */
+/* Returns the fastest of them. Cheap: only asks the processor. */
 struct mf_kernel mf_kernel_choose(void);
 
-/* The step for an item that has `ratings` of them in one clock on all `nodes` together. Why not `rate`: nodes that
- * share a clock do not see each other's steps, and the server adds them up. n steps on one node lead to
- * 1 - exp(-rate n) of the way to where they would settle (of an error that one step shortens by about `rate`); P nodes
- * with n / P each lead to P (1 - exp(-rate n / P)), past the goal, and the error grows from clock to clock. So the step
- * is such that the sum of the nodes' ways is as long as one node's: for one node it is `rate`, for many and a popular
- * item about `limit` / ratings. MF_ITEM_LIMIT is for staleness 0; divide it by 1 + staleness. */
+/* Returns the step for an item with `ratings` ratings in one clock on all `nodes` together. Not simply `rate`, as nodes
+ * do not see each other's steps within a clock, and the server adds them up. A step shortens the error by about `rate`,
+ * so n steps on one node go 1 - exp(-rate n) of the way to the goal. P nodes with n / P steps each go P (1 - exp(-rate
+ * n / P)): beyond the goal, and the error grows from clock to clock. The returned step makes the sum of the nodes' ways
+ * as long as one node's way: for one node it is `rate`, for a popular item on many nodes about `limit` / ratings.
+ * MF_ITEM_LIMIT is for staleness 0; divide it by 1 + staleness. */
 #define MF_ITEM_LIMIT 1.0F
 float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
 
-/* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors
- * uniform in [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that any
- * node that meets the row makes the same one. Small because the mean and the biases already predict the most,
- * and of one sign because that reached a lower test error than +- did. */
+/* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors uniform in
+ * [0, MF_INITIAL_SCALE / sqrt(rank)), bias 0. A pure function of its arguments, so that all nodes make the same row.
+ * Factors are small, as the mean and the biases predict most, and not negative, as that reached a lower test error. */
 #define MF_INITIAL_SCALE 0.1F
 void mf_initial_row(uint64_t seed, unsigned table, uint64_t key, uint32_t rank, bool biases, float *row);
 

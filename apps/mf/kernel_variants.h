@@ -6,7 +6,7 @@
 #define MF_JOIN(a, b)  MF_JOIN_(a, b)
 #define MF_(name)      MF_JOIN(MF_SET, name)
 
-/* Asks for the item row that will be needed MF_PREFETCH_DISTANCE ratings after `i`, to change it or to read it. */
+/* Prefetches the item row of MF_PREFETCH_DISTANCE ratings after `i`, to change it or to read it. */
 MF_TARGET MF_INLINE void MF_(prefetch)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count, size_t i,
                                        size_t row_size, const bool change) {
     if (count - i > MF_PREFETCH_DISTANCE) {

@@ -1,4 +1,4 @@
-/* See cuda_kernels.h. Compiled without fast-math: results are the CPU's but for rounding. */
+/* See cuda_kernels.h. Compiled without fast-math: results differ from the CPU's by rounding. */
 #include "apps/mlr/cuda_kernels.h"
 
 #include <cuda_runtime.h>
@@ -6,19 +6,19 @@
 
 enum { WARP = 32, WARPS_MAX = 8, ROWS_MAX = 1024 /* blocks that share the rows of a table */ };
 
-/* A block's threads go along the classes. */
+/* Returns the threads of a block, which are spread over the classes. */
 static unsigned threads_of(uint32_t classes) {
     return classes <= 128 ? WARP : classes <= 1024 ? 4 * WARP : WARPS_MAX * WARP;
 }
 
-/* ---- Over all threads of a block, of whole warps: each gets the result ---- */
+/* ---- Reductions over a block of whole warps: each thread gets the result ---- */
 
 struct best {
     float value;
     uint32_t index;
 };
 
-/* The larger value, or the first one of equal ones. What is not a number is never better. */
+/* Returns the larger value, of equal ones the first. NaN is never better. */
 __device__ static best better(best a, best b) {
     return b.value > a.value || (b.value == a.value && b.index < a.index) ? b : a;
 }
@@ -61,7 +61,7 @@ __device__ static double block_sum(double mine) {
 
 /* ---- The kernels ---- */
 
-/* A block takes a sample at a time. A thread reads and writes the same classes in all three loops. */
+/* A block handles one sample at a time. A thread reads and writes the same classes in all three loops. */
 __global__ static void softmax_kernel(float *logits, size_t stride, uint32_t classes, const float *bias,
                                       const float *samples, uint32_t features, size_t count, mlr_cuda_sums *sums) {
     __shared__ float of_label;
@@ -79,7 +79,7 @@ __global__ static void softmax_kernel(float *logits, size_t stride, uint32_t cla
                 of_label = here.value;
             }
         }
-        largest = block_best(largest); /* and from here all see `of_label` */
+        largest = block_best(largest); /* its barrier also makes `of_label` visible */
         double sum = 0;
         for (uint32_t k = threadIdx.x; k < classes; k += blockDim.x) {
             z[k] = expf(z[k] - largest.value);

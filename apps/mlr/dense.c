@@ -1,5 +1,5 @@
-/* The dense part of kernel.h: matrix products in OpenBLAS. Its matrices are in rows; a step's products write
- * straight into the parameter server's cached rows, whose distance is the product's leading dimension. */
+/* The dense part of kernel.h: matrix products in OpenBLAS, row by row. A step's products write directly into the
+ * parameter server's cached rows, whose stride is the leading dimension. */
 #include "apps/mlr/kernel.h"
 
 #include <cblas.h>

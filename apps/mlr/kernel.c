@@ -1,6 +1,5 @@
-/* The loops of kernel.h that are not matrix products. The reference says what the formulas say, one number at a time,
- * in double; the fast loops are written once, for vectors of the compiler's making, and compiled for each set of
- * instructions. */
+/* The loops of kernel.h that are not matrix products. The reference follows the formulas, one number at a time, in
+ * double. The fast loops are written once and compiled for each set of instructions; the compiler vectorizes them. */
 #include "apps/mlr/kernel.h"
 
 #include <math.h>
@@ -46,7 +45,7 @@ static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
     return feature / MLR_PART_ROWS % parts == part;
 }
 
-/* What is left of a feature's weights by L2, of 1. */
+/* Returns the factor by which L2 shrinks a feature's weights. */
 static inline float keep_of(const struct mlr_step *step, uint32_t feature) {
     float decay = step->decay * step->decay_of[feature];
     return decay < 1 ? 1 - decay : 0;

@@ -1,5 +1,5 @@
-/* The arithmetic of multinomial logistic regression, on arrays: no tables, files or threads. A caller splits a step
- * over threads by the ranges that the functions take; calls on ranges that do not overlap may run at once.
+/* The arithmetic of multinomial logistic regression on arrays, without tables, files or threads. A caller splits a step
+ * over threads by ranges; calls on ranges that do not overlap may run at once.
  *
  * The model: weights W, a row of K floats (one for each class) for each of d features, and a row b of biases. A sample
  * x has the logits z = x W + b, the probabilities p_k = exp(z_k) / sum_j exp(z_j), and with the label y the loss
@@ -25,7 +25,7 @@ struct mlr_weights {
 
 struct mlr_loss {
     double loss;      /* the sum over samples */
-    uint64_t correct; /* samples whose label has the largest logit (the first one of equal ones) */
+    uint64_t correct; /* samples whose label has the largest logit, of equal logits the first */
 };
 
 /* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. No feature twice. */
@@ -35,24 +35,24 @@ struct mlr_sparse {
     uint32_t count;
 };
 
-/* What a step does to the weights. */
+/* The parameters of a step. */
 struct mlr_step {
     float scale;           /* r/n */
-    float decay;           /* dense: of all weights but the biases, 0..1. Sparse: ... */
-    const float *decay_of; /* ... times decay_of[f], at most 1, of those of feature f, for each sample that has it */
+    float decay;           /* dense: the part that L2 takes from all weights except the biases, 0..1 */
+    const float *decay_of; /* sparse: each sample takes decay decay_of[f], at most 1, from its features f instead */
     float momentum;        /* dense, with `velocity` */
     float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
 };
 
 /* One implementation of the loops that are not matrix products.
  *
- * softmax: logits[count][classes] become errors, in place, for these labels[count]; the losses are added up.
+ * softmax: turns logits[count][classes] into errors in place, for labels[count], and adds up the losses.
  *
- * sparse_logits: fills logits[count][classes] for samples[count].
+ * sparse_logits: computes logits[count][classes] of samples[count].
  *
- * sparse_update: takes the step for those features that are `part`'s of `parts` (a row is changed by one part alone),
- * and sets touched[f] for the rows that it changed. errors[count][classes] are those of the samples. Blocks of
- * MLR_PART_ROWS neighbouring rows belong together, so that parts do not share cache lines more than they must. */
+ * sparse_update: takes the step for the features of `part` of `parts`, and sets touched[f] for the rows that it
+ * changes. errors[count][classes] are those of the samples. Only one part changes a row. Blocks of MLR_PART_ROWS
+ * neighbouring rows are in one part, so that parts share few cache lines. */
 struct mlr_kernel {
     const char *name;
     void (*softmax)(float *logits, const uint32_t *labels, size_t count, uint32_t classes, struct mlr_loss *loss);
@@ -65,9 +65,9 @@ struct mlr_kernel {
 
 enum { MLR_PART_ROWS = 8 };
 
-/* Fills `kernels` with the implementations that this processor can run, the fastest last; returns their number. */
+/* Fills `kernels` with the implementations that this processor can run, the fastest last. Returns their number. */
 size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]);
-/* The fastest. */
+/* Returns the fastest. */
 struct mlr_kernel mlr_kernel_choose(void);
 
 /* Dense samples: sample s is samples + s * stride, `features` floats; the biases are row `features` of the weights. */
@@ -78,15 +78,15 @@ struct mlr_dense {
     uint32_t features; /* d */
 };
 
-/* Has each call of OpenBLAS run in its caller's thread alone: the threads that work are ours. */
+/* Has OpenBLAS run each call in the caller's thread, as we have threads of our own. */
 void mlr_dense_begin(void);
-/* logits[count][classes] of the samples first..end-1, written to rows first..end-1 of `logits`. */
+/* Computes the logits of the samples first..end-1 into rows first..end-1 of logits[count][classes]. */
 void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
                       float *logits);
-/* Takes the step for the weights of the features first..end-1, of all samples; errors[count][classes]. */
+/* Takes the step of all samples for the weights of the features first..end-1. errors[count][classes]. */
 void mlr_dense_update(const struct mlr_weights *weights, const struct mlr_dense *dense, const float *errors,
                       const struct mlr_step *step, uint32_t first, uint32_t end);
-/* ... and for the biases. */
+/* Takes the step of all samples for the biases. */
 void mlr_bias_update(const struct mlr_weights *weights, const float *errors, size_t count, const struct mlr_step *step);
 
 #endif

@@ -20,9 +20,9 @@ size_t mlr_narrow_scratch(uint32_t features, uint32_t classes) {
 #define NARROW_UNROLL _Pragma("GCC unroll 8")
 #endif
 
-enum { NARROW_CLASSES = 5 /* whose sums are in registers at once */ };
+enum { NARROW_CLASSES = 5 /* classes whose sums are in registers at once */ };
 
-/* The weights, a row for each class: scratch[classes][features]. */
+/* Transposes the weights into scratch[classes][features]. */
 static void transpose(const struct mlr_weights *weights, uint32_t features, float *scratch) {
     for (uint32_t f = 0; f < features; f++) {
         const float *w = weights->rows + f * weights->stride;

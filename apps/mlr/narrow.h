@@ -1,5 +1,5 @@
-/* Dense steps with few classes. A product of which one side has few columns is mostly packing and unused lanes in a
- * general matrix product; here vectors go along the features, of which there are many. Same results as dense.c but for
+/* Dense steps with few classes. For matrices of few columns a general matrix product spends most of its time on packing
+ * and unused lanes; here vectors run along the features, of which there are many. Results differ from dense.c by
  * rounding. */
 #ifndef APPS_MLR_NARROW_H
 #define APPS_MLR_NARROW_H
@@ -9,12 +9,12 @@
 enum {
     MLR_NARROW_CLASSES_MAX = 32,
     MLR_NARROW_FEATURES_MIN = 64,
-    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K: they stay in a core's cache */
+    MLR_NARROW_WEIGHTS_MAX = 1 << 16, /* d K, so that they stay in a core's cache */
     MLR_NARROWS_MAX = 2               /* avx2 and avx512 */
 };
 
-/* One implementation; the arguments are those of mlr_dense_logits and mlr_dense_update. `scratch` is a thread's own:
- * mlr_narrow_scratch floats. A step with momentum is not for `update`. */
+/* One implementation, with the arguments of mlr_dense_logits and mlr_dense_update. `scratch` is a thread's own memory
+ * of mlr_narrow_scratch floats. `update` does not support momentum. */
 struct mlr_narrow {
     const char *name;
     void (*logits)(const struct mlr_weights *weights, const struct mlr_dense *dense, size_t first, size_t end,
@@ -23,9 +23,10 @@ struct mlr_narrow {
                    const struct mlr_step *step, uint32_t first, uint32_t end);
 };
 
-/* Fills `narrows` with those that this processor can run, the fastest last; returns their number, which may be 0. */
+/* Fills `narrows` with the implementations that this processor can run, the fastest last. Returns their number, which
+ * may be 0. */
 size_t mlr_narrow_list(struct mlr_narrow narrows[MLR_NARROWS_MAX]);
-/* The fastest one, when there is one and the shape is one for it. */
+/* Chooses the fastest. Returns false when there is none, or when the shape is out of the limits above. */
 bool mlr_narrow_choose(uint32_t features, uint32_t classes, struct mlr_narrow *narrow);
 size_t mlr_narrow_scratch(uint32_t features, uint32_t classes);
 

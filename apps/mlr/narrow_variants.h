@@ -1,13 +1,13 @@
 /* The loops of narrow.c, included there once for each set of vector instructions. No include guard: it is a template
  * over the NARROW_ macros, which it undefines: NARROW_SET is the prefix of what is defined here, NARROW_LANES the
- * floats of a NARROW_VECTOR, and NARROW_TOGETHER how many samples, or vectors of features, are worked on at once: with
- * NARROW_CLASSES, as many sums as fit the registers. `n` and `m` below are constants where these are inlined. */
+ * floats of a NARROW_VECTOR, and NARROW_TOGETHER the samples, or vectors of features, that are computed at once: with
+ * NARROW_CLASSES, as many sums as fit the registers. `n` and `m` below are constants after inlining. */
 
 #define NARROW_JOIN_(a, b) a##_##b
 #define NARROW_JOIN(a, b)  NARROW_JOIN_(a, b)
 #define NARROW_NAME(name)  NARROW_JOIN(NARROW_SET, name)
 
-/* Logits of m samples x (stride apart) for n classes from class `at` on. */
+/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weights *weights, const float *transposed,
                                                            const struct mlr_dense *dense, const float *x, uint32_t at,
                                                            unsigned m, unsigned n, float *logits) {
@@ -79,7 +79,7 @@ NARROW_TARGET static void NARROW_NAME(logits)(const struct mlr_weights *weights,
     }
 }
 
-/* The step for m vectors of features from f on, and n classes from `at` on. */
+/* Takes the step for m vectors of features from f on, and n classes from `at` on. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_block)(const struct mlr_weights *weights,
                                                            const struct mlr_dense *dense, const float *errors,
                                                            const struct mlr_step *step, size_t f, uint32_t at,

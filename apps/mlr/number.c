@@ -1,5 +1,5 @@
-/* See number.h. Most numbers in files are short: their digits and their power of ten are exact as doubles, so one
- * multiplication or division rounds correctly. The C library does the rest. */
+/* See number.h. Of most numbers the digits and the power of ten are exact as doubles, so one multiplication or division
+ * rounds correctly. The C library converts the others. */
 #include "apps/mlr/number.h"
 
 #include <math.h>
@@ -12,8 +12,8 @@
 
 enum {
     EXACT_POWER_MAX = 22, /* 10^22 is exact as a double */
-    DIGITS_MAX = 18,      /* that surely fit an uint64_t */
-    EXPONENT_MAX = 100000 /* beyond it no digits matter any more */
+    DIGITS_MAX = 18,      /* digits that fit any uint64_t */
+    EXPONENT_MAX = 100000 /* larger ones give 0 or infinity whatever the digits */
 };
 
 static const uint64_t EXACT_INTEGER_MAX = UINT64_C(1) << 53;
@@ -22,7 +22,7 @@ static inline bool is_digit(char c) {
     return (unsigned char)(c - '0') < 10;
 }
 
-/* What a number consists of. */
+/* The parts of a number. */
 struct parts {
     uint64_t digits; /* all of them, without the point, unless there are more than DIGITS_MAX */
     size_t digit_count;
@@ -32,7 +32,7 @@ struct parts {
 
 static const char *take_digits(const char *p, struct parts *parts) {
     for (; is_digit(*p); p++) {
-        parts->digits = parts->digits * 10 + (uint64_t)(*p - '0'); /* may wrap: then digit_count tells */
+        parts->digits = parts->digits * 10 + (uint64_t)(*p - '0'); /* may wrap: digit_count then exceeds DIGITS_MAX */
         parts->digit_count += parts->digits != 0;                  /* zeros in front do not count */
     }
     return p;
@@ -70,7 +70,7 @@ static const char *take_parts(const char *p, struct parts *parts) {
     return *p == 'e' || *p == 'E' ? take_exponent(p + 1, parts) : p;
 }
 
-/* Any number, by the C library, whose decimal point depends on the locale: so it is given none. */
+/* Converts any number by strtod. Its decimal point depends on the locale, so the copy has none. */
 static double convert_slowly(const char *text, const char *end, int64_t exponent) {
     size_t length = (size_t)(end - text);
     char *copy = malloc(length + 32);

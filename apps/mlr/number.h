@@ -3,7 +3,7 @@
 #define APPS_MLR_NUMBER_H
 
 /* Takes a number, [+-] digits [. digits] [e [+-] digits] with a digit before or after the point, at the start of
- * `text`, which ends in 0. Returns the place behind it; NULL when there is none or it is too large to be finite.
+ * `text`, which ends in 0. Returns the place behind it; NULL when there is no number, or one too large to be finite.
  * Correctly rounded. Any thread. */
 const char *number_take(const char *text, double *value);
 
