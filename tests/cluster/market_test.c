@@ -357,7 +357,7 @@ static void test_what_makes_no_sense_is_refused(void **state) {
     run_refused("$run --market prices --transient 0 -- $tests/sum_app --data ratings",
                 "--transient 0: expected at least 1");
     run_refused("$run --market prices --stage traditional -- $tests/sum_app --data ratings", "--stage traditional");
-    run_refused("$run --market-start 2016-03-03 -- $tests/sum_app --data ratings", "without --market DIR");
+    run_refused("$run --market-start 2016-03-03 -- $tests/sum_app --data ratings", "expected --market DIR with it");
     run_refused("echo 'seconds 1 kill node-1' >events; $run --market prices --events events -- $tests/sum_app --data "
                 "ratings",
                 "expected an event of the controller");
