@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EC2_TAG_VALUE_MAX = 128 }; /* characters that the daemon may use of the 256 that a tag's value has */
+enum { EC2_TAG_VALUE_MAX = 128 }; /* of the 256 characters of a tag's value, those for the job's name */
 
 /* ---- Options ---- */
 
@@ -32,7 +32,7 @@ static int options_check(const struct provider_options *options, struct error *e
     if (options->call != PROVIDER_CREATE_FLEET && options->image == NULL) {
         return error_set(error, AML_EINPUT, "no image to start machines from: expected an id such as ami-0abc");
     }
-    /* A template that can't be filled in is better known now than at the first launch. */
+    /* Finds mistakes in the template now, not at the first launch. */
     const struct provider_launch launch = {.token = "0", .count = 1};
     char *text = NULL;
     int result = options->image == NULL ? 0 : user_data_render(options, &launch, &text, error);
@@ -43,7 +43,7 @@ static int options_check(const struct provider_options *options, struct error *e
     return result;
 }
 
-/* ---- Operations and telling ---- */
+/* ---- Operations and reports ---- */
 
 void operation_begin(struct provider *of, struct operation *operation, void (*free_it)(struct operation *)) {
     operation->of = of;
@@ -111,7 +111,7 @@ void provider_ec2_tags(struct provider *of, struct ec2_request *request, const c
     }
 }
 
-/* ---- Life ---- */
+/* ---- Opening, stepping, closing ---- */
 
 void provider_close(struct provider *of) {
     if (of == NULL) {

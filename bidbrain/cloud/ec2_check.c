@@ -1,6 +1,6 @@
-/* The provider `ec2`: whether EC2 would do what the daemon will ask of it. Looks at what the configuration names, and
- * asks for launches and an end with DryRun: EC2 then judges the caller's rights and the parameters, and does nothing.
- * One call at a time, in the order of `enum check_step`. */
+/* The provider `ec2`: checks whether EC2 would carry out the daemon's calls. It describes what the configuration names,
+ * and calls for launches and a termination with DryRun: EC2 then checks rights and parameters, and does nothing. One
+ * call at a time, in the order of `enum check_step`. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/instant.h"
@@ -48,8 +48,8 @@ struct check_operation {
     char page[EC2_PAGE_TOKEN_TEXT];
     char vpc[EC2_ID_TEXT];                                 /* of the subnets; "": none is known */
     char instance[EC2_ID_TEXT];                            /* a machine of the job; "": there is none */
-    bool answered;                                         /* EC2 is there and knows who asks */
-    bool things_wrong;                                     /* what launches name: they would fail for it */
+    bool answered;                                         /* EC2 has answered and accepted the caller */
+    bool things_wrong; /* something that launches name is wrong, so that they would fail */
     char reported[CHECK_REPORTED_MAX][CHECK_FAILURE_TEXT]; /* failures */
     size_t reported_count;
 };
@@ -61,7 +61,7 @@ static void check_free(struct operation *operation) {
 
 /* ---- Reporting ---- */
 
-/* BidBrain itself never asks for these: not to see them is no mistake. */
+/* BidBrain itself never makes these calls, so a missing right for them is no error. */
 static bool check_only_looks(const struct check_operation *check) {
     return check->step >= CHECK_IMAGE && check->step <= CHECK_TEMPLATE;
 }
@@ -163,8 +163,8 @@ static void check_end_refused(struct check_operation *check, const struct ec2_fa
     bool made_up = check->instance[0] == '\0';
     if (made_up && check_is_denied(failure)) {
         check_found(check, PROVIDER_WARNING, "rights",
-                    "TerminateInstances: %s for an instance that there is not: well if the policy asks for the job's "
-                    "tag, else machines could not be given back",
+                    "TerminateInstances: %s for an instance that does not exist: correct if the policy requires the "
+                    "job's tag; otherwise machines could not be given back",
                     failure->code);
     } else if (strncmp(failure->code, "InvalidInstanceID", 17) != 0) {
         check_found(check, PROVIDER_ERROR, "rights", "%.260s", line);
@@ -175,7 +175,7 @@ static void check_launch_failed(struct check_operation *check, const struct ec2_
     char which[PROVIDER_LINE_TEXT];
     bool denied = check_is_denied(failure);
     if (check->things_wrong && !denied) {
-        return; /* those were reported */
+        return; /* the causes were reported */
     }
     check_launch_text(check, which);
     check_found(check, provider_ec2_ours(failure->code) ? PROVIDER_ERROR : PROVIDER_WARNING,
@@ -189,7 +189,7 @@ static void check_failed(struct check_operation *check, const struct ec2_failure
     bool denied = check_is_denied(failure);
     snprintf(line, sizeof line, "%s: %s%s%s", check->action, failure->code, failure->code[0] != '\0' ? ": " : "",
              failure->text);
-    /* Rights differ from call to call. What else launches lack they lack alike, whichever call asks for them. */
+    /* Rights differ from call to call. Other failures are the same for all launches, whichever call makes them. */
     bool alike = check->step == CHECK_LAUNCHES && !denied;
     if (strcmp(failure->code, "DryRunOperation") == 0 ||
         check_reported(check, alike ? line + strlen(check->action) : line)) {
@@ -313,7 +313,7 @@ static void check_read(struct check_operation *check, struct ec2_node root) {
     case CHECK_GROUPS:
         check_read_group(check, root);
         break;
-    default: /* that it is answered is all */
+    default: /* the answer's content does not matter */
         break;
     }
 }
@@ -414,7 +414,7 @@ static size_t check_calls(const struct check_operation *check) {
 
 static void check_answered(void *context, const struct ec2_answer *answer);
 
-/* Asks at the present place, or at the first one behind it where there is something to ask. */
+/* Makes the call at the present place, or the first one behind it that has any. */
 static void check_ask(struct check_operation *check) {
     for (; check->step < CHECK_STEPS; check->step++, check->at = 0) {
         for (size_t count = check_calls(check); check->at < count; check->at++) {

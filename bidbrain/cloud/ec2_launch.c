@@ -1,5 +1,5 @@
-/* The provider `ec2`: asking for machines, by one of three calls. All carry the launch's token as ClientToken, so that
- * EC2 knows a repetition, and tags by which what came of it is found again. */
+/* The provider `ec2`: requests machines by one of three calls. All carry the launch's token as ClientToken, by which
+ * EC2 recognizes a repetition, and tags by which listings find the machines and requests. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/clock.h"
@@ -53,7 +53,7 @@ static void launch_set_tags(struct provider *of, struct ec2_request *request, co
     provider_ec2_tags(of, request, prefix, launch->token, launch_tier(launch));
 }
 
-/* The cap, in dollars; left out when there is none: the on-demand price is EC2's own. */
+/* The bid, in dollars. Without a bid EC2 takes the on-demand price. */
 static void launch_set_bid(struct ec2_request *request, const struct provider_launch *launch, const char *name) {
     char text[PRICE_TEXT_MAX];
     if (launch->bid > 0) {
@@ -72,7 +72,7 @@ static struct ec2_request *launch_run_instances(struct provider *of, const struc
     ec2_set_number(request, launch->count, "MaxCount");
     launch_set_machine(of, request, launch, "", user_data);
     ec2_set(request, "terminate", "InstanceInitiatedShutdownBehavior");
-    ec2_set(request, "required", "MetadataOptions.HttpTokens"); /* version 2 alone, and not from containers: */
+    ec2_set(request, "required", "MetadataOptions.HttpTokens"); /* only version 2, and not from containers: */
     ec2_set(request, "1", "MetadataOptions.HttpPutResponseHopLimit");
     launch_set_tags(of, request, launch, 1, "instance");
     if (launch->kind == PROVIDER_SPOT) {
@@ -113,7 +113,7 @@ static struct ec2_request *launch_create_fleet(struct provider *of, const struct
     ec2_set(request, "$Default", "LaunchTemplateConfigs.1.LaunchTemplateSpecification.Version");
     ec2_set(request, launch->type, "%sInstanceType", override);
     ec2_set(request, subnet, "%sSubnetId", override);
-    if (subnet == NULL) { /* a subnet stands for its zone; EC2 refuses both */
+    if (subnet == NULL) { /* a subnet implies its zone; EC2 rejects a call with both */
         ec2_set(request, launch->zone, "%sAvailabilityZone", override);
     }
     ec2_set(request, of->options.image, "%sImageId", override);
@@ -122,7 +122,7 @@ static struct ec2_request *launch_create_fleet(struct provider *of, const struct
     return request;
 }
 
-/* ---- What came of it ---- */
+/* ---- Answers ---- */
 
 bool provider_ec2_ours(const char *code) {
     static const char *const not_ours[] = {"SpotMaxPriceTooLow",
@@ -169,7 +169,7 @@ static struct provider_outcome launch_filled(const struct provider_launch *launc
     return outcome;
 }
 
-/* Tells of a machine that the call has named: it may be a while before a listing does. */
+/* Reports a machine that the answer names; listings may show it only later. */
 static void launch_tell_machine(struct provider *of, const struct provider_launch *launch, const char *id,
                                 int64_t launched) {
     struct provider_machine machine = {.kind = launch->kind, .state = MACHINE_PENDING, .launched = launched};
@@ -221,7 +221,7 @@ static unsigned launch_fleet_instances(struct provider *of, const struct provide
     return count;
 }
 
-/* Open or filled; the instances are found, tagged and told by listings. */
+/* Reports whether the requests are open or filled. Listings find, tag and report their instances. */
 static void launch_requests(struct provider *of, const struct provider_launch *launch, struct ec2_node root) {
     struct ec2_spot_request *requests = memory_zeroed(PROVIDER_COUNT_MAX, sizeof *requests);
     struct ec2_node set = ec2_node_at(root, "spotInstanceRequestSet");
@@ -272,8 +272,8 @@ static void launch_succeeded(struct provider *of, const struct launch_operation 
     }
 }
 
-/* The code, if it says that a launch with this token was carried out: and the configuration has changed since, or its
- * machine has ended. NULL: another. */
+/* Returns the code if it says that a launch with this token was carried out before, although the configuration has
+ * changed or the machine has ended since. NULL for all other codes. */
 static const char *launch_carried_out(const char *code) {
     static const char *const codes[] = {"IdempotentParameterMismatch", "IdempotentInstanceTerminated"};
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
@@ -302,7 +302,7 @@ static void launch_answered(void *context, const struct ec2_answer *answer) {
     operation_end(&launch->operation);
 }
 
-/* ---- Asking ---- */
+/* ---- Requests ---- */
 
 static void launch_free(struct operation *operation) {
     free(operation);

@@ -1,12 +1,12 @@
-/* The provider `ec2`: what there is of the job, put together from spot requests and instances. In turn:
+/* The provider `ec2`: lists the job's machines, from its spot requests and instances. In turn:
  *  1. spot requests with the job's tag, 2. instances with it, by pages;
- *  3. instances of these requests that were not among them: RequestSpotInstances tags the request alone;
- *  4. requests of these instances that were not among them: CreateFleet tags the instance alone;
- *  5. all is told, and instances without tags get them.
- * Ids are asked for by filters, which pass over what EC2 does not know (yet); asking by id would fail for all.
+ *  3. further instances of these requests, as RequestSpotInstances tags only the request;
+ *  4. further requests of these instances, as CreateFleet tags only the instance;
+ *  5. reports all machines and outcomes, and tags instances that have no tags.
+ * Ids go into filters, which ignore an id that EC2 does not know (yet). As parameters, one such id would fail the call.
  *
- * EC2 shows new things late. So an instance that a request or a launch has named, and that is not shown, is pending,
- * not gone: for as long as the request is active, or for PROVIDER_EC2_FRESH_S after the launch. */
+ * EC2's listings lag behind. An instance that a request or a launch has named but no listing shows therefore counts as
+ * pending, not as gone, while the request is active or for PROVIDER_EC2_FRESH_S after the launch. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/clock.h"
@@ -19,17 +19,17 @@
 
 struct list_operation {
     struct operation operation;
-    char launch[PROVIDER_TOKEN_TEXT]; /* only what came of it; empty: all of the job */
+    char launch[PROVIDER_TOKEN_TEXT]; /* lists only this launch; empty: the whole job */
     char page[EC2_PAGE_TOKEN_TEXT];
     unsigned pages;
     bool whole;
-    const char *carried_out; /* `launch` was, as this code says, but its answer is lost: what is found is its outcome */
+    const char *carried_out; /* EC2's code that says that `launch` was carried out; what is found is its outcome */
     struct ec2_spot_request *requests;
     size_t request_count, request_capacity;
     struct ec2_instance *instances;
     size_t instance_count, instance_capacity;
-    size_t known_requests, known_instances; /* so many are sorted by id; what steps 3 and 4 add is behind them */
-    size_t looked_at;                       /* by step 3 or 4: so many requests, or instances */
+    size_t known_requests, known_instances; /* the first so many are sorted by id; steps 3 and 4 append */
+    size_t looked_at;                       /* requests that step 3, or instances that step 4, has handled */
 };
 
 static void list_free(struct operation *operation) {
@@ -39,7 +39,7 @@ static void list_free(struct operation *operation) {
     free(list);
 }
 
-/* ---- What was found ---- */
+/* ---- Requests and instances found ---- */
 
 /* Both structs begin with their id. */
 static int list_by_id(const void *a, const void *b) {
@@ -68,7 +68,7 @@ static void list_sort(struct list_operation *list) {
     list->known_instances = list->instance_count;
 }
 
-/* Among those that are sorted. NULL: there is none. */
+/* Searches the sorted ones. NULL: not found. */
 static const struct ec2_spot_request *list_request(const struct list_operation *list, const char *id) {
     return list->known_requests == 0
                ? NULL
@@ -129,7 +129,7 @@ static enum machine_state list_state(enum ec2_instance_state state) {
     case EC2_INSTANCE_RUNNING:
         return MACHINE_RUNNING;
     case EC2_INSTANCE_STOPPING:
-    case EC2_INSTANCE_STOPPED: /* of no use, yet its disk costs money: it is given back */
+    case EC2_INSTANCE_STOPPED: /* useless, but its disk costs money: terminated below */
         return MACHINE_STOPPING;
     case EC2_INSTANCE_TERMINATED:
         return MACHINE_GONE;
@@ -171,7 +171,7 @@ static struct provider_machine list_machine(const struct ec2_instance *instance,
 struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_request *request) {
     struct provider_machine machine = {.kind = PROVIDER_SPOT, .state = MACHINE_PENDING};
     bool waits = request->state == EC2_REQUEST_OPEN || request->state == EC2_REQUEST_ACTIVE;
-    /* It was withdrawn, yet had been filled: the instance will show. */
+    /* The request was filled before it was withdrawn: a listing will show the instance. */
     bool kept =
         request->state == EC2_REQUEST_CANCELLED && strcmp(request->code, "request-canceled-and-instance-running") == 0;
     machine.evicted = ec2_status_evicted(request->code);
@@ -243,7 +243,7 @@ static void list_tell_outcomes(struct provider *of, struct list_operation *list)
     free(sorted);
 }
 
-/* A launch whose requests, if it has any, do not tell what came of it. */
+/* The outcome of a launch whose requests, if it has any, do not show it. */
 static void list_tell_carried_out(struct provider *of, const struct list_operation *list) {
     struct provider_outcome outcome = {.state = LAUNCH_REFUSED};
     for (size_t i = 0; i < list->request_count; i++) {
@@ -263,7 +263,7 @@ static void list_tell_carried_out(struct provider *of, const struct list_operati
 
 /* ---- Step 5: telling, tagging ---- */
 
-/* The request that an instance came from: the one it names, or one that names it. NULL: none is known. */
+/* The request of an instance: the instance names it, or it names the instance. NULL: none is known. */
 static const struct ec2_spot_request *list_request_of(const struct list_operation *list,
                                                       const struct ec2_instance *instance) {
     const struct ec2_spot_request *request =
@@ -323,7 +323,7 @@ static bool list_names(const struct list_operation *list, const char *id) {
     return named;
 }
 
-/* Forgets the fresh machines that have been named or are no longer fresh, and tells of the others. */
+/* Drops fresh machines that a listing has shown or that are too old, and reports the others again. */
 static void list_tell_fresh(struct provider *of, const struct list_operation *list) {
     uint64_t now_us = monotonic_us();
     size_t kept = 0;
@@ -347,7 +347,7 @@ static void list_end(struct list_operation *list) {
     if (all) {
         list_tell_fresh(of, list);
     }
-    if (list->whole) { /* of a launch whose requests are not all known it would be a wrong one */
+    if (list->whole) { /* without all requests of a launch its outcome could be wrong */
         list_tell_outcomes(of, list);
     }
     if (list->whole && list->carried_out != NULL) {
@@ -365,7 +365,7 @@ static void list_end(struct list_operation *list) {
 
 /* ---- Steps 1 to 4 ---- */
 
-/* Steps: each asks until it has no more to ask, and then calls the next one. */
+/* Each step makes its calls, and then starts the next step. */
 static void list_ask_requests(struct list_operation *list);
 static void list_ask_instances(struct list_operation *list);
 static void list_ask_untagged_instances(struct list_operation *list);
@@ -438,8 +438,8 @@ static void list_have_untagged_instances(void *context, const struct ec2_answer 
     list_ask_untagged_instances(list);
 }
 
-/* Requests that are closed stay for days, their instances for an hour: then what these requests say is enough. Before
- * that the instance tells from when it is paid, which no list may have shown yet. */
+/* EC2 shows closed requests for days, and their instances for an hour. After that hour a request is enough. Before, its
+ * instance is looked up: it says when its bill began, which no list may have shown yet. */
 static bool list_lacks_instance(const struct list_operation *list, const struct ec2_spot_request *request) {
     const struct provider_options *options = &list->operation.of->options;
     int64_t now = options->now != NULL ? options->now(options->now_context) : (int64_t)time(NULL);
@@ -502,7 +502,7 @@ static void list_ask_untagged_requests(struct list_operation *list) {
     }
 }
 
-/* ---- Asking ---- */
+/* ---- Calls ---- */
 
 static struct list_operation *list_begin(struct provider *of, const char *launch) {
     struct list_operation *list = memory_zeroed(1, sizeof *list);

@@ -1,5 +1,6 @@
-/* The provider `ec2`: the price history, page by page. Pages come newest first and in no promised order; they are told
- * as they come. The last change before the beginning is part of the history: it is the price that holds there. */
+/* The provider `ec2`: reads the price history, page by page. Pages come newest first and in no promised order; their
+ * points are reported as they come. The last change before the beginning belongs to the history: its price holds
+ * there. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/instant.h"

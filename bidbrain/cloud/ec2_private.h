@@ -7,7 +7,7 @@
 #include "bidbrain/cloud/provider.h"
 
 enum {
-    PROVIDER_EC2_FRESH_S = 300, /* so long EC2 may not know of an instance that it has just told of */
+    PROVIDER_EC2_FRESH_S = 300, /* for so long after a launch EC2's listings may not show its instances */
     PROVIDER_EC2_FRESH_MAX = 4 * PROVIDER_COUNT_MAX,
     PROVIDER_EC2_FOUND_MAX = 100000, /* instances, and requests, of one listing */
     PROVIDER_EC2_PAGES_MAX = 10000,  /* of one listing or history */
@@ -15,15 +15,15 @@ enum {
     PROVIDER_EC2_BATCH = 100,        /* ids in one call; filters take up to 200 values */
 };
 
-/* Something under way that takes several calls: it is the context of each, one at a time, and freed when it has ended
- * or with the provider. The first member of each kind's struct. */
+/* An operation of several calls, one at a time; the first member of each operation's struct. It is the context of its
+ * calls, and is freed when it ends or with the provider. */
 struct operation {
     struct provider *of;
     struct operation *next;
     void (*free)(struct operation *operation);
 };
 
-/* A machine that a launch has told of and no listing has named yet. */
+/* A machine that a launch has reported and no listing has shown yet. */
 struct fresh_machine {
     struct provider_machine machine;
     uint64_t until_us;
@@ -36,7 +36,7 @@ struct provider {
     struct operation *prices, *list; /* the one under way; NULL: none */
     struct fresh_machine *fresh;
     size_t fresh_count, fresh_capacity;
-    struct provider_outcome *deferred; /* to be told by the next step */
+    struct provider_outcome *deferred; /* reported by the next step */
     size_t deferred_count;
 };
 
@@ -44,7 +44,7 @@ struct provider {
 
 void operation_begin(struct provider *of, struct operation *operation, void (*free)(struct operation *operation));
 void operation_end(struct operation *operation);
-/* Tells the listener of a call that failed: "ACTION: CODE: TEXT". */
+/* Reports a call that failed to the listener: "ACTION: CODE: TEXT". */
 void provider_ec2_failed(struct provider *of, const char *action, const struct ec2_failure *failure);
 void provider_ec2_failed_text(struct provider *of, const char *action, const char *text);
 void provider_ec2_machine(struct provider *of, const struct provider_machine *machine);
@@ -60,18 +60,18 @@ void provider_ec2_tags(struct provider *of, struct ec2_request *request, const c
 
 /* Whether an error code of a launch says that the request itself is wrong, rather than the moment. */
 bool provider_ec2_ours(const char *code);
-/* The call that asks for these machines; NULL, and a refusal to be told, when the launch can't be put into
- * words. */
+/* The call that requests these machines. NULL when the launch can't be written as a call; the next step reports the
+ * refusal then. */
 struct ec2_request *provider_ec2_launch_request(struct provider *of, const struct provider_launch *launch);
 /* The subnet for the launch's zone; NULL: none. */
 const char *provider_ec2_subnet(const struct provider *of, const struct provider_launch *launch);
 
 /* ---- ec2_list.c ---- */
 
-/* Tells of the machines and requests of one launch. `carried_out`: EC2's code, a text that stays, that says so of the
- * launch; then there is an outcome in any case. Or NULL. */
+/* Reports the machines and requests of one launch. `carried_out`: EC2's code that says that the launch was carried out
+ * before, a static text; an outcome is reported in any case then. NULL: there is no such code. */
 void provider_ec2_list_token(struct provider *of, const char *token, const char *carried_out);
-/* What spot requests (of one launch) have come to. */
+/* The outcome of one launch's spot requests. */
 struct provider_outcome provider_ec2_outcome_of(const struct ec2_spot_request *requests, size_t count);
 struct provider_machine provider_ec2_machine_of_request(const struct ec2_spot_request *request);
 

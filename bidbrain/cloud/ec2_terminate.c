@@ -1,5 +1,5 @@
-/* The provider `ec2`: giving machines back and withdrawing requests. Requests go first: terminating the instance of one
- * that is still active could have it filled again. */
+/* The provider `ec2`: terminates machines and cancels requests. Requests go first: while a request is active, EC2 could
+ * fill it again once its instance is terminated. */
 #include "bidbrain/cloud/ec2_private.h"
 
 #include "agileml/base/memory.h"
@@ -27,8 +27,8 @@ static void give_back_free(struct operation *operation) {
 
 static void give_back_terminate(struct give_back *give_back);
 
-/* EC2 terminates none when it refuses one of them (not known, protected, without the tag that the right asks for): each
- * alone then. */
+/* When EC2 refuses one instance of a call (unknown, protected, without the tag that the policy requires), it terminates
+ * none. The call is then repeated for each instance alone. */
 static void give_back_split(struct give_back *give_back) {
     struct provider *of = give_back->operation.of;
     for (size_t i = 0; i < give_back->count; i++) {
@@ -65,7 +65,7 @@ static void give_back_terminate(struct give_back *give_back) {
 
 static void give_back_cancel(struct give_back *give_back);
 
-/* Nothing is left to cancel: the machines, or what the launch got before it was withdrawn. */
+/* All requests are cancelled: terminates the machines, or lists what the withdrawn launch had got. */
 static void give_back_go_on(struct give_back *give_back) {
     if (give_back->token[0] == '\0') {
         give_back_terminate(give_back);
@@ -97,7 +97,7 @@ static void give_back_cancel(struct give_back *give_back) {
 
 /* ---- Which requests there are ---- */
 
-/* A launch that is withdrawn loses what has no machine; a machine that is given back its request, whatever it is. */
+/* For a withdrawn launch, its requests without a machine are cancelled; for a machine, its request in any state. */
 static bool give_back_wants(const struct give_back *give_back, const struct ec2_spot_request *request) {
     bool waiting = request->state == EC2_REQUEST_OPEN || request->state == EC2_REQUEST_ACTIVE ||
                    request->state == EC2_REQUEST_DISABLED;
@@ -122,7 +122,7 @@ static void give_back_find(struct give_back *give_back);
 static void give_back_found(void *context, const struct ec2_answer *answer) {
     struct give_back *give_back = context;
     if (answer->failure != NULL) {
-        /* Machines are given back all the same: their requests are of the kind that is filled once. */
+        /* Machines are terminated all the same: one-time requests are not filled again. */
         provider_ec2_failed(give_back->operation.of, "DescribeSpotInstanceRequests", answer->failure);
         give_back_cancel(give_back);
         return;

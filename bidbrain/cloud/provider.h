@@ -1,17 +1,17 @@
-/* A cloud as the daemon needs it: prices, machines asked for and given back, what became of them. ec2.c implements it,
- * for AWS and for spotmarket at another endpoint.
+/* The daemon's view of a cloud: reads prices, launches, lists and terminates machines. ec2.c implements it, for AWS and
+ * for spotmarket at another endpoint.
  *
- * Asynchronous: every function returns at once; the listener is called from provider_step, on the one thread that uses
- * the provider, and may call the provider. A provider remembers nothing that matters: what was asked for stands in the
- * daemon's ledger before it is asked for, and provider_list finds what there is. */
+ * Asynchronous: every function returns at once. provider_step calls the listener, on the one thread that uses the
+ * provider; the listener may call the provider. A provider may lose its memory at any time: the daemon writes each
+ * request into its ledger before it makes it, and provider_list finds all machines and open requests. */
 #ifndef BIDBRAIN_CLOUD_PROVIDER_H
 #define BIDBRAIN_CLOUD_PROVIDER_H
 
 #include "bidbrain/market/market.h"
 
 enum {
-    PROVIDER_TOKEN_TEXT = 65, /* a launch's token with its 0: 64 ASCII characters are what EC2 takes */
-    PROVIDER_ID_TEXT = 32,    /* a machine's id with its 0; it is the node's name in the job too */
+    PROVIDER_TOKEN_TEXT = 65, /* bytes of a launch's token with its 0: EC2 takes 64 ASCII characters */
+    PROVIDER_ID_TEXT = 32,    /* bytes of a machine's id with its 0; the machine's node has the id as its name */
     PROVIDER_CODE_TEXT = 80,
     PROVIDER_LINE_TEXT = 300,
     PROVIDER_COUNT_MAX = 1000, /* machines of one launch */
@@ -27,12 +27,12 @@ struct provider_launch {
     unsigned count;     /* machines; 0: any number, of a launch template */
     int64_t bid;        /* spot: the most to be paid, micro-dollars per machine-hour; 0: no cap of ours */
     bool reliable;      /* the nodes' tier */
-    int64_t join_until; /* seconds since 1970 by the computer's clock: the machines' nodes may join the job until then;
+    int64_t join_until; /* the machines' nodes may join the job until then, seconds since 1970 by this computer's clock;
                            0: at any time */
 };
 
 enum machine_state {
-    MACHINE_PENDING, /* not running yet: no capacity, may never come */
+    MACHINE_PENDING, /* does not run yet, and may never do so */
     MACHINE_RUNNING,
     MACHINE_STOPPING,
     MACHINE_GONE,
@@ -40,52 +40,53 @@ enum machine_state {
 
 struct provider_machine {
     char id[PROVIDER_ID_TEXT];
-    char token[PROVIDER_TOKEN_TEXT]; /* of its launch; empty: it carries none */
+    char token[PROVIDER_TOKEN_TEXT]; /* of its launch; empty: the machine has no such tag */
     enum provider_kind kind;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX];
     enum machine_state state;
-    int64_t launched; /* seconds since 1970 by the cloud's clock: from when it is paid; 0: not known yet */
-    int64_t ended;    /* likewise, to when it is paid, once it is gone; 0: the cloud does not tell */
-    bool noticed;     /* the cloud has said that it will take it */
-    bool evicted;     /* it is gone, or going, and the cloud took it */
+    int64_t launched; /* when its bill begins, seconds since 1970 by the cloud's clock; 0: not known yet */
+    int64_t ended;    /* when its bill ends, likewise; 0: it is not gone, or the cloud does not report it */
+    bool noticed;     /* the cloud has announced that it will take the machine */
+    bool evicted;     /* the cloud has taken the machine, or is taking it */
     char reason[PROVIDER_LINE_TEXT];
 };
 
 enum launch_state {
-    LAUNCH_WAITING, /* accepted, nothing yet: an open spot request. Not capacity */
-    LAUNCH_FILLED,  /* all machines that will ever come of it have been told by `machine` */
-    LAUNCH_REFUSED, /* no machine came or will come of it */
+    LAUNCH_WAITING, /* accepted, without a machine yet: an open spot request */
+    LAUNCH_FILLED,  /* `machine` has reported all machines that this launch will ever get */
+    LAUNCH_REFUSED, /* this launch has got no machine and will get none */
 };
 
 struct provider_outcome {
     char token[PROVIDER_TOKEN_TEXT];
     enum launch_state state;
-    unsigned machines;             /* LAUNCH_FILLED: how many, perhaps fewer than asked for */
+    unsigned machines;             /* LAUNCH_FILLED: how many, perhaps fewer than requested */
     char code[PROVIDER_CODE_TEXT]; /* LAUNCH_REFUSED: EC2's error code or status code, such as "SpotMaxPriceTooLow" */
     char text[PROVIDER_LINE_TEXT];
-    bool ours; /* LAUNCH_REFUSED: the request itself is wrong (bad parameter, no right): asking again is no use */
+    bool ours; /* LAUNCH_REFUSED: the request itself is wrong (bad parameter, no right), and a retry would fail too */
 };
 
 enum provider_finding {
-    PROVIDER_WELL,    /* nothing is wrong: the cloud answers */
-    PROVIDER_WARNING, /* it may be meant, or could not be looked at */
-    PROVIDER_ERROR,   /* machines will not be had, or not be given back */
+    PROVIDER_WELL,    /* no problem */
+    PROVIDER_WARNING, /* may be intended, or could not be checked */
+    PROVIDER_ERROR,   /* launches or terminations would fail */
 };
 
 struct provider_listener {
-    /* Points of the price history, each once or more, in no order. */
+    /* A point of the price history. The same point may be reported again; points come in any order. */
     void (*price)(void *context, const char *type, const char *zone, const char *product, struct market_point point);
-    /* A provider_prices has ended: prices up to now have been told; or it has failed, and `failed` was called. */
+    /* A provider_prices has ended. `whole`: all prices up to now were reported. Otherwise `failed` was called. */
     void (*prices_end)(void *context, bool whole);
-    /* A launch without an outcome may or may not have been carried out: ask again with the same token, or list. */
+    /* What became of a launch. Without an outcome it may or may not have been carried out: call provider_launch with
+     * the same token again, or provider_list. */
     void (*outcome)(void *context, const struct provider_outcome *outcome);
-    /* A machine of this job, also one that nobody here knows of; told again at each change. */
+    /* A machine of this job, perhaps one that the ledger does not have. Called again at each change. */
     void (*machine)(void *context, const struct provider_machine *machine);
-    /* A provider_list has ended. `whole`: machines that it did not name are not there (any more). */
+    /* A provider_list has ended. `whole`: machines that it did not report do not exist (any more). */
     void (*list_end)(void *context, bool whole);
-    /* One line for the log: what failed and will be tried again. `lasting`: time alone does not mend it. */
+    /* One line for the log: a call that failed and will be retried. `lasting`: retries fail until somebody acts. */
     void (*failed)(void *context, const char *text, bool lasting);
-    /* What provider_ec2_check has found: `key` of the configuration, or what else it is about, and one line. */
+    /* A finding of provider_ec2_check: the configuration's key or another subject, and one line. */
     void (*found)(void *context, enum provider_finding finding, const char *key, const char *text);
     /* A provider_ec2_check has ended. */
     void (*check_end)(void *context);
@@ -94,30 +95,30 @@ struct provider_listener {
 
 struct provider;
 
-/* NULL is allowed. What is under way is dropped; machines stay. */
+/* NULL is allowed. Drops calls under way; machines stay. */
 void provider_close(struct provider *provider);
 /* As http_fd, http_wait_ms and http_step. */
 int provider_fd(const struct provider *provider);
 int provider_wait_ms(struct provider *provider);
 void provider_step(struct provider *provider);
-/* The price history from `since` (seconds since 1970, the cloud's clock) to now. One at a time: a second while one is
- * under way is part of it. */
+/* Reads the price history from `since` (seconds since 1970, the cloud's clock) to now. While a reading is under way,
+ * another call does nothing. */
 void provider_prices(struct provider *provider, int64_t since);
-/* Asks for machines. Again with the same launch: harmless, it is the same attempt. */
+/* Requests machines. A repeated call with the same launch gets no further machines. */
 void provider_launch(struct provider *provider, const struct provider_launch *launch);
-/* Withdraws what a launch has not got yet. Machines that it got meanwhile are told. */
+/* Withdraws a launch's open requests. Reports machines that the launch has got meanwhile. */
 void provider_cancel(struct provider *provider, const char *token);
-/* Gives machines back: open requests of theirs are cancelled first. */
+/* Terminates machines, after cancelling their open requests. */
 void provider_terminate(struct provider *provider, const char *const *ids, size_t count);
-/* Tells of all machines of the job, found by their tags, and of what its requests have come to (as outcomes, the same
- * ones again each time). A second while one is under way is part of it. */
+/* Reports all machines of the job, found by their tags, and the outcomes of its requests, the same ones at each call.
+ * While a listing is under way, another call does nothing. */
 void provider_list(struct provider *provider);
 
 /* ---- Opening ---- */
 
 struct aws_options {
-    const char *region;   /* NULL: as the environment and the profile say */
-    const char *endpoint; /* NULL: likewise, or AWS's own */
+    const char *region;   /* NULL: that of the environment or the profile */
+    const char *endpoint; /* NULL: likewise, or else AWS's own */
     unsigned attempts;    /* of each call; 0: the default of ec2.h */
 };
 

@@ -62,14 +62,14 @@ char *daemon_price_path(const char *state) {
 
 /* ---- The provider ---- */
 
-/* What has failed: "ACTION: CODE: TEXT" without the action, as no credentials, or no EC2, fail all calls alike. Rights
- * differ from action to action. */
+/* Returns "CODE: TEXT" of "ACTION: CODE: TEXT", since without credentials or EC2 all actions fail alike. Keeps the
+ * action of an UnauthorizedOperation, since rights differ between actions. */
 static const char *failure_reason(const char *text) {
     const char *colon = strstr(text, ": ");
     return colon == NULL || strncmp(colon + 2, "UnauthorizedOperation", 21) == 0 ? text : colon + 2;
 }
 
-/* Whether the failure was logged within the last minute, of whatever call and request. If not, it counts as logged
+/* Whether the failure was logged within the last minute, for any call or request. Otherwise remembers it as logged
  * now. */
 static bool failure_is_known(struct daemon *daemon, const char *line) {
     const char *text = failure_reason(line);
@@ -241,7 +241,7 @@ static void warn_of_silence(struct daemon *daemon) {
     }
 }
 
-/* Calls are made again and again before they count as failed: that would take a minute and more to be told. */
+/* Warns before the first calls have failed: their retries take a minute and more. */
 static void warn_of_no_answer(struct daemon *daemon) {
     bool any = daemon->market.priced || daemon->fleet.listed || daemon->cloud.misses > 0 || daemon->market.points > 0;
     if (!any && !daemon->cloud.silence_said && market_clock_elapsed() - daemon->cloud.asked_wall > DAEMON_FIRST_S) {
@@ -252,8 +252,8 @@ static void warn_of_no_answer(struct daemon *daemon) {
     }
 }
 
-/* Before all is known about what there is, and without a job, nothing is bought; and no spot machine before there is a
- * node that it can work with. */
+/* Nothing is bought before machines and prices are known and while the controller is silent. No spot machine is bought
+ * before the job has a node. */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->fleet.listed || !daemon->market.priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
@@ -271,14 +271,14 @@ static double next_renewal(struct daemon *daemon) {
     return next == MARKET_NEVER ? INFINITY : (double)next;
 }
 
-/* No whole answer has come since readings failed, or for longer than one takes. */
+/* Whether the last reading failed, or the last complete one is too long ago. */
 static bool is_unreachable(const struct daemon *daemon) {
     double silence = market_clock_elapsed() - daemon->cloud.answer_wall;
     double period = (double)daemon->config->list_seconds / daemon->clock.speed;
     return daemon->cloud.misses > 0 || daemon->cloud.answer_wall == 0 || silence > period + DAEMON_SILENT_S;
 }
 
-/* Ends with what may still run and be paid for. */
+/* Fails, with a message that names what may still run and cost money. */
 static void fail_with_rest(struct daemon *daemon, const char *why) {
     struct error error = {0};
     char rest[ERROR_TEXT_MAX / 2] = "";
@@ -305,7 +305,7 @@ static void fail_with_rest(struct daemon *daemon, const char *why) {
     daemon_fail(daemon, &error);
 }
 
-/* Whether the bill must wait for prices: those of the last hours that machines have begun may not be read yet. */
+/* Whether the bill must wait until prices are known up to the end of the last machine. */
 static bool lacks_prices(struct daemon *daemon) {
     double wall = market_clock_elapsed();
     int64_t last = 0;
@@ -340,7 +340,7 @@ static void give_back(struct daemon *daemon) {
         daemon_stop(daemon);
         return;
     }
-    if (all_gone && !daemon->fleet.listing) { /* what the cloud shows has the last word */
+    if (all_gone && !daemon->fleet.listing) { /* a list must confirm that nothing is left */
         daemon->loop.next_list =
             fmin(daemon->loop.next_list, now + (daemon->fleet.gone_when_asked ? daemon->clock.speed : 0));
     }
@@ -465,8 +465,8 @@ static int run_loop(struct daemon *daemon, struct error *error) {
 
 /* ---- Start and end ---- */
 
-/* A replayed market without its clock: all its prices would be too old, and its notices over before they are seen. Only
- * clouds on this machine replay, and only they are asked by plain http. */
+/* Refuses a replayed market without its clock: by real time its prices would be too old and its notices over. Only
+ * endpoints by plain http are asked, since replayed markets are local. */
 static int check_real_time(const struct config *config, struct error *error) {
     int64_t now;
     char text[INSTANT_TEXT_MAX];
@@ -482,7 +482,7 @@ static int check_real_time(const struct config *config, struct error *error) {
                      config->endpoint, text, config->endpoint);
 }
 
-/* A replayed clock goes on where it was when bidbrain is started again. */
+/* A replayed clock begins with the ledger and runs on between one bidbrain and the next. */
 int daemon_open_clock(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
     if (config->clock_url != NULL) {
@@ -530,7 +530,7 @@ int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
             return code;
         }
         snprintf(clock, sizeof clock, "%s/clock", url);
-        code = market_clock_ask(&daemon->clock, clock, error); /* one that is just ending does not answer */
+        code = market_clock_ask(&daemon->clock, clock, error); /* a market that is just ending does not answer */
     } while (code != 0 && market_clock_elapsed() - begun < DAEMON_LOCAL_S);
     if (code == 0) {
         environ = embedded_environment(config->folder);
@@ -553,7 +553,7 @@ static int open_report(struct daemon *daemon, struct error *error) {
         close(descriptor);
         return error_set(error, AML_EFAIL, "--report %.300s: %s", path, strerror(errno));
     }
-    setvbuf(daemon->report, NULL, _IOLBF, 0); /* others read along */
+    setvbuf(daemon->report, NULL, _IOLBF, 0); /* other programs follow the file */
     return 0;
 }
 
@@ -589,7 +589,8 @@ struct daemon *daemon_new(const struct daemon_options *options) {
     return daemon;
 }
 
-/* Lists of another region do not show them: they would be taken for gone, and run on. */
+/* Refuses another region than that of machines in the ledger: its lists would not show them, so they would count as
+ * gone and run on. */
 static int check_region(const struct daemon *daemon, struct error *error) {
     bool ec2 = daemon->config->provider == CONFIG_EC2;
     for (size_t i = 0; i < daemon->fleet.machine_count && ec2; i++) {

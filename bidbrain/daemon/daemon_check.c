@@ -20,8 +20,8 @@
 #include <unistd.h>
 
 enum {
-    CHECK_ANSWER_S = 5, /* real: EC2's first answer comes within it, or EC2 counts as out of reach */
-    CHECK_MOST_S = 120, /* real: all answers */
+    CHECK_ANSWER_S = 5, /* real: without an answer by then EC2 counts as unreachable */
+    CHECK_MOST_S = 120, /* real: limit for all answers */
     CHECK_ATTEMPTS = 2, /* of each call */
     CHECK_POLL_MS = 200,
 };
@@ -168,7 +168,7 @@ static void check_caps(struct check *check) {
 struct check_credentials {
     struct check *check;
     bool told, have;
-    bool needed; /* it is an error that there are none */
+    bool needed; /* missing credentials are an error */
 };
 
 static void take_credentials(void *context, const struct credentials_value *value, const char *why) {
@@ -184,7 +184,7 @@ static void take_credentials(void *context, const struct credentials_value *valu
     }
 }
 
-/* A controller on this machine is none for machines of AWS. */
+/* Machines of AWS can't reach a controller at a loopback address. */
 static void check_reach(struct check *check, const struct credentials *credentials) {
     const char *own = check->config->endpoint;
     const char *endpoint = own != NULL ? own : credentials_endpoint(credentials);

@@ -1,4 +1,4 @@
-/* The commands beside `bidbrain run` that open a daemon for a moment: user data, prices, status. */
+/* The commands beside `bidbrain run` that open a daemon briefly: user-data, prices, status. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/instant.h"
@@ -13,7 +13,7 @@
 
 enum { STATUS_LINE_MAX = 256 /* longer lines of bidbrain status are cut */ };
 
-/* For a state whose market is not there any more: its last moment. */
+/* For a state whose market does not answer: sets the clock to the last known moment. */
 static void stop_clock(struct daemon *daemon) {
     int64_t last = INSTANT_MIN;
     for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
@@ -63,7 +63,7 @@ int daemon_fetch_prices(const struct config *config, const char *store, struct d
     code = code != 0 ? code : daemon_open_local(daemon, false, error);
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : daemon_open_provider(daemon, error);
-    daemon->fleet.listed = true; /* machines are of no interest */
+    daemon->fleet.listed = true; /* no machines are listed */
     if (code == 0) {
         daemon_wait_for_provider(daemon);
         code = daemon->error.code != 0 ? error_set(error, daemon->error.code, "%s", daemon->error.text) : 0;
@@ -94,7 +94,7 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
                  machine->machine.kind == PROVIDER_SPOT ? "spot" : "on demand",
                  machine->reliable ? "reliable" : "transient", market, states[machine->machine.state], since,
                  amount_dollars(footprint_bill(footprint, machine).amount));
-        text_make_printable(line); /* the cloud named it */
+        text_make_printable(line); /* its id comes from the cloud */
         puts(line);
     }
 }

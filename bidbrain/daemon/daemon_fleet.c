@@ -1,5 +1,5 @@
-/* Rows: launches, machines and markets that nothing is bought in for a while, in memory and in the ledger. What changes
- * is stored before anything follows from it. */
+/* Rows of launches, machines and closed markets, in memory and in the ledger. A change is stored before it is acted
+ * on. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/log.h"
@@ -28,7 +28,7 @@ size_t daemon_find_launch(const struct daemon *daemon, const char *token) {
     return SIZE_MAX;
 }
 
-/* Without a state nothing is bought. But what is being given back is not kept for want of one: a full disk, say. */
+/* Without a writable state (a full disk, for instance) nothing is bought. Machines are given back all the same. */
 static void store_failed(struct daemon *daemon, const struct error *error) {
     if (daemon->loop.phase == DAEMON_RUN) {
         daemon_fail(daemon, error);
@@ -81,7 +81,7 @@ static void load_machine(void *context, const struct ledger_machine *machine) {
     struct daemon_machine *entry = &daemon->fleet.machines[i];
     entry->hold =
         machine->release_at != 0 && machine->machine.kind == PROVIDER_SPOT && daemon->config->rules->whole_hours;
-    entry->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* when it came is not known any more */
+    entry->noticed = machine->machine.noticed ? daemon_now(daemon) : 0; /* the notice's own time is not stored */
 }
 
 static void load_market(void *context, const struct ledger_market *market) {
@@ -97,7 +97,7 @@ int daemon_load(struct daemon *daemon, struct error *error) {
     return code != 0 ? code : ledger_markets(daemon->ledger, load_market, daemon, error);
 }
 
-/* ---- Markets that nothing is bought in for a while ---- */
+/* ---- Closed markets ---- */
 
 const char DAEMON_ANY_MARKET[] = "*";
 

@@ -1,5 +1,4 @@
-/* What the job tells the daemon: nodes that join and leave, iterations, by which the application is measured, and the
- * end. */
+/* The job's reports: nodes that join and leave, iterations, from which the application is measured, and the summary. */
 #include "bidbrain/daemon/daemon_private.h"
 
 static void take_joined(void *context, const char *node) {
@@ -7,7 +6,7 @@ static void take_joined(void *context, const char *node) {
     size_t i = daemon_find_machine(daemon, node);
     daemon->job.nodes_joined = true;
     struct io *io = net_io_of(job_link_io(daemon->link));
-    io->set_timer(io, io->now_us(io)); /* there may be something to decide */
+    io->set_timer(io, io->now_us(io)); /* a decision may be due */
     if (i != SIZE_MAX && daemon->fleet.machines[i].row.ended == 0) {
         daemon_machine_joined(daemon, i);
     }

@@ -1,4 +1,4 @@
-/* The daemon's launches, from plan to outcome. A launch is in the ledger before it is asked for. */
+/* The daemon's launches, from plan to outcome. A launch is stored in the ledger before it is sent. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/log.h"
@@ -20,7 +20,7 @@ static bool is_one_of(const char *code, const char *const *codes) {
     return false;
 }
 
-/* What follows from EC2's reasons. */
+/* Closes the market, or all of its kind, as the reason of the refusal says. */
 static void back_off(struct daemon *daemon, const struct provider_launch *launch, const char *code) {
     static const char *const prices[] = {"SpotMaxPriceTooLow", "price-too-low", NULL};
     static const char *const quotas[] = {"MaxSpotInstanceCountExceeded",
@@ -30,7 +30,7 @@ static void back_off(struct daemon *daemon, const struct provider_launch *launch
                                          "MaxSpotFleetRequestCountExceeded",
                                          "SpotInstanceCountLimitExceeded",
                                          NULL};
-    if (is_one_of(code, prices)) { /* until there are new prices */
+    if (is_one_of(code, prices)) { /* until prices have been read again */
         daemon_close_market(daemon, launch->kind, launch->type, launch->zone, 2 * daemon->config->price_seconds, false);
     } else if (is_one_of(code, quotas)) {
         daemon_close_market(daemon, launch->kind, DAEMON_ANY_MARKET, DAEMON_ANY_MARKET, DAEMON_QUOTA_S, true);
@@ -64,7 +64,7 @@ static void plan_launch(struct daemon *daemon, const struct provider_launch *lau
     size_t l = daemon_add_launch(daemon, &row);
     daemon_store_launch(daemon, l);
     if (daemon->error.code != 0) {
-        return; /* what is not stored is not asked for */
+        return; /* a launch that is not stored is not sent */
     }
     launch_step(daemon, DAEMON_LAUNCH_STORED);
     send_launch(daemon, l);
@@ -83,7 +83,7 @@ void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy) {
     plan_launch(daemon, &launch, kind == PROVIDER_ON_DEMAND);
 }
 
-/* Said again only when the numbers change. */
+/* Repeats the message only when the numbers change. */
 static bool reliable_is_new(struct daemon *daemon, unsigned held) {
     bool new = daemon->fleet.reliable_said != held + 1;
     daemon->fleet.reliable_said = held + 1;
@@ -100,7 +100,7 @@ static void warn_of_surplus(struct daemon *daemon, unsigned held) {
     }
 }
 
-/* How many reliable machines are bought beside those that there are, with a line if the caps allow less than wanted. */
+/* How many further reliable machines to buy; warns if the caps allow fewer than are wanted. */
 static unsigned reliable_room(struct daemon *daemon, unsigned held) {
     const struct config *config = daemon->config;
     unsigned wanted = (unsigned)config->reliable - held;
@@ -276,7 +276,7 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
     }
     if (l == SIZE_MAX || daemon->fleet.launches[l].row.stage > LEDGER_WAITING ||
         (daemon->fleet.launches[l].row.stage == LEDGER_WAITING && outcome->state == LAUNCH_WAITING)) {
-        return; /* told again */
+        return; /* reported before */
     }
     struct ledger_launch *launch = &daemon->fleet.launches[l].row;
     launch_step(daemon, DAEMON_LAUNCH_ANSWERED);
@@ -294,6 +294,6 @@ void daemon_take_outcome(void *context, const struct provider_outcome *outcome) 
         launch_filled(daemon, launch);
     } else if (outcome->state == LAUNCH_REFUSED) {
         launch_refused(daemon, launch, outcome->ours);
-        daemon->loop.decide_now = true; /* elsewhere, perhaps */
+        daemon->loop.decide_now = true; /* another market may be open */
     }
 }

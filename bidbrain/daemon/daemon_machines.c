@@ -1,6 +1,6 @@
-/* The daemon's machines, from the first word of them to the end. What the provider says goes into the ledger before
- * anything follows from it. Given back is what nobody needs any more: the controller is told, and the machine goes when
- * it has left the job, or when its time is over. */
+/* The daemon's machines, from the provider's first report to their end. Each report goes into the ledger before it is
+ * acted on. To give a machine back, the daemon requests from the controller that its node leaves, and terminates the
+ * machine when the node has left or its time is over. */
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/log.h"
@@ -40,7 +40,7 @@ static bool node_gone(const struct daemon_machine *machine) {
 void daemon_machine_joined(struct daemon *daemon, size_t i) {
     const struct provider_machine *machine = &daemon->fleet.machines[i].row.machine;
     struct daemon_machine *entry = &daemon->fleet.machines[i];
-    /* Joins before this bidbrain began are told anew: when they were, nobody knows. */
+    /* The controller repeats joins from before this bidbrain began, without their times. */
     if (entry->node == NODE_AWAITED && machine->launched >= daemon->job.begun) {
         double seconds = fmax(0, (double)(daemon_now(daemon) - machine->launched));
         daemon->job.boot_seconds += (seconds - daemon->job.boot_seconds) / DAEMON_BOOTS;
@@ -69,14 +69,14 @@ static void sweep(struct daemon *daemon, const struct provider_machine *told) {
     }
 }
 
-/* Its node is no part of the job any more: the controller need not wait for its silence. */
+/* Reports the node's end to the controller, which would otherwise wait for its failure timeout. */
 static void tell_gone(struct daemon *daemon, const char *id) {
     if (daemon->link != NULL && job_link_has(daemon->link, id)) {
         job_link_gone(daemon->link, &id, 1);
     }
 }
 
-/* When a machine that is seen to be gone has ended: the cloud's word, or what is likeliest. */
+/* When a machine that is gone has ended: as the cloud says, or else the likeliest moment. */
 static int64_t end_of(const struct daemon *daemon, size_t i, enum ledger_end how) {
     const struct provider_machine *told = &daemon->fleet.machines[i].row.machine;
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
@@ -84,7 +84,7 @@ static int64_t end_of(const struct daemon *daemon, size_t i, enum ledger_end how
     if (told->ended != 0 && told->ended >= told->launched) {
         return told->ended;
     }
-    int64_t taken = entry->noticed != 0 ? entry->noticed + DAEMON_NOTICE_S : now; /* seen late, perhaps */
+    int64_t taken = entry->noticed != 0 ? entry->noticed + DAEMON_NOTICE_S : now; /* its end may be seen late */
     /* It ended when that was first asked for, unless that was too long ago: then the cloud had not heard it. */
     double delay = DAEMON_TERMINATE_S + DAEMON_TERMINATE_WALL_S * daemon->clock.speed;
     bool asked = entry->terminated != 0 && how == LEDGER_RELEASED && (double)(now - entry->terminated) < delay;
@@ -129,7 +129,7 @@ static const char *how_text(const struct ledger_machine *machine) {
                                              : "gone";
 }
 
-/* It was taken for gone, as lists did not show it, and it is there: it costs, so it counts again. */
+/* A machine that counted as gone, since lists did not show it, has reappeared: it costs money, so it counts again. */
 static void machine_back(struct daemon *daemon, size_t i) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     log_warn("%s (%s/%s) was taken for gone, and is there", machine->machine.id, machine->machine.type,
@@ -140,7 +140,7 @@ static void machine_back(struct daemon *daemon, size_t i) {
     daemon_store_machine(daemon, i);
 }
 
-/* The cloud tells of a machine that is booked as ended, and knows better when, since when and how. */
+/* The cloud reports a machine that the ledger has as ended: its beginning, end and reason are the better ones. */
 static void correct_end(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     int64_t launched = told->launched != 0 ? told->launched : machine->machine.launched;
@@ -158,7 +158,7 @@ static void correct_end(struct daemon *daemon, size_t i, const struct provider_m
     }
 }
 
-/* What changed, stored only if something did. */
+/* Takes the report over, and stores the row if anything changed. */
 static void update_machine(struct daemon *daemon, size_t i, const struct provider_machine *told) {
     struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     struct provider_machine before = machine->machine;
@@ -282,7 +282,7 @@ void daemon_release(struct daemon *daemon, size_t i, int64_t at, bool hold) {
     daemon_store_machine(daemon, i);
 }
 
-/* Market time by which the node is to have left; 0: it stays. */
+/* Market time by which the node must have left; 0: it stays. */
 static double leaves_by(const struct daemon *daemon, size_t i) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
@@ -294,7 +294,7 @@ static double leaves_by(const struct daemon *daemon, size_t i) {
     return by;
 }
 
-/* A machine that costs and does nothing: the node does not start, or does not find the controller. */
+/* Gives back machines whose node does not join: it does not start, or does not reach the controller. */
 static void give_up_on(struct daemon *daemon, size_t i) {
     const struct provider_machine *told = &daemon->fleet.machines[i].row.machine;
     log_warn("%s (%s/%s) %s: it is given back, and nothing is bought there for a while", told->id, told->type,
@@ -336,7 +336,7 @@ void daemon_expect(struct daemon *daemon) {
     free(expected);
 }
 
-/* All machines that leave by the same moment are told of in one message. */
+/* One message names all machines that leave by the same moment. */
 static void tell_evictions(struct daemon *daemon) {
     const char *names[WIRE_NODES_MAX];
     for (size_t first = 0; first < daemon->fleet.machine_count; first++) {
@@ -393,7 +393,8 @@ static void terminate_due(struct daemon *daemon) {
     }
     if (count > 0) {
         provider_terminate(daemon->provider, ids, count);
-        daemon->loop.next_list = fmin(daemon->loop.next_list, now + daemon->clock.speed); /* to see them gone */
+        daemon->loop.next_list =
+            fmin(daemon->loop.next_list, now + daemon->clock.speed); /* so that the list shows them gone */
     }
     free(ids);
 }

@@ -70,7 +70,7 @@ static void take_fresh(struct daemon *daemon) {
         code = market_store_append(daemon->market.store, &daemon->market.fresh, &error);
     }
     markets_close(&daemon->market.fresh);
-    if (code != 0 && daemon->loop.phase == DAEMON_RUN) { /* giving back needs no prices */
+    if (code != 0 && daemon->loop.phase == DAEMON_RUN) { /* no prices are needed to give machines back */
         daemon_fail(daemon, &error);
     }
 }
@@ -124,7 +124,7 @@ static void find_buyable(struct daemon *daemon) {
     }
 }
 
-/* New prices are learned from; new markets have everything learned again. */
+/* Learns from new prices. New markets make it learn everything again. */
 static void learn(struct daemon *daemon) {
     struct error error = {0};
     bool by_price = daemon->config->rules->bids;
@@ -155,7 +155,7 @@ static void learn(struct daemon *daemon) {
     }
 }
 
-/* Kept for `bidbrain status`; a warning when it is new. */
+/* Stores for `bidbrain status` why no market can be bought in, and warns when the reason is new. */
 static void note_unwanted(struct daemon *daemon) {
     struct error error = {0};
     char text[UNWANTED_TEXT] = "";
@@ -421,7 +421,7 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
                             "items_per_vcpu_second", daemon->job.throughput));
 }
 
-/* One line at first, and when markets are kept out for other reasons than before. */
+/* Says why markets are kept out: at first, and when the reasons change. */
 static void say_why(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
     struct footprint_reasons reasons;
     char text[FOOTPRINT_REASONS_TEXT];

@@ -1,7 +1,9 @@
-/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (what the job tells), daemon_market.c
- * (prices, what can be bought, decisions), daemon_fleet.c (rows of launches, machines and closed markets),
- * daemon_launches.c and daemon_machines.c (their lives), daemon_report.c (what people and programs are told) and
- * daemon_commands.c (commands that open a daemon for a moment). */
+/* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (the job's reports), daemon_market.c
+ * (prices, purchasable markets, decisions), daemon_fleet.c (rows of launches, machines and closed markets),
+ * daemon_launches.c and daemon_machines.c (their life cycles), daemon_report.c (output for people and programs) and
+ * daemon_commands.c (commands that open a daemon briefly).
+ *
+ * Times are of the market (market_clock.h), or "real": "wall" times are those of market_clock_elapsed. */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 #define BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
 
@@ -20,95 +22,95 @@
 
 enum {
     DAEMON_HISTORY_DAYS = 90,
-    DAEMON_OVERLAP_S = 300,                   /* of one reading of prices with the next: they are not told in order */
-    DAEMON_ASK_AGAIN_S = 30,                  /* real: a launch or a termination without an answer */
-    DAEMON_ADMIT_S = 24 * HOUR,               /* real: the nodes of a launch's machines may join the job for so long */
-    DAEMON_TEMPLATE_ADMIT_S = 30 * 24 * HOUR, /* real: likewise, of machines that are launched from a template */
-    DAEMON_TOKEN_S = 12 * HOUR,   /* market: EC2 knows a launch's token again for a day: half of it is safe */
-    DAEMON_WAIT_S = 300,          /* market: an open spot request is withdrawn then */
-    DAEMON_SILENCE_S = 30,        /* real: nothing is bought while the controller is silent for longer */
-    DAEMON_END_S = 300,           /* real: so long, and the notice, nodes have after a signal; then so long machines */
-    DAEMON_ABSENT = 3,            /* whole lists that a machine is missing from before it counts as gone */
-    DAEMON_FRESH_S = 300,         /* market: so long after its launch a cloud may not show a machine yet */
-    DAEMON_BACK_OFF_S = 120,      /* market: after a refusal, doubled by each one that follows ... */
-    DAEMON_QUOTA_S = 300,         /* ... for all markets when a quota is used up ... */
-    DAEMON_BACK_OFF_MAX_S = HOUR, /* ... at most */
-    DAEMON_JOIN_S = 900, /* market, and DAEMON_JOIN_WALL_S real: a machine whose node has not joined by then goes */
+    DAEMON_OVERLAP_S = 300,                   /* overlap of two readings of prices, as points come in no order */
+    DAEMON_ASK_AGAIN_S = 30,                  /* real: a launch or a termination without an answer is repeated */
+    DAEMON_ADMIT_S = 24 * HOUR,               /* real: after its plan, in which a launch's nodes may join the job */
+    DAEMON_TEMPLATE_ADMIT_S = 30 * 24 * HOUR, /* real: likewise, for machines from a launch template */
+    DAEMON_TOKEN_S = 12 * HOUR, /* market: a launch is repeated for so long; EC2 recognizes its token for a day */
+    DAEMON_WAIT_S = 300,        /* market: age at which an open spot request is withdrawn */
+    DAEMON_SILENCE_S = 30,      /* real: silence of the controller after which nothing is bought */
+    DAEMON_END_S = 300,         /* real: after a signal, for nodes to leave (and the notice); then for machines to go */
+    DAEMON_ABSENT = 3,          /* complete lists without a machine until it counts as gone */
+    DAEMON_FRESH_S = 300,       /* market: after its launch, in which lists may not show a machine yet */
+    DAEMON_BACK_OFF_S = 120,    /* market: a market is closed after a refusal; doubled by each further one ... */
+    DAEMON_QUOTA_S = 300,       /* ... likewise all markets, when a quota is used up ... */
+    DAEMON_BACK_OFF_MAX_S = HOUR, /* ... and the limit of both */
+    DAEMON_JOIN_S = 900, /* market, and DAEMON_JOIN_WALL_S real: a machine is given back when its node has not joined */
     DAEMON_JOIN_WALL_S = 60,
-    DAEMON_NOTICE_S = 120,   /* market: between the cloud's notice and the end */
-    DAEMON_UNTAKEN_S = 900,  /* market: a machine that is still there so long after its notice is given back */
-    DAEMON_TERMINATE_S = 60, /* market, and DAEMON_TERMINATE_WALL_S real: from a termination to its being seen */
+    DAEMON_NOTICE_S = 120,   /* market: between the cloud's notice and the machine's end */
+    DAEMON_UNTAKEN_S = 900,  /* market: after its notice, a machine that still runs is given back */
+    DAEMON_TERMINATE_S = 60, /* market, and DAEMON_TERMINATE_WALL_S real: from a termination until a list shows it */
     DAEMON_TERMINATE_WALL_S = 5,
-    DAEMON_MARGIN_S = 10, /* market, or DAEMON_MARGIN_MS: machines go so long before their paid hour ends */
+    DAEMON_MARGIN_S = 10, /* market, and at least DAEMON_MARGIN_MS real: machines go so long before a paid hour ends */
     DAEMON_MARGIN_MS = 250,
-    DAEMON_RETRY_MAX_S = 300,     /* real: between readings while they fail; doubled from 1 ... */
+    DAEMON_RETRY_MAX_S = 300,     /* real: limit of the pause between failed readings, doubled from 1 ... */
     DAEMON_RETRY_END_MAX_S = 5,   /* ... while machines are given back */
-    DAEMON_FAILURE_REPEAT_S = 60, /* real: the same failure is logged again */
+    DAEMON_FAILURE_REPEAT_S = 60, /* real: until the same failure is logged again */
     DAEMON_FAILURES_KEPT = 8,
-    DAEMON_FIRST_S = 5,          /* real: EC2's first prices or machines come within it, or a line says that none has */
-    DAEMON_SILENT_S = 2,         /* real: a reading takes at most so long, or EC2 is taken for out of reach */
-    DAEMON_UNREACHABLE_MS = 900, /* real: after a signal EC2 is waited for so long when it did not answer before */
-    DAEMON_LOCAL_S = 15,         /* real: a market of provider local that runs has answered by then */
-    DAEMON_BILL_S = 30,          /* real: the bill waits so long for the prices of the last hours */
-    DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until some were seen */
-    DAEMON_BOOTS = 4,            /* of which so many count */
-    DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour is made at least so long before the margin */
+    DAEMON_FIRST_S = 5,          /* real: a warning when neither prices nor machines have come by then */
+    DAEMON_SILENT_S = 2,         /* real: a reading that takes longer counts EC2 as unreachable */
+    DAEMON_UNREACHABLE_MS = 900, /* real: wait for an EC2 that did not answer before the signal */
+    DAEMON_LOCAL_S = 15,         /* real: wait for the answer of provider local's market */
+    DAEMON_BILL_S = 30,          /* real: wait of the bill for the prices of the last hours */
+    DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until it is measured */
+    DAEMON_BOOTS = 4,            /* each new launch counts 1/4 in the running mean of these */
+    DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour comes at least so long before the margin */
 };
 
 enum daemon_phase {
     DAEMON_RUN,
-    DAEMON_JOB_OVER,  /* the summary has come */
-    DAEMON_GIVE_BACK, /* a signal */
-    DAEMON_AT_ONCE,   /* another */
+    DAEMON_JOB_OVER,  /* after the job's summary */
+    DAEMON_GIVE_BACK, /* after a signal: nodes leave, then machines go */
+    DAEMON_AT_ONCE,   /* after a second signal: machines go at once */
 };
 
-/* A launch. Its life is the ledger's stage, which is stored with each step:
+/* A launch. Its state is the ledger's stage, which is stored at each transition:
  *
- *     PLANNED -> SENT -> FILLED                 all its machines have been told
+ *     PLANNED -> SENT -> FILLED                 all its machines are known
  *        |         |---> WAITING -> FILLED      an open request
- *        |         |        |-----> CLOSED      withdrawn (`cancelled`), before it got a machine
+ *        |         |        |-----> CLOSED      withdrawn (`cancelled`) before it got a machine
  *        |         `---> REFUSED
- *        `-------------> CLOSED                 nobody answered: too old, or the job is over
+ *        `-------------> CLOSED                 no answer, and too old, or the job is over
  */
 struct daemon_launch {
     struct ledger_launch row;
-    double asked;   /* wall; 0: not by this process */
-    bool cancelled; /* its withdrawal is asked for */
+    double asked;   /* wall: when this process sent it last; 0: never */
+    bool cancelled; /* its withdrawal was requested */
 };
 
-/* What the node of a machine is to the job:
+/* The state of a machine's node in the job:
  *
  *     AWAITED -joins-> MEMBER -ends, fails-> LOST -joins-> MEMBER
  *     AWAITED, MEMBER, LOST -told to leave-> LEAVING -has left, or is not known to the controller-> OUT
  *
- * An AWAITED or LOST one is waited for, for a while; nobody waits for one that is OUT, even if it comes back. */
+ * A node that is AWAITED or LOST for too long has its machine given back. OUT is final, even if the node comes back. */
 enum machine_node { NODE_AWAITED, NODE_MEMBER, NODE_LOST, NODE_LEAVING, NODE_OUT };
 
-/* A machine. Its life is the cloud's state (row.machine.state: pending, running, stopping, gone). When it is to end
- * stands in the row: release_at (we give it back), noticed (the cloud takes it); ended, and how, once it is over. A
- * machine that is taken for gone, as lists do not show it, may come back. */
+/* A machine. Its state is the cloud's (row.machine.state: pending, running, stopping, gone). The row also has its
+ * planned end: release_at (we give it back) or noticed (the cloud takes it), and then its end: ended, how. A machine
+ * that counts as gone because lists do not show it may reappear. */
 struct daemon_machine {
     struct ledger_machine row;
     enum machine_node node;
-    bool hold;             /* it stays to release_at though it has left the job: its hour is paid */
+    bool hold;             /* it stays until release_at although its node has left: its hour is paid */
     bool listed;           /* in the list under way */
-    unsigned absent;       /* whole lists without it */
-    double waited_wall;    /* since when its node is waited for; 0: not */
-    double terminate_wall; /* when its end was last asked for; 0: never */
-    int64_t terminated;    /* market: when it first was */
+    unsigned absent;       /* complete lists without it, in a row */
+    double waited_wall;    /* since when its node is AWAITED or LOST; 0: it is not */
+    double terminate_wall; /* when its termination was last requested; 0: never */
+    int64_t terminated;    /* market: when its termination was first requested */
     int64_t noticed;       /* market: when the notice was seen */
     int64_t seen;          /* market: when it was last seen running; 0: not by this process */
 };
 
-/* Prices, what can be bought, and what was last said about it: of daemon_market.c. */
+/* Prices, purchasable markets, and what messages last said about them: of daemon_market.c. */
 struct daemon_market {
     struct market_store *store; /* NULL in a dry run */
     const char *store_path;     /* NULL: that beside the state */
-    uint64_t points;            /* of prices that were told and wanted */
-    int64_t newest;             /* market time of the last of these and of those that are kept, however old; 0: none */
-    bool pricing;               /* under way */
-    bool priced;                /* wholly, once */
-    int64_t priced_from;        /* when the reading under way was asked for */
+    uint64_t points;            /* reported points of wanted markets */
+    int64_t newest;             /* market time of the newest reported or stored point, however old; 0: none */
+    bool pricing;               /* a reading of prices is under way */
+    bool priced;                /* a reading has been complete */
+    int64_t priced_from;        /* when the reading under way was requested */
     int64_t priced_to;          /* prices up to here are known; 0: none */
     const struct catalog_price *reliable_price;
     struct markets markets, fresh;
@@ -118,13 +120,13 @@ struct daemon_market {
     struct eviction eviction;
     struct interruptions interruptions;
     struct unwanted unwanted;
-    char unwanted_said[UNWANTED_TEXT], unwanted_reason_said[UNWANTED_TEXT]; /* by a warning, by a decision; "": none */
-    unsigned reasons_said[REASONS]; /* of the last line that said why nothing is bought */
-    int late_said;                  /* -1: nothing yet; whether the deadline was said to be missed */
+    char unwanted_said[UNWANTED_TEXT],
+        unwanted_reason_said[UNWANTED_TEXT]; /* last text of a warning, of a decision; "": none */
+    unsigned reasons_said[REASONS];          /* counts in the last line that said why nothing is bought */
+    int late_said; /* whether the last message said that the deadline will be missed; -1: no message yet */
 };
 
-/* Launches and machines, and where nothing is bought for a while: of daemon_fleet.c, daemon_launches.c and
- * daemon_machines.c. */
+/* Launches, machines and closed markets: of daemon_fleet.c, daemon_launches.c and daemon_machines.c. */
 struct daemon_fleet {
     struct daemon_launch *launches;
     size_t launch_count;
@@ -132,41 +134,41 @@ struct daemon_fleet {
     size_t machine_count;
     struct ledger_market *closed;
     size_t closed_count;
-    bool stopped[2];        /* per kind: a launch was refused because it is wrong */
-    unsigned reliable_said; /* 1 + the number of reliable machines that the last line about too few or many was of */
-    bool listing;           /* under way */
-    bool listed;            /* wholly, once */
-    size_t orphans;         /* machines and requests that the list under way has shown */
-    char (*withdrawn)[PROVIDER_TOKEN_TEXT]; /* tokens of such requests */
+    bool stopped[2];        /* per kind: no more launches, since one was refused as wrong in itself */
+    unsigned reliable_said; /* 1 + the number of reliable machines in the last message about too few or too many */
+    bool listing;           /* a list is under way */
+    bool listed;            /* a list has been complete */
+    size_t orphans;         /* orphaned machines and requests in the list under way */
+    char (*withdrawn)[PROVIDER_TOKEN_TEXT]; /* tokens of the orphaned requests */
     size_t withdrawn_count;
-    bool gone_when_asked; /* nothing of ours was left when that list was asked for ... */
-    bool gone;            /* ... and a whole one then showed nothing */
+    bool gone_when_asked; /* by the ledger nothing was left when the list under way was requested ... */
+    bool gone;            /* ... and the complete list showed nothing either */
 };
 
-/* What the job's report tells of the application: of daemon_job.c. */
+/* What is known of the application: of daemon_job.c. */
 struct daemon_job {
     struct measure measure;
     bool nodes_joined, nodes_left; /* since the last iteration */
     struct policy_app app;
     double throughput; /* items per vCPU and second; 0: not known */
-    /* As the state has it: what is measured replaces the configured guesses, also for the next bidbrain. */
+    /* As stored in the ledger: measured values, which replace the configured guesses, also for the next bidbrain. */
     double known_phi, known_reference, known_sigma, known_lambda; /* seconds of the market */
     uint64_t iterations;
     int64_t begun;       /* market time of this bidbrain's start */
-    double boot_seconds; /* of the market, from a machine's launch to its node's joining: a running mean */
+    double boot_seconds; /* market: from a machine's launch to its node's joining, a running mean */
     double work_left;    /* vCPU-hours of the market; 0: not known */
-    bool ok;             /* it has ended well */
+    bool ok;             /* the job has ended well */
 };
 
 /* Whether the provider answers: of daemon.c. */
 struct daemon_cloud {
     char local_url[EMBEDDED_URL_TEXT]; /* provider local: the address of its market; empty: none runs */
-    bool one_shot;      /* no loop: a failure that time does not mend ends the command */
-    unsigned misses;    /* readings of prices or machines that failed, since the last one that did not */
-    double answer_wall; /* the last one that did not; 0: none */
-    double asked_wall;  /* the first one was asked for then */
-    bool silence_said;  /* that it has brought nothing yet */
-    double retry_wall;  /* nothing is read before */
+    bool one_shot;                     /* a command without the loop: a lasting failure ends it */
+    unsigned misses;                   /* failed readings of prices or machines since the last complete one */
+    double answer_wall;                /* when the last complete one ended; 0: none */
+    double asked_wall;                 /* when the first one was requested */
+    bool silence_said;                 /* warned that neither prices nor machines have come */
+    double retry_wall;                 /* no reading begins before */
     struct daemon_failure {
         char text[PROVIDER_LINE_TEXT]; /* without the action and the request's id */
         double wall;                   /* when it was logged */
@@ -174,13 +176,13 @@ struct daemon_cloud {
     unsigned logged;
 };
 
-/* What is due when: of daemon.c, but that others bring a reading or a decision forward. */
+/* What is due when: of daemon.c. Other parts may bring a reading or a decision forward. */
 struct daemon_loop {
     enum daemon_phase phase;
     unsigned signals;
     double next_prices, next_list, next_decision, next_budget; /* market */
-    double next_link, phase_wall; /* as of market_clock_elapsed, as all times called wall */
-    double bill_wall;             /* since when there is nothing left but to bill it; 0: not yet */
+    double next_link, phase_wall;                              /* wall */
+    double bill_wall; /* since when all machines are gone and the bill waits for prices; 0: not yet */
     double silence_warned;
     bool waited; /* "waiting for the controller" was said */
     bool ready;  /* to buy */
