@@ -1,6 +1,6 @@
-/* A reference-counted run of bytes, shared between threads without a copy: payload frames of
- * messages, from the worker that fills one to the socket that sends it and the table that adds it.
- * Once shared (held twice), the bytes are read-only for everyone. */
+/* Reference-counted bytes, shared between threads without a copy. Payload frames of messages are buffers, from the
+ * worker that fills a frame to the socket that sends it or the table to which it is added. Once a buffer has two
+ * references, its bytes are read-only for everyone. */
 #ifndef AGILEML_BASE_BUFFER_H
 #define AGILEML_BASE_BUFFER_H
 

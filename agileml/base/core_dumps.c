@@ -4,8 +4,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 
-/* The limit alone would not do: the kernel does not apply it where it hands dumps to a program (core_pattern
- * "|..."). */
+/* The limit alone is not enough: the kernel ignores it where core_pattern hands dumps to a program ("|..."). */
 void core_dumps_forbid(void) {
     const struct rlimit none = {0, 0};
     (void)setrlimit(RLIMIT_CORE, &none);

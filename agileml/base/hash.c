@@ -79,7 +79,7 @@ static void entries_place(struct index_entries *entries, uint64_t key, uint32_t 
     atomic_store_explicit(&entries->at[at].value_plus_one, value_plus_one, memory_order_release);
 }
 
-/* Twice as many entries, in place of the old ones, which are left to the caller. */
+/* Returns a copy with twice as many entries. The caller keeps the old ones. */
 static struct index_entries *entries_grown(const struct index_entries *old) {
     size_t capacity = old != NULL ? 2 * (old->mask + 1) : INDEX_CAPACITY_MIN;
     struct index_entries *grown = memory_zeroed(1, entries_bytes(capacity));

@@ -74,7 +74,7 @@ enum { INDEX_NONE = -1 };
 
 struct index_entries;
 
-/* Open addressing, linear probing, at most 5/8 full. Values are indexes the caller chose, below
+/* A map with open addressing and linear probing, at most 5/8 full. Values are indexes that the caller chooses, below
  * UINT32_MAX. A zeroed struct is an empty map.
  *
  * Threads: lookups may run in parallel. index_map_add_shared may run beside them, in one thread at a time; every other

@@ -19,7 +19,8 @@ static bool instant_skip(const char **text, char wanted) {
     return **text == wanted ? ((*text)++, true) : false;
 }
 
-/* Days from 1970-01-01 to a day of the Gregorian calendar; years begin in March, so that leap days end them. */
+/* Returns the days from 1970-01-01 to a day of the Gregorian calendar. Counts years from March, so that a leap day is
+ * the last day of its year. */
 static int64_t instant_days(int64_t year, int64_t month, int64_t day) {
     year -= month <= 2;
     int64_t day_of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
@@ -32,7 +33,7 @@ static int64_t instant_month_days(int64_t year, int64_t month) {
     return days[month - 1] + (month == 2 && leap);
 }
 
-/* Z, nothing, or an offset, which is subtracted. */
+/* Reads the UTC offset: nothing, Z, +HH:MM or +HHMM. Subtracts it from *seconds. */
 static bool instant_zone(const char *text, int64_t *seconds) {
     int64_t hours;
     int64_t minutes;

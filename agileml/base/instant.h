@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 enum { INSTANT_TEXT_MAX = 32 };
-/* A price before EC2 opened or after this century is a mistake in the data. */
+/* Limits of times: a price from before EC2 opened, or from after this century, is a mistake in the data. */
 #define INSTANT_MIN INT64_C(1136073600) /* 2006-01-01 */
 #define INSTANT_MAX INT64_C(4102444800) /* 2100-01-01 */
 

@@ -21,7 +21,8 @@ void log_set_name(const char *name) {
     pthread_mutex_unlock(&log_state.name_mutex);
 }
 
-/* Ends the `length` bytes that a *printf wanted to put into `line`: cut if too long, one line, newline. */
+/* Finishes a line for which a *printf returned `length`: cuts it if it is too long, makes it printable, and ends it
+ * with a newline. Returns its length. */
 static size_t log_finish_line(char line[LOG_LINE_MAX], size_t length) {
     if (length > LOG_LINE_MAX - 1) {
         length = LOG_LINE_MAX - 1;
@@ -46,7 +47,7 @@ __attribute__((format(printf, 2, 0))) static void log_write(const char *level, c
     int text = vsnprintf(line + head, sizeof line - (size_t)head, format, arguments);
     size_t length = log_finish_line(line, (size_t)head + (text > 0 ? (size_t)text : 0));
 
-    /* A line that standard error does not take is lost: there is nowhere else to complain. */
+    /* A line that can't be written to standard error is lost: there is nowhere else to report that. */
     ssize_t written;
     do {
         written = write(STDERR_FILENO, line, length);

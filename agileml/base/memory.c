@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* blocks up to this, and so much at the heap's end */
+enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* malloc keeps blocks up to this size, and so much at the heap's end */
 
 _Noreturn void memory_exhausted(size_t bytes) {
     fprintf(stderr, "out of memory: %zu bytes wanted\n", bytes);
@@ -45,7 +45,7 @@ void memory_keep(void) {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MEMORY_KEEP_BYTES);
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEEP_BYTES);
-    mallopt(M_ARENA_MAX, 1); /* the other arenas give theirs back all the same */
+    mallopt(M_ARENA_MAX, 1); /* malloc's other arenas would return memory all the same */
 #endif
 }
 
@@ -66,7 +66,7 @@ int arena_reserve(struct arena *arena, size_t bytes) {
         if (mapped > SIZE_MAX / 4) {
             return AML_ENOMEM;
         }
-        mapped *= 2; /* pages that nobody touches cost nothing */
+        mapped *= 2; /* untouched pages cost nothing */
     }
     void *base = arena->base == NULL
                      ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)

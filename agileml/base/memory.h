@@ -1,6 +1,5 @@
-/* Memory helpers: allocation that checks products, and an arena that grows in place.
- * An allocation of ordinary size that fails ends the process with one line: without memory the
- * process can't keep its state consistent, and the other nodes recover from its loss. */
+/* Memory: allocation functions that end the process instead of failing, and an arena that grows without copying.
+ * Without memory a process can't keep its state consistent; the other nodes recover from its loss. */
 #ifndef AGILEML_BASE_MEMORY_H
 #define AGILEML_BASE_MEMORY_H
 

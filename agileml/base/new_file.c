@@ -16,7 +16,7 @@ static int new_file_failed(const struct new_file *file, struct error *error) {
     return error_set(error, AML_EFAIL, "%s: can't write it: %s", file->path, strerror(errno));
 }
 
-/* Refuses a path at which a file could not take its place by renaming, or would replace a device. */
+/* Refuses a path to which no file can be renamed, or where a file would replace a device. */
 static int new_file_check_place(const char *path, bool *exists, struct error *error) {
     struct stat status;
     *exists = stat(path, &status) == 0;
@@ -40,7 +40,7 @@ int new_file_check(const char *path, struct error *error) {
     if (code != 0) {
         return code;
     }
-    if (exists) { /* a rename needs no right to write to it, but someone has taken that right away */
+    if (exists) { /* a rename would replace even a file that its owner has made read-only */
         int old = open(path, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
         if (old < 0) {
             return error_set(error, AML_EINPUT, "%s: can't write to it: %s", path, strerror(errno));
@@ -101,7 +101,7 @@ int folder_sync(const char *path, struct error *error) {
     return code;
 }
 
-/* Where the file is: what is before the last slash. */
+/* Syncs the folder that the file is in: the part of the path before the last slash. */
 static int new_file_sync_folder(const struct new_file *file, struct error *error) {
     char folder[NEW_FILE_PATH_MAX] = ".";
     const char *slash = strrchr(file->path, '/');

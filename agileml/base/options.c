@@ -14,7 +14,7 @@ enum {
     OPTIONS_RANGE_MAX = 96,  /* bytes of "a whole number from X to Y" */
 };
 
-/* Levenshtein's distance, one row at a time. */
+/* Computes Levenshtein's distance, keeping one row of its table. */
 size_t options_distance(const char *a, size_t a_length, const char *b, size_t b_length) {
     assert(a_length <= OPTIONS_NAME_MAX && b_length <= OPTIONS_NAME_MAX);
     size_t row[OPTIONS_NAME_MAX + 1];
@@ -46,11 +46,11 @@ static const struct aml_option *options_find(const struct aml_option *const tabl
     return NULL;
 }
 
-/* The name nearest to an unknown one, or NULL when none is near enough to be meant. */
+/* Returns the option's name nearest to an unknown name, or NULL when no name is near enough. */
 static const char *options_suggestion(const struct aml_option *const tables[], size_t table_count, const char *name,
                                       size_t length) {
     const char *suggestion = NULL;
-    /* An edit of every byte makes any name of any other: that is no likeness. */
+    /* A name is no suggestion if every byte would change. */
     size_t limit = length <= OPTIONS_SUGGESTION_DISTANCE ? length : OPTIONS_SUGGESTION_DISTANCE + 1;
     if (length > OPTIONS_NAME_MAX) {
         return NULL;
@@ -71,7 +71,7 @@ static const char *options_suggestion(const struct aml_option *const tables[], s
     return suggestion;
 }
 
-/* "a whole number from 1 to 9": what a number's option expects. */
+/* Writes what a number's option expects, such as "a whole number from 1 to 9". */
 static void options_describe_range(const struct aml_option *option, char text[OPTIONS_RANGE_MAX]) {
     /* Limits of whole numbers are shown in full, others as short as they can be. */
     bool whole = option->type == AML_OPTION_INTEGER;
@@ -91,7 +91,7 @@ static void options_describe_range(const struct aml_option *option, char text[OP
     }
 }
 
-/* Strict decimal: an optional sign, digits, nothing else, no overflow. */
+/* Reads a decimal number: an optional sign and digits. Returns false for anything else, or a number beyond int64_t. */
 static bool options_read_integer(const char *text, int64_t *value) {
     size_t sign = text[0] == '-' || text[0] == '+' ? 1 : 0;
     size_t digits = strspn(text + sign, "0123456789");
@@ -104,7 +104,7 @@ static bool options_read_integer(const char *text, int64_t *value) {
     return errno == 0;
 }
 
-/* Strict decimal: what strtod takes less spaces, hexadecimal, infinities and NaN. */
+/* Reads a decimal number as strtod does. Returns false for spaces, hexadecimal numbers, infinities and NaN. */
 static bool options_read_real(const char *text, double *value) {
     size_t length = strspn(text, "0123456789+-.eE");
     if (length == 0 || text[length] != '\0') {
@@ -119,7 +119,7 @@ static bool options_in_range(const struct aml_option *option, double value) {
     return value >= option->minimum && value <= option->maximum;
 }
 
-/* Stores the value of an option that takes one. False when it is not what the option expects. */
+/* Stores the value of an option that is no flag. Returns false when the text is not what the option expects. */
 static bool options_store(const struct aml_option *option, const char *text) {
     int64_t integer;
     double real;
@@ -158,7 +158,7 @@ static int options_unknown(const struct aml_option *const tables[], size_t table
     return error_set(error, AML_EINPUT, "unknown option '%.*s'; see --help", shown, argument);
 }
 
-/* Reads the option at argv[*index] and moves *index behind it and its value. */
+/* Reads the option at argv[*index], and moves *index behind the option and its value. */
 static int options_parse_one(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
                              int *index, struct error *error) {
     const char *argument = argv[(*index)++];
@@ -224,7 +224,7 @@ int options_parse(const struct aml_option *const tables[], size_t table_count, i
     return AML_OK;
 }
 
-/* Bytes of "--name VALUE". */
+/* Returns the length of "--name VALUE". */
 static size_t options_synopsis_length(const struct aml_option *option) {
     size_t value = option->type != AML_OPTION_FLAG && option->value != NULL ? 1 + strlen(option->value) : 0;
     return 2 + strlen(option->name) + value;
@@ -266,7 +266,7 @@ void options_help(FILE *stream, const struct aml_option *table) {
         bool valued = option->type != AML_OPTION_FLAG && option->value != NULL;
         fprintf(stream, "%*s--%s%s%s", INDENT, "", option->name, valued ? " " : "", valued ? option->value : "");
         size_t end = INDENT + options_synopsis_length(option);
-        if (end + GAP > column) { /* too long for the column: the text goes below */
+        if (end + GAP > column) { /* the text begins on the next line */
             fputc('\n', stream);
             end = 0;
         }

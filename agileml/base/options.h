@@ -1,6 +1,5 @@
-/* Command lines by table (struct aml_option, agileml/types.h): parsing, and the text of --help.
- * Does not print errors, does not act on --help, keeps no state, and does not set defaults: the targets
- * hold them before. */
+/* Command lines by table (struct aml_option, agileml/types.h): parsing, and the text of --help. Does not print errors,
+ * does not act on --help, and keeps no state. Sets no defaults: the caller has put them into the targets. */
 #ifndef AGILEML_BASE_OPTIONS_H
 #define AGILEML_BASE_OPTIONS_H
 
@@ -12,29 +11,29 @@
 
 enum {
     OPTIONS_NAME_MAX = 64,           /* bytes of a name that suggestions consider */
-    OPTIONS_SUGGESTION_DISTANCE = 2, /* edits between what was written and what is suggested */
+    OPTIONS_SUGGESTION_DISTANCE = 2, /* at most so many edits between an unknown name and a suggestion */
     OPTIONS_HELP_COLUMN_MAX = 36,    /* where the text of --help begins at the latest */
 };
 
-/* Reads options from argv[1] on into the targets of the tables, and stops at the first operand (an
- * argument that does not begin with '-', or is just "-") or behind "--". *first_operand is then the
- * index of what follows, argc if nothing does.
+/* Reads options from argv[1] on into the targets of the tables. Stops at the first operand (an argument that does not
+ * begin with '-', or is just "-") or behind "--", and sets *first_operand to the index of the next argument, which is
+ * argc if there is none.
  *
- * Written as --name VALUE or --name=VALUE, with the exact name; -h stands for --help, which is a flag
- * like any other for the caller to declare and act on. When an option is repeated the last one counts;
- * when two tables have a name, the first table counts. A separate VALUE may begin with '-', as numbers
- * do, but not with "--", which is a forgotten value far more often; --name=--text says it is meant.
+ * An option is written --name VALUE or --name=VALUE, with its exact name. -h stands for --help, which the caller
+ * declares and handles as any flag. Of a repeated option the last value counts; of a name in two tables the first
+ * table's option. A separate VALUE may begin with '-', as numbers do, but not with "--": then the value was most likely
+ * forgotten. --name=--text gives such a value.
  *
- * Whole numbers are decimal and fit int64_t. Their limits are doubles, exact up to 2^53 in magnitude:
- * keep limits within that. Real numbers are decimal and finite; an infinite limit is no limit.
+ * Whole numbers are decimal and fit int64_t. Their limits are doubles, so keep limits within 2^53, where doubles are
+ * exact. Real numbers are decimal and finite; an infinite limit is no limit.
  *
- * AML_EINPUT with one line in *error on a wrong command line; targets read before it keep their new
+ * Returns AML_EINPUT with one line in *error for a wrong command line; targets set before the error keep their new
  * values. String targets point into argv. */
 int options_parse(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
                   int *first_operand, struct error *error);
 
-/* Writes a table for --help, one option a line, texts aligned, with what the targets hold now as the
- * defaults: call it before options_parse, or exit status 0 right after. */
+/* Writes a table for --help: one option a line, texts aligned. Shows the targets' present values as the defaults, so
+ * call it before options_parse changes them. */
 void options_help(FILE *stream, const struct aml_option *table);
 
 /* Returns how many edits (insert, delete, replace a byte) turn a into b. b_length < OPTIONS_NAME_MAX. */

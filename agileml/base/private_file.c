@@ -10,14 +10,14 @@
 
 enum { PRIVATE_FILE_MODE = 0600, PRIVATE_FILE_ATTEMPTS = 8 /* while others make and remove the file */ };
 
-/* Whether others may have put there what is at `path`. */
+/* Whether other users can put files at `path`. */
 static bool is_in_shared_folder(const char *path) {
     char folder[PATH_MAX] = ".";
     struct stat status;
     const char *slash = strrchr(path, '/');
     size_t length = slash == path ? 1 : slash != NULL ? (size_t)(slash - path) : 0;
     if (length >= sizeof folder) {
-        return false; /* open fails */
+        return false; /* a path of such a length can't be opened anyway */
     }
     if (slash != NULL) {
         memcpy(folder, path, length);
@@ -27,7 +27,7 @@ static bool is_in_shared_folder(const char *path) {
     return known && ((status.st_mode & S_IWOTH) != 0 || (status.st_uid != geteuid() && status.st_uid != 0));
 }
 
-/* Why we don't write to a file of a shared folder; NULL: we may. */
+/* Returns the reason not to write to a file of a shared folder, or NULL when writing is safe. */
 static const char *refusal_of(const struct stat *status) {
     if (S_ISLNK(status->st_mode)) {
         return "a symbolic link in a folder that others can write to: expected a file";
@@ -41,7 +41,8 @@ static const char *refusal_of(const struct stat *status) {
     return NULL;
 }
 
-/* What is at `path`, judged. False: it is refused, or can't be looked at. */
+/* Checks what is at `path`, and sets *exists. Returns false, and the reason in *reason, when writing there is not safe
+ * or the check fails. */
 static bool look(const char *path, bool *exists, const char **reason) {
     struct stat status;
     *exists = lstat(path, &status) == 0;
@@ -53,7 +54,7 @@ static int make(const char *path, int flags) {
     return open(path, flags | O_CREAT | O_EXCL | O_CLOEXEC, PRIVATE_FILE_MODE);
 }
 
-/* Looks again at what was opened, before it is cut: it may have been put there meanwhile. */
+/* Opens an existing file, and checks it before cutting its contents: another user may have replaced it since `look`. */
 static int open_own(const char *path, int flags, const char **reason) {
     struct stat status;
     int descriptor = open(path, (flags & ~O_TRUNC) | O_NOFOLLOW | O_CLOEXEC);
@@ -90,7 +91,7 @@ int private_file_open(const char *path, int flags, const char **reason) {
     return descriptor;
 }
 
-/* The store and what SQLite keeps beside it. */
+/* Checks the store and the files that SQLite keeps beside it, as `look` does. */
 static bool look_at_store(const char *path, bool *exists, const char **reason) {
     static const char *const suffixes[] = {"-journal", "-wal", "-shm"};
     char beside[PATH_MAX];
@@ -107,7 +108,7 @@ bool private_store_make(const char *path, const char **reason) {
     bool exists = false;
     *reason = NULL;
     if (!is_in_shared_folder(path)) {
-        exists = access(path, F_OK) == 0; /* a link to nothing is followed */
+        exists = access(path, F_OK) == 0; /* false for a link to nothing, whose target is then made */
     } else if (!look_at_store(path, &exists, reason)) {
         return false;
     }

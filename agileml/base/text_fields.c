@@ -15,7 +15,7 @@ const char *text_separator_name(enum text_separator separator) {
     return names[separator];
 }
 
-/* The bytes of the separator at p, 0 when there is none. */
+/* Returns the length of the separator at p, or 0 when there is none. */
 static size_t separator_at(const char *p, const char *end, enum text_separator separator) {
     switch (separator) {
     case TEXT_TAB:
@@ -41,7 +41,7 @@ static const char *skip_padding(const char *p, const char *end, enum text_separa
     return p;
 }
 
-/* The place behind the '"' that closes the field at p; NULL when none does. */
+/* Returns the place behind the '"' that closes the quoted text at p, or NULL when no '"' closes it. */
 static const char *find_closing_quote(const char *p, const char *end) {
     for (;;) {
         p = memchr(p, '"', (size_t)(end - p));
@@ -55,12 +55,13 @@ static const char *find_closing_quote(const char *p, const char *end) {
     }
 }
 
-/* How fields are separated on a line where only blanks are between them. */
+/* Counts the runs of blanks between the fields of a line, to tell whether tabs or spaces separate them. */
 struct blank_runs {
-    bool filled;         /* something other than a blank was there */
-    bool inside;         /* a run of blanks, behind something */
-    bool tab;            /* ... with a tab in it */
-    unsigned runs, tabs; /* runs between fields, and those with a tab in them */
+    bool filled;   /* a field has begun: the blanks at the line's start are over */
+    bool inside;   /* the latest byte is in a run of blanks after a field */
+    bool tab;      /* the present run, or the blanks at the line's start, have a tab */
+    unsigned runs; /* finished runs between two fields */
+    unsigned tabs; /* runs of these that have a tab */
 };
 
 static void blank_runs_add(struct blank_runs *runs, char c) {
@@ -132,7 +133,7 @@ size_t text_field_copy(const struct text_field *field, char *to, size_t room) {
             return room + 1;
         }
         to[length++] = field->text[i];
-        i += field->quoted && field->text[i] == '"'; /* inside quotes they come in pairs */
+        i += field->quoted && field->text[i] == '"'; /* skips the second one: inside quotes each '"' is written twice */
     }
     return length;
 }

@@ -59,8 +59,8 @@ struct text_field {
     const char *next; /* the next field, behind the separator; NULL: this is the last one */
 };
 
-/* Takes the field at p of the line that ends at `end`. False when the field begins with a '"' that is not closed on the
- * line, or whose closing '"' is followed by more than blanks; *field is then the rest of the line. */
+/* Takes the field at p of the line that ends at `end`. Returns false when the field begins with a '"' that is not
+ * closed on the line, or when more than blanks follow the closing '"'; *field is then the rest of the line. */
 bool text_field_take(const char *p, const char *end, enum text_separator separator, struct text_field *field);
 
 /* Copies the field's text to to[room], with '""' as '"' when the field is quoted. Returns the copy's length, or

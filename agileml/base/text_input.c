@@ -22,8 +22,8 @@ struct text_input {
     void *context; /* the source's */
     bool gzip;
     bool in_member;  /* gzip: between the start and the end of a member */
-    bool begun;      /* something was passed on, or looked at for a byte order mark */
-    z_stream stream; /* next_in[avail_in] was read from the file and not used yet, also when it is not gzip */
+    bool begun;      /* the first read is over, in which a byte order mark is skipped */
+    z_stream stream; /* next_in[avail_in]: bytes read from the file and not used yet, also when it is not gzip */
     unsigned char buffer[BUFFER_SIZE];
 };
 
@@ -58,7 +58,8 @@ static int refill(struct text_input *input, struct error *error) {
     return code;
 }
 
-/* What a file that begins like this is, when it is nothing that can be read here; else NULL. */
+/* Returns the kind of file that begins with these bytes, if such files are rejected, and what was expected; else
+ * NULL. */
 static const char *foreign_kind(const unsigned char *bytes, size_t size) {
     static const struct {
         const char *magic;
@@ -93,9 +94,9 @@ static int begin(struct text_input *input, struct error *error) {
         return error_set(error, AML_EINPUT, "%s: %s", input->name, kind);
     }
     if (size >= 2 && input->buffer[0] == 0x1f && input->buffer[1] == 0x8b) {
-        /* 15: the largest window; + 16: gzip, and nothing else */
+        /* 15: the largest window; + 16: only gzip is accepted */
         if (inflateInit2(&input->stream, 15 + 16) != Z_OK) {
-            return error_set(error, AML_ENOMEM, "%s: cannot start to inflate: out of memory", input->name);
+            return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
         }
         input->gzip = true;
     }
@@ -161,7 +162,7 @@ static int inflate_some(struct text_input *input, char *bytes, size_t size, size
             status = inflateReset(stream);
         }
         if (status == Z_MEM_ERROR) {
-            return error_set(error, AML_ENOMEM, "%s: cannot inflate: out of memory", input->name);
+            return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
         }
         if (status != Z_OK) {
             return error_set(error, AML_EINPUT, "%s: damaged gzip data: %s", input->name,

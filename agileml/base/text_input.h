@@ -21,21 +21,21 @@ const char *text_input_name(const char *path);
  * Returns 0, or a code with *error set. */
 typedef int text_source(void *context, void *bytes, size_t size, size_t *got, struct error *error);
 
-/* Opens the file at `path`, which may be a pipe. 0, and text_input_close must follow; or AML_EINPUT (it can't be opened
- * or read, or is of a kind that is refused) or AML_ENOMEM, and *input is NULL. */
+/* Opens the file at `path`, which may be a pipe. Returns 0, and text_input_close must follow. Returns AML_EINPUT (the
+ * file can't be opened or read, or has a rejected format) or AML_ENOMEM, and *input is NULL. */
 int text_input_open(struct text_input **input, const char *path, struct error *error);
 /* Opens an input that reads from `source`, such as a member of an archive. `name` is for messages and must remain
  * valid. */
 int text_input_open_source(struct text_input **input, const char *name, text_source *source, void *context,
                            struct error *error);
 
-/* Reads until `size` bytes (at most 2^30; the first time TEXT_INPUT_READ_MIN at least) are there or the input ends;
- * *got < size means that it ended.
- * 0; AML_EINPUT (the file can't be read, gzip data is damaged or cut short) or AML_ENOMEM. */
+/* Reads `size` bytes (at most 2^30, the first time at least TEXT_INPUT_READ_MIN), or fewer if the input ends;
+ * *got < size means that it has ended. Returns 0; AML_EINPUT (the file can't be read, gzip data is damaged or cut
+ * short) or AML_ENOMEM. */
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error);
 
-/* All of a file of at most `most` bytes, with a 0 behind it: free() it. Codes as text_input_open and text_input_read,
- * and AML_EINPUT when the file has more. */
+/* Reads a whole file of at most `most` bytes into *text, with a 0 behind it, for the caller to free. Returns what
+ * text_input_open and text_input_read return, and AML_EINPUT when the file has more bytes. */
 int text_input_load(const char *path, size_t most, char **text, size_t *size, struct error *error);
 
 /* NULL is allowed. */

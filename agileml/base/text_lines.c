@@ -32,7 +32,7 @@ void text_lines_close(struct text_lines *lines) {
     *lines = (struct text_lines){0};
 }
 
-/* Moves what is held to the buffer's beginning. */
+/* Moves the held bytes to the buffer's beginning. */
 static void move_to_front(struct text_lines *lines) {
     size_t start = (size_t)(lines->bytes - lines->buffer);
     memmove(lines->buffer, lines->bytes, lines->held);
@@ -69,7 +69,7 @@ void text_lines_skip(struct text_lines *lines, size_t size) {
     lines->held -= size;
 }
 
-/* How far before the mark's next place, in what is held; `held` when it is not there. */
+/* Returns how many held bytes are before the next mark; all of them when there is none. */
 static size_t find_mark(struct text_lines *lines, enum text_mark mark) {
     static const char values[TEXT_MARKS] = {[TEXT_MARK_LF] = '\n', [TEXT_MARK_CR] = '\r', [TEXT_MARK_ZERO] = '\0'};
     size_t start = (size_t)(lines->bytes - lines->buffer);
@@ -82,7 +82,8 @@ static size_t find_mark(struct text_lines *lines, enum text_mark mark) {
     return at - start;
 }
 
-/* The length of the next line and of its end, reading on as needed; *end is 0 when the file ends without one. */
+/* Sets *length to the next line's length and *end to the length of its end, which is 0 when the file ends without one.
+ * Reads more of the file as needed. */
 static int find_line(struct text_lines *lines, size_t *length, size_t *end, struct error *error) {
     for (;;) {
         size_t lf = find_mark(lines, TEXT_MARK_LF);

@@ -1,5 +1,5 @@
-/* The lines of a text file (text_input.h), one after the other, with their numbers. A line ends in LF, CR LF or CR,
- * whichever come, also mixed; the last one may lack its end. One thread at a time. */
+/* The lines of a text file (text_input.h), one after the other, with their numbers. A line ends in LF, CR LF or CR; a
+ * file may mix them, and its last line may lack its end. One thread at a time. */
 #ifndef AGILEML_BASE_TEXT_LINES_H
 #define AGILEML_BASE_TEXT_LINES_H
 
@@ -18,26 +18,28 @@ struct text_lines {
     uint64_t number;  /* of the last line taken, from 1 */
     char *bytes;      /* the next `held` bytes of the file, see text_lines_fill */
     size_t held;
-    /* The fields below are text_lines.c's own. */
+    /* Only text_lines.c uses the fields below. */
     struct text_input *input;
     size_t longest; /* bytes of a line, without its end */
     char *buffer;
-    size_t capacity, end;     /* buffer[bytes - buffer..end) is not taken yet */
-    size_t marks[TEXT_MARKS]; /* where in the buffer each mark comes next, as far as was searched; at most `end` */
+    size_t capacity, end;     /* the bytes of the buffer from `bytes` to `end` are not taken yet */
+    size_t marks[TEXT_MARKS]; /* the buffer has no such mark from `bytes` to here; at most `end` */
     bool ended;               /* nothing follows in the file */
 };
 
-/* Opens a file whose lines have at most `longest` bytes. 0, and text_lines_close must follow; or what text_input_open
- * returns, and there is nothing to close. */
+/* Opens a file whose lines have at most `longest` bytes. Returns 0, and text_lines_close must follow; or an error of
+ * text_input_open, and nothing is open. */
 int text_lines_open(struct text_lines *lines, const char *path, size_t longest, struct error *error);
-/* The same for an input that text_input_open_source opened under the name `path`; it is closed with the lines. */
+/* Takes over an input that text_input_open_source has opened under the name `path`; text_lines_close closes it. */
 void text_lines_take(struct text_lines *lines, const char *path, struct text_input *input, size_t longest);
 
-/* Takes the next line: *line is its text without its end, with a 0 behind it, the caller's to change until the next
- * call; NULL at the file's end. 0; AML_EINPUT (a line is too long or has a zero byte; what text_input_read finds). */
+/* Takes the next line. *line is its text without its end, with a 0 behind it; the caller may change it until the next
+ * call. At the file's end *line is NULL. Returns 0; AML_EINPUT when a line is too long or has a zero byte; or an error
+ * of text_input_read. */
 int text_lines_next(struct text_lines *lines, char **line, size_t *length, struct error *error);
 
-/* For data that is not text: reads until `held` is at least `size` or the file ends. Codes as text_input_read. */
+/* For data that is not text: reads until `held` is at least `size` or the file ends. Returns what text_input_read
+ * returns. */
 int text_lines_fill(struct text_lines *lines, size_t size, struct error *error);
 /* Takes `size` of the bytes that are held. */
 void text_lines_skip(struct text_lines *lines, size_t size);

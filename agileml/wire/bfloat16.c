@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static const uint32_t EXPONENT = 0x7F800000;  /* of an infinity; the bits of a NaN are above */
-static const uint32_t MAGNITUDE = 0x7FFFFFFF; /* all but the sign */
-static const float ERROR_PER_VALUE = 1.0F / 256;
+static const uint32_t EXPONENT = 0x7F800000;     /* the bits of an infinity; those of a NaN are larger */
+static const uint32_t MAGNITUDE = 0x7FFFFFFF;    /* all bits but the sign */
+static const float ERROR_PER_VALUE = 1.0F / 256; /* the largest relative error of rounding */
 
 static inline uint32_t bits_of(float value) {
     uint32_t bits;
@@ -23,14 +23,14 @@ static inline float to_float(uint16_t half) {
     return of_bits((uint32_t)half << 16);
 }
 
-/* Adding just below half of the last place kept, and one more where that place is odd, carries into it as rounding to
- * even asks. Selections instead of branches. */
+/* Rounds to nearest, ties to even: adds just below half of the last bit that is kept, and one more where that bit is
+ * odd. The carry then rounds. Selects instead of branching, so that loops vectorize. */
 static inline uint16_t to_half(float value) {
     uint32_t bits = bits_of(value);
     uint32_t magnitude = bits & MAGNITUDE;
     uint32_t rounded = bits + 0x7FFF + ((bits >> 16) & 1);
-    rounded = (rounded & MAGNITUDE) >= EXPONENT ? bits : rounded; /* a finite number's upper half, or an infinity */
-    rounded = magnitude > EXPONENT ? bits | 0x400000 : rounded;   /* a NaN, be it only by its lower half */
+    rounded = (rounded & MAGNITUDE) >= EXPONENT ? bits : rounded; /* no finite number becomes infinite */
+    rounded = magnitude > EXPONENT ? bits | 0x400000 : rounded;   /* a NaN stays one, also without its lower half */
     return (uint16_t)(rounded >> 16);
 }
 
@@ -39,7 +39,8 @@ static inline float finite_or_zero(float value) {
     return of_bits((bits & EXPONENT) == EXPONENT ? 0 : bits);
 }
 
-/* What is to be sent of a value, before rounding. Magnitudes compare as their bits do. */
+/* Returns value + error, to be rounded and sent. Limits |error| to |value| / 256; returns `value` when the sum is not
+ * finite. Magnitudes compare as their bits do. */
 static inline float fed(float value, float error) {
     uint32_t most = bits_of(value * ERROR_PER_VALUE) & MAGNITUDE;
     uint32_t bits = bits_of(error);

@@ -2,8 +2,8 @@
  * the error feedback that goes with it (docs/design.md, "Compression"). Plain loops over arrays, which compilers
  * vectorize; no state, any thread. Arrays do not overlap.
  *
- * Rounding is to nearest, ties to even, with an error of at most |x| / 256 for normal numbers. What is finite stays
- * finite: beyond the largest bfloat16 (about 3.39e38) it becomes that. Infinities stay, NaNs stay NaNs. */
+ * Rounding is to nearest, ties to even, with an error of at most |x| / 256 for normal numbers. Finite numbers beyond
+ * the largest bfloat16 (about 3.39e38) become the largest. Infinities stay, NaNs stay NaNs. */
 #ifndef AGILEML_WIRE_BFLOAT16_H
 #define AGILEML_WIRE_BFLOAT16_H
 
@@ -17,21 +17,21 @@ void bfloat16_decode(float *to, const uint16_t *from, size_t count);
 /* target[i] += source[i]. */
 void bfloat16_add(float *target, const uint16_t *source, size_t count);
 
-/* ---- A worker's deltas: what rounding left out is sent with the next one ---- */
+/* ---- A worker's deltas: the rounding error of one delta is sent with the next ---- */
 
-/* sent[i] = row[i] - base[i], rounded; base[i] += sent[i]. So row - base is what has not been sent, and stands in the
- * next difference. */
+/* sent[i] = row[i] - base[i], rounded; base[i] += sent[i]. So row - base is what has not been sent, and is part of the
+ * next delta. */
 void bfloat16_send(uint16_t *sent, float *base, const float *row, size_t count);
-/* row[i] -= base[i]: what has not been sent. 0 where that is no finite number. */
+/* row[i] -= base[i]: what has not been sent. 0 where the difference is not finite. */
 void bfloat16_unsent(float *row, const float *base, size_t count);
 
-/* ---- A server's values: what rounding left out of one clock's value is added to that of the next ---- */
+/* ---- A server's values: the rounding error of one clock's value is added to the next clock's ---- */
 
-/* to[i] = value[i] + error[i], rounded. Of an error only |value| / 256 counts, as much as rounding makes: then what is
- * sent is near the value, even when that has just become much smaller. `error` is finite. */
+/* to[i] = value[i] + error[i], rounded. An error counts only up to |value| / 256, the largest that rounding makes: so
+ * the sent number is near the value, even when the value has just become much smaller. `error` must be finite. */
 void bfloat16_encode_fed(uint16_t *to, const float *value, const float *error, size_t count);
-/* error[i] = what bfloat16_encode_fed leaves out of these values: call it before they change. 0 where that is no finite
- * number. */
+/* error[i] = the rounding error that bfloat16_encode_fed makes for these values. Call it before the values change. 0
+ * where the error is not finite. */
 void bfloat16_feed(float *error, const float *value, size_t count);
 
 #endif

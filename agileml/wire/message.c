@@ -24,8 +24,8 @@ enum { FIELDS_MAX = 16 };
 /* What a message's payload frames hold. */
 enum frame_kind {
     FRAMES_NONE,
-    FRAMES_RECORDS, /* exactly frame_count frames, each whole records of record_bytes[i] */
-    FRAMES_ROWS     /* see rows.h; or no frame at all */
+    FRAMES_RECORDS, /* frame_count frames; frame i has whole records of record_bytes[i], at most record_max[i] */
+    FRAMES_ROWS     /* rows, see rows.h; or no frame */
 };
 
 struct layout {
@@ -48,8 +48,8 @@ struct layout {
 #define TEXT(member)       FIELD(FIELD_TEXT, member, sizeof(((struct message *)0)->member))
 #define ANY                UINT64_MAX
 #define CLOCK              UINT64_C(0xFFFFFFF0)
-#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks stay whole numbers of JSON */
-#define TIME               (UINT64_C(1) << 48) /* microseconds: sums of as many as there can be nodes do not overflow */
+#define ITEMS              (UINT64_C(1) << 40) /* of a node: sums over nodes and clocks remain exact in JSON */
+#define TIME               (UINT64_C(1) << 48) /* microseconds: a sum over WIRE_NODES_MAX nodes does not overflow */
 #define NO_FRAMES                                                                                                      \
     FRAMES_NONE, 0, {0}, {                                                                                             \
         0                                                                                                              \
@@ -277,7 +277,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_ALLOCATION:
     case MESSAGE_CHECKPOINT_NOW:
         return ROLE_OPERATOR;
-    case MESSAGE_EVICT: /* without a name: the sender itself */
+    case MESSAGE_EVICT: /* without a name: a node that leaves by itself */
         return message->frames[0]->size == 0 ? ROLE_NODE : ROLE_OPERATOR;
     case MESSAGE_WELCOME:
     case MESSAGE_PLAN:
@@ -460,14 +460,15 @@ static int allocation_check(const struct message *message, struct error *error) 
     const struct wire_machine *machines = (const void *)message->frames[0]->data;
     for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
         if (machines[m].name[0] == '\0' || machines[m].tier > TIER_TRANSIENT) {
-            return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name or is of tier %u", m,
+            return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name, or unknown tier %u", m,
                              machines[m].tier);
         }
     }
     return 0;
 }
 
-/* Texts of records inside frames must end too: they are used in place. */
+/* Checks the contents of records: every text must end, as texts are used in place; and what the message's own function
+ * checks. */
 static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
     struct {
         unsigned type, frame;
@@ -494,7 +495,7 @@ static int records_check(const struct message *message, const struct layout *lay
         const struct buffer *frame = message->frames[texts[t].frame];
         for (size_t at = 0; at < frame->size; at += texts[t].record) {
             if (memchr(frame->data + at + texts[t].offset, '\0', texts[t].bytes) == NULL) {
-                return error_set(error, AML_EPROTOCOL, "%s: a text without an end in frame %u", layout->name,
+                return error_set(error, AML_EPROTOCOL, "%s: a text in frame %u has no end", layout->name,
                                  texts[t].frame);
             }
         }
@@ -524,16 +525,15 @@ int message_decode_head(struct message *message, const void *head, size_t size, 
         return error_set(error, AML_EPROTOCOL, "not an AgileML message");
     }
     if (bytes[2] != WIRE_VERSION) {
-        return error_set(error, AML_EPROTOCOL, "a message of wire version %u, this program speaks %u", bytes[2],
-                         WIRE_VERSION);
+        return error_set(error, AML_EPROTOCOL, "a message of wire version %u, expected %u", bytes[2], WIRE_VERSION);
     }
     const struct layout *layout = layout_of(bytes[3]);
     if (layout == NULL) {
         return error_set(error, AML_EPROTOCOL, "a message of unknown type %u", bytes[3]);
     }
     if (frames != message->frame_count) {
-        return error_set(error, AML_EPROTOCOL, "%s: announces %u payload frames, came with %u", layout->name, frames,
-                         message->frame_count);
+        return error_set(error, AML_EPROTOCOL, "%s: its head announces %u payload frames, %u arrived", layout->name,
+                         frames, message->frame_count);
     }
     message->type = bytes[3];
     memcpy(&message->epoch, bytes + 8, 8);

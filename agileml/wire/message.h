@@ -1,8 +1,8 @@
 /* Every message of AgileML: its meaning, its fields, its frames, its limits.
  *
- * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and
- * up to MESSAGE_FRAMES_MAX payload frames that are neither copied nor decoded element by element.
- * The head's layout stands once, in the table in message.c. For frames of rows see rows.h. */
+ * On the wire a message is one head frame (a fixed header and the fields, little-endian, packed) and up to
+ * MESSAGE_FRAMES_MAX payload frames, which are neither copied nor decoded element by element. The table in message.c
+ * defines the head's layout. For frames of rows see rows.h. */
 #ifndef AGILEML_WIRE_MESSAGE_H
 #define AGILEML_WIRE_MESSAGE_H
 
@@ -25,7 +25,7 @@
 typedef uint64_t actor_id;
 enum { ACTOR_PART_BITS = 16, ACTOR_PART_MAX = 0xFFFF };
 static const actor_id ACTOR_NONE = 0;
-static const actor_id ACTOR_CONTROLLER = 1; /* node bits 0: no node has them */
+static const actor_id ACTOR_CONTROLLER = 1; /* its node bits are 0, which no node has */
 
 static inline actor_id actor_of_part(actor_id node, unsigned part) {
     return (node & ~(actor_id)ACTOR_PART_MAX) | part;
@@ -40,8 +40,8 @@ static inline unsigned actor_part(actor_id actor) {
 /* The order of two actors, for qsort and bsearch; also of records that begin with one. */
 int actor_compare(const void *one, const void *other);
 
-/* An *origin* delivers flushes: a node's worker runtime (part 0), or the fresh one under which the same runtime
- * does, in an epoch, what dead nodes have left undone (their catch-up). */
+/* An *origin* delivers flushes: a node's worker runtime (part 0), or its catch-up origin of an epoch, under which the
+ * same runtime does the work that lost nodes have left undone. */
 enum { ACTOR_PART_CATCH_UP = 0x8000 };
 static inline actor_id origin_catch_up(actor_id node, uint64_t epoch) {
     return actor_of_part(node, ACTOR_PART_CATCH_UP | (unsigned)(epoch & (ACTOR_PART_CATCH_UP - 1)));
@@ -72,11 +72,11 @@ enum {
     WIRE_SERVERS_MAX = 64, /* server threads of one node */
     WIRE_PARTITIONS_MAX = 4096,
     WIRE_SHARDS_MAX = 65536,
-    WIRE_INPUT_FILES_MAX = 64, /* of those that an app reads, named in INPUT */
+    WIRE_INPUT_FILES_MAX = 64, /* files that an app reads, in INPUT */
     WIRE_STALENESS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
-    WIRE_PROGRESS_MAX = 4096,   /* PROGRESS messages that a node keeps unacknowledged; it begins no clock beyond */
+    WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; with so many it begins no clock */
     WIRE_ASSIGNMENTS_MAX = 16384,
     WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
     WIRE_RESTORE_POINTS_MAX = 1 << 19,
@@ -87,7 +87,7 @@ enum {
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
 static const uint64_t WIRE_CLOCK_MAX = UINT64_C(0xFFFFFFF0); /* servers keep a row's clock in 32 bits */
-#define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX                      /* no job gets that far: "not named yet", "without end" */
+#define WIRE_CLOCK_NEVER WIRE_CLOCK_MAX /* no job gets that far: "not decided yet", "without end" */
 
 /* ---- The messages ---- */
 
@@ -150,24 +150,24 @@ struct job_terms {
     uint32_t clocks_per_iteration; /* >= 1 */
     uint64_t iterations;           /* stop after so many; 0: no such limit */
     double seconds;                /* stop after so many seconds of training; 0: no such limit */
-    double tolerance;              /* stop when the objective's relative change stays below; 0: never */
-    uint32_t tolerance_iterations; /* ... for so many iterations in a row */
+    double tolerance;              /* stop when the objective's relative change stays below this; 0: never */
+    uint32_t tolerance_iterations; /* for so many iterations in a row the change must stay below `tolerance` */
 };
 
-/* A node asks to take part. Frames: endpoints of its server threads (struct wire_endpoint each),
- * metrics (struct wire_metric each), the options that must be the same everywhere (struct wire_option each). Repeated
- * until WELCOME. */
+/* A node requests to join. Frames: endpoints of its server threads (struct wire_endpoint each), metrics (struct
+ * wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
+ * WELCOME. */
 struct message_register {
-    char name[WIRE_NAME_MAX]; /* the name it asks for; empty: the controller chooses */
+    char name[WIRE_NAME_MAX]; /* the requested name; empty: the controller chooses */
     char host[WIRE_HOST_MAX]; /* for people */
-    char key[WIRE_KEY_MAX];   /* its process's public key; empty in a job without a key */
+    char key[WIRE_KEY_MAX];   /* the process's public key; empty in a job without a key */
     uint64_t process_id;      /* for people */
     uint8_t tier;             /* enum node_tier */
     uint32_t threads;         /* worker threads */
     struct job_terms job;
 };
 
-/* The controller takes the node in. */
+/* The controller accepts the node. */
 struct message_welcome {
     char name[WIRE_NAME_MAX];
     uint32_t heartbeat_ms; /* send a HEARTBEAT at least this often */
@@ -175,36 +175,36 @@ struct message_welcome {
 };
 
 /* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md,
- * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Whole in itself: a
- * receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
+ * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Each plan is complete:
+ * a receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
  * partition), assignments (struct wire_assignment), the assignments' shards (uint32_t each), endpoints (struct
  * wire_endpoint of every server thread). */
 struct message_plan {
     uint64_t version;
-    uint64_t restore; /* the clock at which this epoch's first plan put every partition; 0 in the first epoch */
-    uint64_t
-        from_clock; /* the placement's `next_` half serves this clock and those after it; WIRE_CLOCK_NEVER: not named
-                             yet, its replicas get ready in the background */
+    uint64_t restore; /* the clock to which this epoch's first plan restored every partition; 0 in the first epoch */
+    /* The servers of the placement's `next_` half serve this clock and later ones. WIRE_CLOCK_NEVER: not decided yet,
+     * their replicas get ready in the background. */
+    uint64_t from_clock;
     uint32_t commit_every, next_commit_every; /* clocks between commit points, before from_clock and from then on */
     uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
     uint32_t partitions;
     uint32_t shards;
-    uint64_t final;      /* the job's last clock, if it is to be a commit point; 0: not named, or no commit point */
-    uint8_t recoverable; /* 0: traditional, a failure ends the job: nothing is kept for undoing */
+    uint64_t final;             /* the job's last clock, if it is a commit point; 0: not decided, or no commit point */
+    uint8_t recoverable;        /* 0: a failure ends the job, so nothing is kept to undo clocks */
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* What the node has read, also of data shards that it does not keep. Sent after the node's first reading, and after
- * each reading that differs from the one before. Repeated until HEARTBEAT_ACK says that this input is the job's; until
- * then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files
- * that were read (struct wire_input_file). */
+/* What the node has read, including data shards that it does not keep. Sent after the node's first reading, and after
+ * each reading whose result differs from the one before. Repeated until HEARTBEAT_ACK confirms that this input is the
+ * job's; until then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data
+ * shard), the files that were read (struct wire_input_file). */
 struct message_input {
     uint64_t reading; /* counts the node's INPUTs from 1 */
 };
 
-/* A node has loaded what it works on from clock 1 on. Frame: WIRE_TOTALS doubles over its items. */
+/* A node has loaded the data of its assignments at clock 1. Frame: WIRE_TOTALS doubles over its items. */
 struct message_loaded {
-    uint64_t version; /* of the plan that says so */
+    uint64_t version; /* of the plan with these assignments */
     uint64_t items;   /* training items of its shards */
 };
 
@@ -213,15 +213,15 @@ struct message_start {
     uint64_t items;
 };
 
-/* An origin is through with a clock and has evaluated it. Repeated until a HEARTBEAT_ACK covers it.
+/* An origin has finished and evaluated a clock. Repeated until a HEARTBEAT_ACK covers the clock.
  * Frame: metrics, a struct wire_metric_sum each. */
 struct message_progress {
     actor_id origin; /* of the sender's node */
     uint64_t clock;
-    uint8_t evaluation;  /* 1: only evaluated, not worked on: after EVALUATE, or once more as `last` */
-    uint8_t last;        /* 1: it was evaluated as the job's last clock, in the whole state at that clock */
+    uint8_t evaluation;  /* 1: the clock was only evaluated, not worked on: after EVALUATE, or again for `last` */
+    uint8_t last;        /* 1: evaluated as the job's last clock, in the complete state at that clock */
     uint64_t items;      /* training items processed in this clock; 0 with `evaluation` */
-    uint64_t committed;  /* as far as its client knows */
+    uint64_t committed;  /* the last commit point that the node's client knows to be committed */
     uint64_t compute_us; /* wall time in the app's function */
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
     uint64_t bytes_sent; /* over the network by this node since it started */
@@ -230,113 +230,118 @@ struct message_progress {
 };
 
 /* Evaluate these data shards: the node that worked on them was lost before it could report, but its work in this clock
- * stands. Repeated until PROGRESS with `evaluation` of this origin and clock has come. Frame: the shards, uint32_t
- * each, ascending, one at least. */
+ * remains valid. Repeated until PROGRESS with `evaluation` of this origin and clock arrives. Frame: at least one shard,
+ * uint32_t each, ascending. */
 struct message_evaluate {
-    actor_id origin; /* of the receiver, to report under */
-    uint64_t clock;  /* at or below the plan's `restore`; the state at hand may be a later one */
+    actor_id origin; /* the receiver's origin, under which it reports */
+    uint64_t clock;  /* at or below the plan's `restore`; the receiver may have a later state */
 };
 
-/* A node is alive, and how far it is. The header's epoch and `version` are the plan it goes by: the controller sends
- * again whatever the node is found to lack. */
+/* A node is alive, and how far it is. The header's epoch and `version` identify its plan. The controller repeats
+ * whatever the node lacks. */
 struct message_heartbeat {
     uint8_t state;      /* enum node_state */
     uint64_t clock;     /* the highest clock begun under any of its origins */
-    uint64_t barrier;   /* number of the latest barrier that this node goes by */
+    uint64_t barrier;   /* number of the latest barrier that this node obeys */
     uint64_t version;   /* of its plan */
-    uint64_t ready; /* of the latest plan for which it is ready: data of its assignments loaded, their rows' first state
-                           there, its replicas in step */
-    uint64_t committed; /* as far as its client knows */
-    actor_id silent;    /* the node (part 0) of a server that it has waited for longer than the timeout; 0: none */
+    /* Version of the latest plan for which the node is ready: the data of its assignments is loaded, the first state of
+     * their rows has arrived, and its replicas are in step. */
+    uint64_t ready;
+    uint64_t committed; /* the last commit point that the node's client knows to be committed */
+    actor_id silent;    /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
 };
 
-/* The controller is alive, and what it asks for; sent in answer and when something changes. All of it is
- * state, not events, so that a lost or repeated one does no harm. */
+/* The controller is alive, and what it requests. Sent in answer to HEARTBEAT, and when something changes. All fields
+ * are state, not events, so a lost or repeated message does no harm. */
 struct message_heartbeat_ack {
-    uint64_t progress; /* every PROGRESS of this node up to this clock has arrived and is stored ... */
-    uint64_t catch_up; /* ... and of its catch-up origin of this epoch */
-    uint64_t barrier;  /* number of the barrier; a higher one replaces it */
-    uint64_t
-        barrier_clock; /* do not begin a clock above this; WIRE_CLOCK_NEVER: nothing is held. Once every origin holds at
-                            or before it, nobody can have passed it. */
+    uint64_t progress; /* every PROGRESS of the node's origin of part 0 up to this clock is stored */
+    uint64_t catch_up; /* every PROGRESS of the node's catch-up origin of this epoch up to this clock is stored */
+    uint64_t barrier;  /* number of the barrier; one with a higher number replaces it */
+    /* Begin no clock above this; WIRE_CLOCK_NEVER: there is no barrier. Once every origin waits at or below this clock,
+     * none can have passed it. */
+    uint64_t barrier_clock;
     uint64_t final; /* the last clock of the job; 0: not known yet */
-    uint64_t input; /* `reading` of the node's last INPUT that is the same as the job's; 0: none */
+    uint64_t input; /* `reading` of the node's last INPUT that equals the job's; 0: none */
 };
 
-/* A node or more have failed: stop. From now on the receiver and its servers drop what is of an epoch below the
- * header's, begin no clock, serve nobody, and answer FENCED: repeated until then. A PLAN of that epoch follows. */
+/* FENCE: one or more nodes have failed, stop. From now on the receiver and its servers drop messages of epochs below
+ * the header's, begin no clock and serve nobody. They answer FENCED; FENCE is repeated until then. A PLAN of that epoch
+ * follows. */
 
-/* Frame: what the node's servers can be put at, a struct wire_restore_point each. */
+/* The answer to FENCE. Frame: the clocks to which the node's replicas can be restored, a struct wire_restore_point
+ * each. */
 struct message_fenced {
     uint64_t begun;     /* the highest clock begun under any of its origins */
-    uint64_t committed; /* as far as its client and servers know */
+    uint64_t committed; /* the last commit point that its client and servers know to be committed */
 };
 
-/* A server's replicas, to its node's agent: after each plan, when `in_step` changes, and once fenced. Frame: as FENCED,
- * only once fenced. */
+/* A server reports its replicas to its node's agent: after each plan, when `in_step` changes, and once fenced. Frame:
+ * as FENCED; empty unless fenced. */
 struct message_replicas {
-    uint64_t version;
-    uint8_t fenced;
-    uint8_t in_step; /* every replica that the plan of this version has here is there, or close behind */
+    uint64_t version; /* of the server's plan */
+    uint8_t fenced;   /* 1: the server is fenced */
+    uint8_t in_step;  /* 1: each of the server's replicas in this plan has caught up, or nearly */
     uint64_t committed;
 };
 
-/* A node has sent the sender, or one of its servers, what can't be; nothing of that has taken effect. `text` says what
- * it was. The header's epoch is that in which it came. Repeated with each HEARTBEAT until the epoch is over. */
+/* A node has sent an impossible message to the sender, or to one of its servers. The message was dropped without
+ * effect; `text` says what was wrong. The header's epoch is the one in which the message arrived. Repeated with each
+ * HEARTBEAT until the epoch is over. */
 struct message_accuse {
     actor_id accused; /* the node, part 0 */
     char text[WIRE_TEXT_MAX];
 };
 
-/* From an operator: make these nodes leave in time. Frame: names of WIRE_NAME_MAX bytes each; without any, the sender
- * itself, a node. Names that no node has are skipped: OUTCOME has code 0 and a text with these names, or an error code
- * when no name is left. Answered by OUTCOME. */
+/* Evict these nodes. Frame: names of WIRE_NAME_MAX bytes each, from an operator; a node that leaves by itself sends no
+ * name. Names that no node has are skipped. Answered by OUTCOME with code 0 and a text with the skipped names, or with
+ * an error code when no name is left. */
 struct message_evict {
-    uint64_t request; /* the sender's number for it, in OUTCOME */
-    uint32_t notice_ms;
+    uint64_t request;   /* the sender's number for this request, repeated in OUTCOME */
+    uint32_t notice_ms; /* so soon the nodes must have left */
 };
 
 /* These nodes' processes have ended. Frame: as EVICT. Answered by OUTCOME. */
 struct message_gone {
     uint64_t request; /* as in message_evict */
-    uint32_t signal;  /* that ended all of them; 0: none, or not known */
+    uint32_t signal;  /* the signal that ended all of them; 0: none, or not known */
 };
 
-/* From who buys machines: those that it has been given and that have not joined yet, all of them each time; without
- * any, none are expected any more. Frame: struct wire_machine each, of different names. Answered by OUTCOME. A
- * controller that is started again knows of none: the sender repeats the message now and then. */
+/* The machines that were bought and have not joined yet, from the process that buys them: the complete list each time,
+ * empty when no machine is expected. Frame: struct wire_machine each, with different names. Answered by OUTCOME. The
+ * sender repeats the message now and then, since a controller that is started again has no list. */
 struct message_allocation {
     uint64_t request; /* as in message_evict */
 };
 
+/* The result of an operator's request. */
 struct message_outcome {
-    uint64_t request;
+    uint64_t request; /* the request's own number */
     int32_t code; /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
 };
 
-/* An operator asks (no frame bytes) and the controller answers. Frame: JSON text, or empty. */
+/* An operator's or observer's request for the job's status (an empty frame), and the answer (a frame of JSON text). */
 struct message_status {
     uint64_t request;
 };
 
 /* Write a checkpoint of these replicas of this reliable node (docs/design.md, "Checkpoints"). Frame: the partitions,
- * uint32_t each. Repeated until WRITTEN has come for all. */
+ * uint32_t each. Repeated until WRITTEN has arrived for all of them. */
 struct message_checkpoint {
-    uint64_t number;          /* of this attempt: each has its own */
+    uint64_t number;          /* of this attempt; each attempt has another */
     uint64_t clock;           /* write the replicas' state at this clock */
     uint64_t committed;       /* the clock up to which the controller knows everything to be committed */
-    char path[WIRE_PATH_MAX]; /* a directory that is there */
+    char path[WIRE_PATH_MAX]; /* an existing folder */
 };
 
 enum written_state {
     WRITTEN_DONE = 0,     /* the file is complete on disk */
-    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and is written when it gets to it */
-    WRITTEN_REFUSED = 2,  /* this replica can't give the clock, `text` says why; another attempt may succeed */
+    WRITTEN_PROMISED = 1, /* the replica has not passed the clock, and is written when it reaches the clock */
+    WRITTEN_REFUSED = 2,  /* the replica has no state at the clock, `text` says why; another attempt may succeed */
     WRITTEN_FAILED = 3    /* the file can't be written, `text` says why */
 };
 
-/* How far a partition's file of a checkpoint is. */
+/* The state of one partition's file in a checkpoint. */
 struct message_written {
     uint64_t number; /* of the CHECKPOINT */
     uint32_t partition;
@@ -347,11 +352,11 @@ struct message_written {
     char text[WIRE_TEXT_MAX];
 };
 
-/* The sender's app has crashed: the process dies as soon as DONE or ABORT comes, or a moment later. */
+/* The sender's app has crashed. Its process ends when DONE or ABORT arrives, or soon without them. */
 struct message_crashed {
-    uint32_t signal;                  /* that ends the process; 0: the app has called exit */
+    uint32_t signal;                  /* ends the process; 0: the app has called exit */
     int32_t status;                   /* the argument of exit, with signal 0 */
-    uint64_t clock;                   /* that `function` was called for; 0: none */
+    uint64_t clock;                   /* for which `function` was called; 0: none */
     char function[WIRE_FUNCTION_MAX]; /* the app's function that was entered last; empty: none */
 };
 
@@ -372,21 +377,21 @@ struct message_saved {
     char text[WIRE_TEXT_MAX];
 };
 
-/* DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above.
- * REJOIN: the controller does not know the sender (it was declared dead): what it did since is void, it may register as
+/* DONE: the job, or this node's part in it, is over: leave. LEAVE: the node leaves. FENCE: see above. REJOIN: the
+ * controller does not know the receiver, which was declared dead. The receiver's work since is void; it may register as
  * a new node. */
 struct message_empty {
     uint8_t unused; /* 0 */
 };
 
-/* An error for people that ends the job: from a node (FAIL), to every node (ABORT). STOP uses it too: its text is the
- * reason, with code 0 the job ends well at a clock soon. */
+/* FAIL, from a node, and ABORT, to every node: an error that ends the job, for people. STOP, from an operator: `text`
+ * is the reason; with code 0 the job ends well, at a clock soon. */
 struct message_text {
     int32_t code; /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
 };
 
-/* An observer wants the report's lines from number `from` on. */
+/* An observer requests the report's lines from number `from` on. */
 struct message_observe {
     uint64_t from;
 };
@@ -397,41 +402,44 @@ struct message_report {
     uint64_t oldest; /* lines below this number are gone */
 };
 
-/* A worker names rows that it wants pushed from now on. Frames: rows without values. The server
- * answers with a PUSH of their state that carries `request`; a replica that does not serve yet answers with clock 0 and
- * without rows, and pushes once it serves. One with `only` is answered without rows. */
+/* A worker subscribes to rows, which are pushed from now on. Frames: rows without values. The server answers with a
+ * PUSH of the rows' state that carries `request`; the answer to `only` has no rows. A replica that does not serve yet
+ * answers with clock 0 and without rows, and pushes once it serves. */
 struct message_subscribe {
     uint32_t partition;
     uint64_t request;
-    uint64_t after; /* the last one that the server answered: one that lacks it, as its replica is another by now, can't
-                       go by this one */
-    uint64_t known; /* their state as of this clock is known: only what changed since is wanted; 0: all */
-    uint8_t again;  /* 1: the rows are among those pushed already, only their state is wanted */
-    uint8_t only;   /* 1: of the rows named so far these are still wanted, whose state is known, and no others */
+    uint64_t after; /* the worker's last SUBSCRIBE that was answered. A server that lacks that one, because another
+                       replica serves by now, can't apply this one. */
+    uint64_t known; /* the worker has the rows' state at this clock: send only what changed since; 0: send all */
+    uint8_t again;  /* 1: the worker is subscribed to these rows already, and requests only their state */
+    uint8_t only;   /* 1: cancels the subscription to all rows but these; no state is requested */
 };
 
-/* A worker has heard nothing: it says how far it is. Always answered, but not with rows that were sent to it before:
- * they may still be on their way. As connections keep order, the answer comes behind them, and behind what answers all
- * that was sent before the PULL: what has not come by then was lost, and is asked for, or sent, again. */
+/* A worker that has received nothing for a while reports how far it is. Always answered, but without rows that were
+ * sent before: these may still be on their way. Connections keep order, so the answer arrives behind these rows, and
+ * behind the answers to everything that was sent before the PULL. What has not arrived by then was lost, and is
+ * requested or sent again. */
 struct message_pull {
     uint32_t partition;
     uint64_t number; /* counts a worker's PULLs about a partition, from 1; the answer repeats it */
-    uint64_t clock;  /* the state it has */
-    uint8_t again;   /* 1: what was sent beyond that was lost: send what changed since */
+    uint64_t clock;  /* the worker has the state at this clock */
+    uint8_t again;   /* 1: what was sent beyond `clock` was lost: send what changed since */
 };
 
-/* State of a partition. Frames: rows that changed in clocks (from_clock, clock], of those the receiver
- * subscribed to; none when nothing changed. */
+/* State of a partition. Frames: the rows of the receiver's subscription that changed in clocks (from_clock, clock];
+ * none when nothing changed. */
 struct message_push {
     uint32_t partition;
     uint64_t from_clock;
     uint64_t clock;
-    uint64_t durable;      /* the partition's state at this clock is on a reliable machine ... */
-    uint64_t durable_from; /* ... and so is that at every commit point from this one on, or from what is committed on */
-    uint64_t received;     /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
-    uint64_t request;      /* the SUBSCRIBE it answers, or 0; then the frames are those rows */
-    uint64_t pull; /* the PULL it answers, or 0; without rows both clocks are the one up to which they were sent */
-    uint64_t subscribed; /* in the answer to a PULL: the receiver's last SUBSCRIBE that the replica goes by; 0: none */
+    uint64_t durable; /* the partition's state at this clock is on a reliable machine */
+    /* So is its state at every commit point from this one on, or from the last one that is committed on. */
+    uint64_t durable_from;
+    uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
+    uint64_t request;  /* the SUBSCRIBE that this answers, whose rows the frames then are; 0: none */
+    /* The PULL that this answers; 0: none. Without rows both clocks are the one up to which rows were sent. */
+    uint64_t pull;
+    uint64_t subscribed; /* answering a PULL: the receiver's last SUBSCRIBE that the replica has applied; 0: none */
 };
 
 /* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */
@@ -439,56 +447,55 @@ struct message_flush {
     uint32_t partition;
     actor_id origin;
     uint64_t clock;
-    uint64_t
-        committed; /* the sender knows every partition to be durable up to this clock: all may forget what they keep
-                           for going back behind it */
+    uint64_t committed; /* every partition is durable up to this clock: nobody needs to keep what would restore an
+                           earlier state */
 };
 
-/* A follower says how far it is: after each UPDATE, and again when it hears nothing. What it asks for may then still be
- * on its way: the answer says only what was sent, as that to a PULL. */
+/* A follower reports how far it is: after each UPDATE, and again when it has received nothing for a while. What it
+ * lacks may then still be on its way: as for a PULL, the answer only reports what was sent. */
 struct message_follow {
     uint32_t partition;
     uint64_t number;   /* counts a replica's FOLLOWs, from 1 */
-    uint8_t again;     /* 1: what was sent beyond that was lost: send it again */
-    uint8_t caught_up; /* 1: it has the state of `clock`; 0: it is being copied: send the piece at `cursor` */
+    uint8_t again;     /* 1: what was sent beyond `clock` or `cursor` was lost: send it again */
+    uint8_t caught_up; /* 1: the follower has the state at `clock`; 0: it is being copied: send the piece at `cursor` */
     uint64_t clock;    /* while it is being copied: the `from_clock` of its pieces */
-    uint64_t
-        cursor; /* 0 at first, then what UPDATE said; UINT64_MAX: every piece is there, what changed since is wanted */
+    uint64_t cursor;   /* 0 at first, then UPDATE's `next`; UINT64_MAX: has all pieces, send what changed since */
 };
 
-/* Rows for a follower. Frames: rows. A piece of the copy, or, for a follower that has caught up, all rows that changed
- * in (from_clock, clock], as of `clock`, a commit point. */
+/* Rows for a follower. Frames: rows. Either a piece of the copy, or for a follower that has caught up all rows that
+ * changed in (from_clock, clock], as of `clock`, a commit point. */
 struct message_update {
     uint32_t partition;
-    uint8_t piece;
-    uint64_t from_clock; /* of a piece: the server's clock when the copy began; when all pieces are there, what changed
-                            since lets it catch up */
+    uint8_t piece; /* 1: a piece of the copy */
+    /* Of a piece: the server's clock when the copy began. The follower catches up with what changed since, once it has
+     * all pieces. */
+    uint64_t from_clock;
     uint64_t clock;
     uint64_t committed;
-    uint64_t cursor, next; /* of a piece: the one asked for, and the next; 0: that was the last */
-    uint64_t follow;       /* 0, or the FOLLOW it answers: without rows, it tells that what the other fields name was
-                              sent before */
+    uint64_t cursor, next; /* of a piece: FOLLOW's cursor, and the next piece's; next 0: this is the last piece */
+    uint64_t follow;       /* the FOLLOW that this answers; 0: none. An answer without rows reports that what the other
+                              fields name was sent before. */
 };
 
 /* Read a whole table, in pieces, at the partition's present clock. */
 struct message_scan {
     uint32_t partition;
     uint32_t table;
-    uint64_t cursor;    /* 0 at first, then what ROWS said */
-    uint64_t min_clock; /* answered when the partition has reached it */
+    uint64_t cursor;    /* 0 at first, then ROWS's `next` */
+    uint64_t min_clock; /* the answer waits until the partition has reached this clock */
 };
 
-/* Frames: rows. */
+/* The answer to SCAN: a piece of a table. Frames: rows. */
 struct message_rows {
     uint32_t partition;
     uint32_t table;
-    uint64_t cursor; /* the SCAN it answers */
-    uint64_t next;   /* the cursor of the next piece; 0: that was the last */
+    uint64_t cursor; /* of the SCAN that this answers */
+    uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
 struct message {
     enum message_type type;
-    uint64_t epoch; /* of the plan the sender goes by; 0 before there is one */
+    uint64_t epoch; /* of the sender's plan; 0: it has none yet */
     union {
         struct message_register registration;
         struct message_welcome welcome;
@@ -539,9 +546,9 @@ enum node_tier { TIER_RELIABLE = 0, TIER_TRANSIENT = 1 };
 enum node_state {
     NODE_REGISTERING = 0, /* no plan yet */
     NODE_LOADING = 1,     /* reading its data shards */
-    NODE_LOADED = 2,      /* and its rows' first state: ready for clock 1 */
-    NODE_STARTED = 3,     /* START has come */
-    NODE_FINISHED = 4     /* through with the last clock */
+    NODE_LOADED = 2,      /* has its data and its rows' first state: ready for clock 1 */
+    NODE_STARTED = 3,     /* has received START */
+    NODE_FINISHED = 4     /* has finished the last clock */
 };
 
 struct wire_endpoint {
@@ -552,7 +559,7 @@ struct wire_endpoint {
 struct wire_metric {
     char name[WIRE_NAME_MAX];
     uint32_t kind;      /* enum aml_metric_kind */
-    uint32_t evaluated; /* 1: a snapshot, the latest clock counts; 0: sums over an iteration's clocks */
+    uint32_t evaluated; /* 1: the value at the latest clock counts; 0: the sum over an iteration's clocks */
 };
 
 /* What `read` emitted of a data shard. */
@@ -563,7 +570,7 @@ struct wire_input_shard {
 
 /* A file of the input, or a folder. The last one of WIRE_INPUT_FILES_MAX may stand for several. */
 struct wire_input_file {
-    char path[WIRE_PATH_MAX]; /* as the app named it; of a longer one the end */
+    char path[WIRE_PATH_MAX]; /* as the app named it; a longer path's end */
     uint64_t bytes;
 };
 
@@ -571,7 +578,7 @@ struct wire_input_file {
 struct wire_option {
     char name[WIRE_OPTION_MAX];  /* without the dashes, not empty */
     char value[WIRE_OPTION_MAX]; /* as people write it */
-    uint32_t steers;             /* 1: a job that goes on from a checkpoint may have another value */
+    uint32_t steers;             /* 1: a job resumed from a checkpoint may have another value */
 };
 
 /* A node's name, 0-terminated. */
@@ -587,7 +594,7 @@ struct wire_metric_sum {
 struct wire_node {
     actor_id actor; /* part 0 */
     char name[WIRE_NAME_MAX];
-    char key[WIRE_KEY_MAX]; /* proves who speaks under this actor's id; empty in a job without a key */
+    char key[WIRE_KEY_MAX]; /* the public key of the node's process; empty in a job without a key */
     uint32_t tier;
     uint32_t threads;
 };
@@ -598,38 +605,39 @@ struct wire_machine {
     uint32_t tier;
 };
 
-/* Server threads; a backup may be ACTOR_NONE. Without a change under way both halves are the same. */
+/* The server threads that serve and follow a partition; a backup may be ACTOR_NONE. Both halves are equal while no
+ * change is under way. */
 struct wire_placement {
-    actor_id server, backup;           /* of clocks below the plan's from_clock */
-    actor_id next_server, next_backup; /* of the others */
+    actor_id server, backup;           /* in clocks below the plan's from_clock */
+    actor_id next_server, next_backup; /* from from_clock on */
 };
 
 /* `origin` works on these data shards in these clocks. At each clock a shard is in exactly one assignment. An origin
  * may have several assignments, of different clocks. */
 struct wire_assignment {
     actor_id origin;
-    uint64_t from_clock, until_clock; /* both included; until WIRE_CLOCK_NEVER: without end; from WIRE_CLOCK_NEVER: not
-                                         named yet, its data is to be made ready */
-    uint32_t first, count;            /* in the plan's frame of shards; count >= 1 */
+    uint64_t from_clock;   /* the first clock; WIRE_CLOCK_NEVER: not decided yet, but get the data ready */
+    uint64_t until_clock;  /* the last clock; WIRE_CLOCK_NEVER: without end */
+    uint32_t first, count; /* its shards in the plan's frame of shards; count >= 1 */
 };
 
-/* A replica can be put at this clock. One record for each clock that it can be put at. */
+/* A clock to which a replica can be restored: one record for each such clock. */
 struct wire_restore_point {
     actor_id server;
     uint32_t partition;
-    uint32_t latest; /* 1: of a replica that serves: the clock it is at, without undoing anything */
+    uint32_t latest; /* 1: the present clock of a replica that serves: nothing needs to be undone */
     uint64_t clock;
 };
 
 /* ---- Encoding ---- */
 
-/* The message's name, for people. "unknown" for a number that is none. */
+/* Returns the message's name, for people; "unknown" for a number that no message has. */
 const char *message_name(unsigned type);
-/* Prints the type, the epoch and all fields by their names, for a trace, on one line without its end. Payload frames
- * are left out. */
+/* Prints the type, the epoch and all fields by name, for a trace, as one line without its end. Leaves out payload
+ * frames. */
 void message_print(FILE *out, const struct message *message);
 
-/* What a process may be in a job; a set of these. */
+/* The roles that a process may have in a job, as a set of bits. */
 enum wire_role {
     ROLE_OPERATOR = 1, /* may steer the job, and all that an observer may */
     ROLE_NODE = 2,     /* may take part */
@@ -637,22 +645,22 @@ enum wire_role {
     ROLES_ALL = 7
 };
 
-/* In which roles another process may send this message; 0: only the controller sends it, or it stays within a
- * process. */
+/* Returns the roles in which another process may send this message; 0: only the controller sends it, or it stays within
+ * a process. */
 unsigned message_roles(const struct message *message);
 
 /* Writes the head frame into `head` (WIRE_HEAD_MAX bytes) and returns its size. */
 size_t message_encode_head(const struct message *message, unsigned char *head);
 
-/* Reads and checks a head frame: version, type, size, every text's end, every number's limit, the
- * number of frames, and the frames' record sizes. `message->frames` are set before the call and are
- * checked against the table; what frames of rows hold is for rows_check. 0 or AML_EPROTOCOL. */
+/* Decodes a head frame, and checks it: version, type, size, the end of every text, the limit of every number. Checks
+ * the payload frames, which the caller has put into the message: their number, and the sizes and contents of their
+ * records. The contents of frames of rows are for rows_check. Returns 0 or AML_EPROTOCOL. */
 int message_decode_head(struct message *message, const void *head, size_t size, struct error *error);
 
-/* Another message with the same frames, each held once more: to send it again, or to keep it. */
+/* Returns another message with the same frames, each with one more reference: to send it again, or to keep it. */
 struct message message_share(const struct message *message);
 
-/* Gives every frame back. The message may be used anew. */
+/* Gives back the reference to every frame. The message may be used anew. */
 void message_close(struct message *message);
 
 #endif

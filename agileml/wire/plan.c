@@ -19,7 +19,7 @@ struct plan_view plan_of_frames(uint64_t epoch, const struct message_plan *terms
 }
 
 struct plan_view plan_open(const struct message *message) {
-    struct message held = message_share(message); /* whose references are the plan's from here on */
+    struct message held = message_share(message); /* the plan takes over these references */
     return plan_of_frames(held.epoch, &held.plan, held.frames);
 }
 
@@ -46,13 +46,13 @@ struct message plan_message(const struct plan_view *plan) {
 
 static int placement_check(const struct message_plan *terms, const struct buffer *frame, struct error *error) {
     if (frame->size != terms->partitions * sizeof(struct wire_placement)) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: a frame of %zu bytes does not place %u partitions", frame->size,
+        return error_set(error, AML_EPROTOCOL, "PLAN: a placement of %zu bytes does not fit %u partitions", frame->size,
                          terms->partitions);
     }
     const struct wire_placement *placement = (const void *)frame->data;
     for (uint32_t p = 0; p < terms->partitions; p++) {
         if (placement[p].server == ACTOR_NONE || placement[p].next_server == ACTOR_NONE) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: partition %u without a server", p);
+            return error_set(error, AML_EPROTOCOL, "PLAN: partition %u has no server", p);
         }
     }
     return 0;
@@ -67,12 +67,12 @@ static int assignments_check(const struct message_plan *terms, const struct buff
         if (assignments[d].count == 0 || assignments[d].first > listed ||
             assignments[d].count > listed - assignments[d].first || assignments[d].from_clock == 0 ||
             assignments[d].from_clock > assignments[d].until_clock || assignments[d].until_clock > WIRE_CLOCK_NEVER) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: duty %zu has clocks or shards that there are not", d);
+            return error_set(error, AML_EPROTOCOL, "PLAN: assignment %zu: its clocks or shards are out of range", d);
         }
     }
     for (size_t i = 0; i < listed; i++) {
         if (shards[i] >= terms->shards) {
-            return error_set(error, AML_EPROTOCOL, "PLAN: shard %u of %u", shards[i], terms->shards);
+            return error_set(error, AML_EPROTOCOL, "PLAN: shard %u, expected less than %u", shards[i], terms->shards);
         }
     }
     return 0;
@@ -81,7 +81,8 @@ static int assignments_check(const struct message_plan *terms, const struct buff
 int plan_check(const struct message *message, struct error *error) {
     const struct message_plan *terms = &message->plan;
     if (terms->partitions == 0 || terms->shards == 0 || terms->commit_every == 0 || terms->next_commit_every == 0) {
-        return error_set(error, AML_EPROTOCOL, "PLAN: %u partitions, %u shards, a commit every %u and %u clocks",
+        return error_set(error, AML_EPROTOCOL,
+                         "PLAN: %u partitions, %u shards, commits every %u and %u clocks, expected none to be 0",
                          terms->partitions, terms->shards, terms->commit_every, terms->next_commit_every);
     }
     int result = placement_check(terms, message->frames[PLAN_PLACEMENT], error);

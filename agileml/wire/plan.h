@@ -21,8 +21,7 @@ struct plan_view {
     size_t shard_count;
     const struct wire_endpoint *endpoints; /* of every server thread */
     size_t endpoint_count;
-    struct buffer
-        *frames[PLAN_FRAMES]; /* references held; the arrays above point into them; NULL: there is no plan yet */
+    struct buffer *frames[PLAN_FRAMES]; /* references; the arrays above point into them. NULL: there is no plan yet. */
 };
 
 /* Decodes a PLAN and holds its frames. */

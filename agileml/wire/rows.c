@@ -53,7 +53,7 @@ static const struct arithmetic {
                   [AML_INT32] = {add_int32, delta_int32, take_int32},
                   [AML_INT64] = {add_int64, delta_int64, take_int64}};
 
-/* Whether an exponent of a floating point number is all ones: then the number is infinite or none. */
+/* Defines a function that returns whether no number is infinite or a NaN: those have an exponent of all ones. */
 #define ROWS_FINITE(name, type, exponent)                                                                              \
     static bool name(const void *source, size_t count) {                                                               \
         const type *from = source;                                                                                     \
@@ -268,7 +268,7 @@ const struct rows_codec *rows_codec(enum wire_encoding encoding) {
 size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *view) {
     const struct rows_codec *codec = rows_codec(view->encoding);
     if (codec->finite == NULL || codec->finite(shape, view->values, view->count)) {
-        return view->count; /* most often all are looked at once */
+        return view->count; /* the usual case: one pass over all rows */
     }
     const unsigned char *encoded = view->values;
     size_t row = 0;
@@ -280,7 +280,7 @@ size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *vi
 
 /* ---- Frames ---- */
 
-/* Payload frames of each table. */
+/* Returns how many payload frames a table has, after the directory. */
 static unsigned frames_per_table(const struct message *message) {
     return message->type == MESSAGE_SUBSCRIBE ? 1 : 2;
 }
@@ -333,7 +333,7 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
         seen |= 1U << view.table;
         const struct row_shape *shape = &shapes[view.table];
         if (!encoding_allowed(message, shape, view.encoding)) {
-            return error_set(error, AML_EPROTOCOL, "table %u in encoding %u, which it may not have", view.table,
+            return error_set(error, AML_EPROTOCOL, "table %u: encoding %u is not allowed here", view.table,
                              (unsigned)view.encoding);
         }
         const struct rows_codec *codec = rows_codec(view.encoding);

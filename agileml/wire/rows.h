@@ -13,53 +13,58 @@
 
 /* How the values of a table's rows are written in a message. */
 enum wire_encoding {
-    WIRE_FULL = 0,   /* as they are in memory; every message may have rows so */
+    WIRE_FULL = 0,   /* as in memory; allowed in every message */
     WIRE_BF16 = 1,   /* float32 rounded to bfloat16 (bfloat16.h) */
     WIRE_SPARSE = 2, /* whole numbers: the elements that are not 0 (sparse.h) */
     WIRE_ENCODINGS
 };
 
-/* The rows of one table, and how messages may have them besides WIRE_FULL. */
+/* The form of one table's rows, in memory and in messages. */
 struct row_shape {
     enum aml_type type;
-    uint32_t width;     /* elements of a row */
-    uint32_t row_bytes; /* in memory: width x element size */
-    enum wire_encoding flushed, pushed;
+    uint32_t width;             /* elements of a row */
+    uint32_t row_bytes;         /* in memory: width x element size */
+    enum wire_encoding flushed; /* allowed in FLUSH, besides WIRE_FULL */
+    enum wire_encoding pushed;  /* allowed in PUSH, besides WIRE_FULL */
 };
 
-/* What a row and its base, which a delta is taken against, are afterwards. */
+/* What encoding the delta row - base does to the row and the base. */
 enum rows_after {
-    ROWS_AFTER_UNCHANGED, /* both as before */
-    ROWS_AFTER_ROW,       /* the base is the row */
-    ROWS_AFTER_SUM        /* both are the old base plus the delta, rounded as by `add` */
+    ROWS_AFTER_UNCHANGED, /* nothing */
+    ROWS_AFTER_ROW,       /* base = row */
+    ROWS_AFTER_SUM        /* row = base = base + delta, rounded as by `add` */
 };
 
-/* One encoding. Rows in memory stand one behind the other, and so do encoded rows; the two never overlap. What reads
- * encoded rows has had them checked. A function that returns a size returns the bytes of the encoded rows. */
+/* One encoding. Rows in memory follow each other without gaps, and so do encoded rows; the two never overlap. Encoded
+ * rows must be checked before any function but `check` reads them. Returned sizes are bytes of the encoded rows. */
 struct rows_codec {
     const char *name; /* for people */
     bool varies;      /* rows have different sizes */
-    /* The bytes that no encoded row exceeds, and those of the row that begins at `encoded`. */
+    /* Returns the bytes that no encoded row exceeds. */
     size_t (*bytes_max)(const struct row_shape *shape);
+    /* Returns the bytes of the row at `encoded`. */
     size_t (*bytes)(const struct row_shape *shape, const unsigned char *encoded);
     /* Whether `size` bytes are `count` encoded rows and nothing else. */
     bool (*check)(const struct row_shape *shape, const unsigned char *encoded, size_t size, uint32_t count);
-    /* Encodes row - base. An encoding that rounds adds what it sends to the base, whatever `after` says: row - base is
-     * then what has not been sent. */
+    /* Encodes row - base. An encoding that rounds ignores `after`, and adds the encoded delta to the base: row - base
+     * is then what has not been sent. */
     size_t (*delta)(const struct row_shape *shape, unsigned char *to, void *row, void *base, enum rows_after after);
-    /* Encodes rows; `errors` is what `feed` has kept. NULL: this encoding is for deltas only. */
+    /* Encodes rows. `errors` are the rounding errors that `feed` has kept. NULL: this encoding is for deltas only. */
     size_t (*write)(const struct row_shape *shape, unsigned char *to, const void *rows, const void *errors,
                     size_t count);
-    /* Adds encoded rows to those in memory, or replaces these by them. */
+    /* Adds encoded rows to the rows in memory. */
     size_t (*add)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
+    /* Decodes rows into memory. */
     size_t (*copy)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
-    /* Takes away what `add` has added, to the bit. NULL: encoded rows are no smaller than old values. */
+    /* Subtracts what `add` has added, exactly. NULL: keeping the old rows takes no more memory than the encoded ones.
+     * */
     size_t (*subtract)(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count);
-    /* Whether no element is a NaN or an infinity. NULL: none can be. */
+    /* Whether no element is a NaN or an infinity. NULL: no element can be. */
     bool (*finite)(const struct row_shape *shape, const unsigned char *encoded, size_t count);
-    /* Both NULL: this encoding does not round. Before rows change: keeps in `errors` what `write` leaves out of them;
-     * and row -= base: what `delta` has not sent of a row. */
+    /* Sets `errors` to the rounding errors that `write` makes for these rows. To be called before the rows change.
+     * NULL, as is `unsent`: this encoding does not round. */
     void (*feed)(const struct row_shape *shape, void *errors, const void *rows, size_t count);
+    /* row -= base: the part of the row that `delta` has not sent. */
     void (*unsent)(const struct row_shape *shape, void *row, const void *base);
 };
 
@@ -87,22 +92,24 @@ struct rows_view {
     struct buffer *key_frame, *value_frame; /* the message's, in which the two lie */
 };
 
-/* Checks that a message of rows has the frames that its directory announces: 0 or AML_EPROTOCOL. */
+/* Checks that a message of rows has the frames that its directory announces. Returns 0 or AML_EPROTOCOL. */
 int rows_frames_check(const struct message *message, struct error *error);
 
-/* Checks the rows of a SUBSCRIBE, PUSH, FLUSH, UPDATE or ROWS, whose frames were checked, against the job's tables and
- * gives a view of each table's rows. `views` has room for WIRE_TABLES_MAX. The number of views, or AML_EPROTOCOL. */
+/* Checks the rows of a SUBSCRIBE, PUSH, FLUSH, UPDATE or ROWS, whose frames were checked, against the job's tables.
+ * Sets `views`, which has room for WIRE_TABLES_MAX, to a view of each table's rows. Returns the number of views, or
+ * AML_EPROTOCOL. */
 int rows_check(const struct message *message, const struct row_shape *shapes, unsigned table_count,
                struct rows_view *views, struct error *error);
 
-/* Finds the rows of `table` in a message whose rows were checked, or are our own. */
+/* Sets *view to the rows of `table` in a message whose rows were checked, or that this process made. Returns false when
+ * the message has none. */
 bool rows_find(const struct message *message, uint32_t table, struct rows_view *view);
 
-/* The first of a view's rows that has a NaN or an infinity; view->count: none has. */
+/* Returns the index of the first row that has a NaN or an infinity, or view->count when no row has. */
 size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *view);
 
-/* Appends the rows of one more table to a message, which has none or was made so. Takes over the frames of `count` keys
- * and of their values, NULL in SUBSCRIBE. */
+/* Appends the rows of one more table to a message that this function has made, or that has no frames. Takes over the
+ * frames of the keys and of their values; `values` is NULL in SUBSCRIBE. */
 void rows_append(struct message *message, uint32_t table, enum wire_encoding encoding, struct buffer *keys,
                  struct buffer *values);
 

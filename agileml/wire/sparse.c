@@ -7,7 +7,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { BLOCK = 16 }; /* elements that are looked at together */
+enum { BLOCK = 16 }; /* 4-byte words that are compared together */
 
 static uint32_t count_at(const unsigned char *row) {
     uint32_t count;
@@ -15,7 +15,7 @@ static uint32_t count_at(const unsigned char *row) {
     return count;
 }
 
-/* A bit for each 4 bytes of a block of 64 that differ. */
+/* Compares two blocks of BLOCK words. Returns a mask with a bit for each word that differs. */
 static unsigned words_differ(const unsigned char *one, const unsigned char *other) {
 #ifdef __SSE2__
     __m128i same[4];
@@ -35,7 +35,7 @@ static unsigned words_differ(const unsigned char *one, const unsigned char *othe
 #endif
 }
 
-/* The same of a block's last `words` words. */
+/* Compares the first `words` words of two blocks, as words_differ does. */
 static unsigned rest_differs(const unsigned char *one, const unsigned char *other, uint32_t words) {
     unsigned mask = 0;
     for (uint32_t i = 0; i < words; i++) {
@@ -46,7 +46,7 @@ static unsigned rest_differs(const unsigned char *one, const unsigned char *othe
 
 /* The functions below are inline so that `element_bytes` is a constant in them. */
 
-/* row[column] - base[column] to `at`. */
+/* Writes row[column] - base[column] to `at`. */
 static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint32_t column, const unsigned char *row,
                                  const unsigned char *base) {
     uint64_t new = 0;
@@ -57,7 +57,8 @@ static inline void element_delta(uint32_t element_bytes, unsigned char *at, uint
     memcpy(at, &new, element_bytes);
 }
 
-/* Writes entries for the columns that differ. Their end; NULL when all elements take no more room. */
+/* Writes an entry for each column that differs. Returns the end of the entries, or NULL when they would take more room
+ * than all elements without columns. */
 static inline unsigned char *delta_entries(uint32_t element_bytes, unsigned char *to, const unsigned char *row,
                                            const unsigned char *base, uint32_t width) {
     const uint32_t per_element = element_bytes / (uint32_t)sizeof(uint32_t); /* words */
@@ -158,7 +159,7 @@ size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t lef
         return 0;
     }
     const unsigned char *entry = row + sizeof count;
-    uint64_t least = 0; /* that the next column must be */
+    uint64_t least = 0; /* the lowest column that the next entry may have: columns ascend */
     for (uint32_t i = 0; count != SPARSE_ALL && i < count; i++, entry += sizeof(uint32_t) + element_bytes) {
         uint32_t column = count_at(entry);
         if (column < least || column >= width) {
@@ -169,7 +170,7 @@ size_t sparse_check(uint32_t element_bytes, const unsigned char *row, size_t lef
     return bytes;
 }
 
-/* element += value, or -= it. */
+/* Defines a function that adds a checked row to `target`, or subtracts it, and returns its encoded size. */
 #define SPARSE_CHANGE(name, type, operation)                                                                           \
     static size_t name(type *restrict target, const unsigned char *restrict row, uint32_t width) {                     \
         uint32_t count = count_at(row);                                                                                \

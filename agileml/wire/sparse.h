@@ -1,11 +1,11 @@
 /* Rows of whole numbers, encoded as their elements that are not 0 (WIRE_SPARSE), for deltas of wide rows of counts, of
- * which a clock changes few elements. An encoded row is
+ * which a clock changes few elements. An encoded row is the shorter one of
  *
- *   uint32_t count                   how many elements follow; SPARSE_ALL: all of them, in order, without columns
- *   count x (uint32_t column, value) columns ascending, below the row's width; values of the table's type
+ *   uint32_t count, count x (uint32_t column, value)   the elements that are not 0; columns ascend, below the width
+ *   uint32_t SPARSE_ALL, width x value                 all elements in order
  *
- * whichever of the two is shorter. Rows follow each other without gaps, so they have no fixed size. The encoding is
- * exact: missing elements add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
+ * Values have the table's type. Rows follow each other without gaps, and have different sizes. The encoding is exact:
+ * missing elements add 0. Values stand at multiples of 4 bytes. The functions use elements of 4 or 8 bytes as
  * unsigned numbers, which wrap. They allocate nothing; any thread. */
 #ifndef AGILEML_WIRE_SPARSE_H
 #define AGILEML_WIRE_SPARSE_H
@@ -26,7 +26,8 @@ static inline size_t sparse_most(uint32_t width, uint32_t element_bytes) {
 size_t sparse_delta(uint32_t element_bytes, unsigned char *to, const void *row, void *base, uint32_t width,
                     bool settle);
 
-/* Encodes, likewise, the row with the given values in the given columns, which ascend. All other elements are 0. */
+/* Encodes a row that has the given values in the given columns, which ascend, and 0 elsewhere. `to` and the return
+ * value are as for sparse_delta. */
 size_t sparse_write(uint32_t element_bytes, unsigned char *to, uint32_t width, uint32_t count, const uint32_t *columns,
                     const void *values);
 

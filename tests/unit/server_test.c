@@ -803,7 +803,7 @@ static void test_a_bad_flush_is_its_senders(void **state) {
     flush = make_flush(world, 0, 1);
     ((struct wire_directory_entry *)(void *)flush.frames[0]->data)->encoding = WIRE_SPARSE;
     give(world, origins[0], &flush);
-    expect_accused(world, 0, origins[0], "FLUSH: partition 0, table 0 in encoding 2, which it may not have");
+    expect_accused(world, 0, origins[0], "FLUSH: partition 0, table 0: encoding 2 is not allowed here");
     assert_int_equal(partition->tables[0].count + partition->tables[1].count + partition->tables[2].count, rows);
     assert_int_equal(partition_received(partition_at(world, 0), origins[0]), 0);
     run_clocks(world, 0, 1, 5, 4);
