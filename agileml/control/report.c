@@ -358,6 +358,7 @@ char *report_status(struct controller *controller) {
     set_whole(object, "items_redone", controller->progress.items_redone);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
+    set_whole(object, "lines", controller->report.stored);
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "expected", status_expected(controller));
     json_object_set_new(object, "partitions", status_partitions(controller));

@@ -228,13 +228,18 @@ static void ask_status(struct job_link *link) {
     observer_ask_status(&link->observer, 0);
 }
 
-/* It comes behind the lines that were asked for before it: if those were few, they were all. */
-static void receive_status(struct job_link *link) {
-    if (link->observer.lines_read - link->status_lines < OBSERVER_BURST) {
+/* We have caught up once we have read as many lines as the report had when a status was made. */
+static void receive_status(struct job_link *link, const struct message *message) {
+    size_t size;
+    const char *text = records_text(message, &size);
+    json_t *status = link->caught_up ? NULL : json_loadb(text, size, 0, NULL);
+    const json_t *lines = json_object_get(status, "lines");
+    if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {
         link->caught_up = true;
-    } else if (!link->caught_up) {
-        ask_status(link);
+    } else if (status != NULL && link->observer.lines_read > link->status_lines) {
+        ask_status(link); /* at once while lines come; if one was lost, job_link_step asks again */
     }
+    json_decref(status);
 }
 
 bool job_link_caught_up(const struct job_link *link) {
@@ -275,7 +280,7 @@ static void link_receive(void *self, actor_id from, struct message *message) {
     } else if (observer_take_outcome(&link->observer, message, &request)) {
         receive_outcome(link, &message->outcome, &request);
     } else if (message->type == MESSAGE_STATUS) {
-        receive_status(link);
+        receive_status(link, message);
     } else if (message->type == MESSAGE_ABORT && !link->refused) {
         link->refused = true;
         log_error("%s", message->text.text);

@@ -2584,6 +2584,8 @@ static void test_status_is_json(void **state) {
             assert_non_null(json_object_get(object, keys[k]));
         }
         assert_int_equal(json_array_size(json_object_get(object, "nodes")), round == 0 ? 0 : 4);
+        assert_int_equal(json_integer_value(json_object_get(object, "lines")), fake->controller.report.stored);
+        assert_true(round == 0 || fake->controller.report.stored > 0);
         assert_int_equal(json_array_size(json_object_get(object, "partitions")), round == 0 ? 0 : PARTITIONS);
         for (size_t n = 0; n < json_array_size(json_object_get(object, "nodes")); n++) {
             for (unsigned k = 0; k < sizeof node_keys / sizeof node_keys[0]; k++) {
