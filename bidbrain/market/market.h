@@ -82,9 +82,4 @@ int64_t market_first_above(const struct market *market, int64_t time, int64_t pr
 /* The highest price that holds at some moment of first..last; PRICE_UNKNOWN if `last` is before the first point. */
 int64_t market_highest(const struct market *market, int64_t first, int64_t last);
 
-/* Visits all points of all markets in time order, those of equal times in the order of the markets. Stops when `visit`
- * does not return 0 and returns that. */
-int markets_iterate(const struct markets *markets, int64_t first, int64_t last,
-                    int (*visit)(void *context, const struct market *market, struct market_point point), void *context);
-
 #endif

@@ -20,23 +20,13 @@ static const char store_create[] =
     " PRIMARY KEY (market, time)) WITHOUT ROWID;"
     "CREATE INDEX point_time ON point (time, market, price)";
 
-enum statement {
-    STORE_MARKET_ADD,
-    STORE_MARKET,
-    STORE_POINT_ADD,
-    STORE_PRICE,
-    STORE_RANGE,
-    STORE_SINCE,
-    STORE_STATEMENTS
-};
+enum statement { STORE_MARKET_ADD, STORE_MARKET, STORE_POINT_ADD, STORE_RANGE, STORE_SINCE, STORE_STATEMENTS };
 
 static const char *const store_sql[STORE_STATEMENTS] = {
     [STORE_MARKET_ADD] = "INSERT OR IGNORE INTO market (type, zone, product) VALUES (?1, ?2, ?3)",
     [STORE_MARKET] = "SELECT id FROM market WHERE type = ?1 AND zone = ?2 AND product = ?3",
     [STORE_POINT_ADD] = "INSERT INTO point (market, time, price) VALUES (?1, ?2, ?3)"
                         " ON CONFLICT (market, time) DO UPDATE SET price = ?3",
-    [STORE_PRICE] = "SELECT price FROM point WHERE market = (SELECT id FROM market WHERE type = ?1 AND zone = ?2 AND"
-                    " product = ?3) AND time <= ?4 ORDER BY time DESC LIMIT 1",
     [STORE_RANGE] = "SELECT type, zone, product, time, price FROM point JOIN market ON market.id = point.market"
                     " WHERE time BETWEEN ?1 AND ?2 ORDER BY time, type, zone, product",
     [STORE_SINCE] =
@@ -183,17 +173,6 @@ int market_store_append(struct market_store *store, const struct markets *market
     if (code != 0) {
         (void)store_execute(store, "ROLLBACK", NULL);
     }
-    return code;
-}
-
-int market_store_price(struct market_store *store, const char *type, const char *zone, const char *product,
-                       int64_t time, int64_t *price, struct error *error) {
-    sqlite3_stmt *statement = store_named(store, STORE_PRICE, type, zone, product);
-    sqlite3_bind_int64(statement, 4, time);
-    int step = sqlite3_step(statement);
-    *price = step == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : PRICE_UNKNOWN;
-    int code = step == SQLITE_ROW || step == SQLITE_DONE ? 0 : store_failed(store, error);
-    sqlite3_reset(statement);
     return code;
 }
 

@@ -12,9 +12,6 @@ int market_store_open(struct market_store **store, const char *path, struct erro
 void market_store_close(struct market_store *store); /* NULL is allowed */
 /* Adds all points in one transaction: all or none. The price of a known point (same market and time) is replaced. */
 int market_store_append(struct market_store *store, const struct markets *markets, struct error *error);
-/* The price that holds at `time`, PRICE_UNKNOWN before the first point or for a market that is not there. */
-int market_store_price(struct market_store *store, const char *type, const char *zone, const char *product,
-                       int64_t time, int64_t *price, struct error *error);
 /* Visits the points of first..last of all markets in time order, markets of one moment by name. Stops when `visit` does
  * not return 0 and returns that. The texts live until `visit` returns. */
 int market_store_iterate(struct market_store *store, int64_t first, int64_t last,

@@ -22,11 +22,6 @@ static inline double amount_dollars(int64_t amount) {
     return (double)amount / (double)AMOUNT_DOLLAR;
 }
 
-/* An amount (not negative) in whole cents, half a cent and more rounded up: how a bill is shown. */
-static inline int64_t amount_cents(int64_t amount) {
-    return (amount + AMOUNT_DOLLAR / 200) / (AMOUNT_DOLLAR / 100);
-}
-
 /* Reads a decimal number of dollars such as "0.0187" into micro-dollars; digits after the sixth decimal are rounded
  * half up. False: not such a number, or PRICE_MAX or more. A leading '-' is accepted; the caller rejects negative
  * prices. */

@@ -96,6 +96,11 @@ static void spot_of_today(void **state) {
     check(&MARKET_EC2, examples, sizeof examples / sizeof *examples);
 }
 
+/* A whole number of cents, half a cent and more rounded up: how a bill is written. */
+static int64_t amount_cents(int64_t amount) {
+    return (amount + AMOUNT_DOLLAR / 200) / (AMOUNT_DOLLAR / 100);
+}
+
 static void on_demand(void **state) {
     (void)state;
     static const struct {
