@@ -2,6 +2,7 @@
 #include "bidbrain/command.h"
 
 #include "agileml/base/instant.h"
+#include "agileml/base/log.h"
 #include "bidbrain/market/market_read.h"
 #include "bidbrain/market/market_store.h"
 
@@ -24,6 +25,13 @@ int command_options(const struct aml_option *options, const char *usage, int arg
         code = error_set(error, AML_EINPUT, "unexpected argument '%.100s': expected options only", argv[operand]);
     }
     return code;
+}
+
+int command_end(int code, const struct error *error) {
+    if (code != 0) {
+        log_error("%s", error->text);
+    }
+    return error_exit_status(code);
 }
 
 static bool has_product(const void *product, const struct market *market) {

@@ -21,6 +21,8 @@ int command_user_data(int argc, char **argv);
 /* Reads options, acts on --help (`usage` is the line behind "usage: "). 0: go on; 1: help was printed; else a code of
  * *error. */
 int command_options(const struct aml_option *options, const char *usage, int argc, char **argv, struct error *error);
+/* Ends a command: logs the error of a code other than 0. Returns the exit status. */
+int command_end(int code, const struct error *error);
 /* Reads and finishes the prices of `product` in `prices`: a file, a folder, or an SQLite store, whose name ends in .db.
  * Opens the catalog, with the types of the file `extra` unless it is NULL. Warns on the log about flaws of the data.
  * The caller closes both after success. */

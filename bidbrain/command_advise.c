@@ -1,7 +1,6 @@
 /* `bidbrain advise`: prints one decision on the newest prices of a history, and the numbers behind it. Buys nothing. */
 #include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
-#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market/billing.h"
@@ -317,9 +316,5 @@ int command_advise(int argc, char **argv) {
     if (code == 1) {
         return 0;
     }
-    code = code != 0 ? code : advise(&a, &error);
-    if (code != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(code);
+    return command_end(code != 0 ? code : advise(&a, &error), &error);
 }

@@ -9,13 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int finish(int code, const struct error *error) {
-    if (code != 0) {
-        log_error("%s", error->text);
-    }
-    return error_exit_status(code);
-}
-
 static int read_config(struct config *config, const char *path, struct error *error) {
     if (path == NULL) {
         return error_set(error, AML_EINPUT, "--config FILE is missing: docs/bidbrain.md describes the file");
@@ -63,7 +56,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
     }
     code = code != 0 ? code : daemon_run(&run, &error);
     config_close(&config);
-    return finish(code, &error);
+    return command_end(code, &error);
 }
 
 /* ---- check-config ---- */
@@ -143,7 +136,7 @@ static int check_config(const char *path, bool online) {
     size_t size = 0;
     FILE *stream = open_memstream(&well, &size);
     if (stream == NULL) {
-        return finish(AML_EFAIL, &(struct error){.text = "no memory"});
+        return command_end(AML_EFAIL, &(struct error){.text = "no memory"});
     }
     if (config_read(&config, &findings) == 0) {
         daemon_check(&config, online, stream, &findings);
@@ -187,8 +180,8 @@ int command_check_config(int argc, char **argv) {
         return 0;
     }
     if (wrong || path == NULL) {
-        return finish(AML_EINPUT,
-                      &(struct error){.text = "check-config: expected 'bidbrain check-config FILE [--online]'"});
+        return command_end(AML_EINPUT,
+                           &(struct error){.text = "check-config: expected 'bidbrain check-config FILE [--online]'"});
     }
     return check_config(path, online);
 }
@@ -214,7 +207,7 @@ int command_status(int argc, char **argv) {
     code = code != 0 ? code : read_config(&config, path, &error);
     code = code != 0 ? code : daemon_status(&config, json, &error);
     config_close(&config);
-    return finish(code, &error);
+    return command_end(code, &error);
 }
 
 /* ---- prices ---- */
@@ -249,7 +242,7 @@ int command_fetch_prices(int argc, char **argv) {
     }
     free(own);
     config_close(&config);
-    return finish(code, &error);
+    return command_end(code, &error);
 }
 
 /* ---- user-data ---- */
@@ -281,5 +274,5 @@ int command_user_data(int argc, char **argv) {
         free(text);
     }
     config_close(&config);
-    return finish(code, &error);
+    return command_end(code, &error);
 }

@@ -30,16 +30,12 @@ int portfolio_markets(struct portfolio_market **list, const struct markets *mark
 
 /* ---- Offers ---- */
 
-static const struct portfolio_market *market_of(const struct portfolio *p, size_t m) {
-    return &p->markets[m];
-}
-
 static bool is_on_demand(const struct portfolio *p, size_t m) {
-    return market_of(p, m)->prices == NULL;
+    return p->markets[m].prices == NULL;
 }
 
 int64_t portfolio_price(const struct portfolio *p, size_t m) {
-    const struct portfolio_market *market = market_of(p, m);
+    const struct portfolio_market *market = &p->markets[m];
     return market->prices != NULL ? market_price(market->prices, p->now) : market->type->price;
 }
 
@@ -51,7 +47,7 @@ static int64_t ceiling_of(const struct portfolio *p, const struct catalog_price 
 }
 
 static unsigned regime_of(const struct portfolio *p, size_t m) {
-    const struct portfolio_market *market = market_of(p, m);
+    const struct portfolio_market *market = &p->markets[m];
     return p->by_regime ? eviction_regime(market->prices, market->type->price, p->now) : EVICTION_ANY;
 }
 
@@ -68,7 +64,7 @@ static void offer_bids(const struct portfolio *p, size_t m, struct policy_offer 
 }
 
 struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
-    const struct portfolio_market *market = market_of(p, m);
+    const struct portfolio_market *market = &p->markets[m];
     const struct catalog_price *type = market->type;
     int64_t price = portfolio_price(p, m);
     struct policy_offer offer = {.nu = type->vcpus, .on_demand = is_on_demand(p, m)};
@@ -104,7 +100,7 @@ static void find_offers(const struct portfolio *p, struct policy_offer *offers) 
     bool wanted = late || (p->fallback == FALLBACK_ALWAYS && !any);
     for (size_t m = 0; m < p->market_count; m++) {
         if (is_on_demand(p, m)) {
-            offers[m].open = wanted && p->now >= market_of(p, m)->closed_until;
+            offers[m].open = wanted && p->now >= p->markets[m].closed_until;
         }
     }
 }
@@ -115,10 +111,8 @@ static void find_offers(const struct portfolio *p, struct policy_offer *offers) 
 static struct policy_allocation expected(const struct portfolio *p, const struct portfolio_holding *holding,
                                          int64_t price, int64_t seconds) {
     size_t m = holding->market;
-    struct policy_allocation x = {.k = holding->count,
-                                  .P = price_dollars(price),
-                                  .t_r = (double)seconds / HOUR,
-                                  .nu = market_of(p, m)->type->vcpus};
+    struct policy_allocation x = {
+        .k = holding->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = p->markets[m].type->vcpus};
     double median = x.t_r / 2;
     if (!is_on_demand(p, m) && p->rules->bids) {
         int64_t delta = holding->bid - portfolio_price(p, m);
@@ -140,7 +134,7 @@ bool portfolio_expires(const struct portfolio *p, int64_t start) {
 }
 
 static struct policy_held held_of(const struct portfolio *p, const struct portfolio_holding *holding) {
-    const struct portfolio_market *market = market_of(p, holding->market);
+    const struct portfolio_market *market = &p->markets[holding->market];
     int64_t end = billing_hour_end(holding->start, p->now);
     int64_t price = portfolio_price(p, holding->market);
     struct policy_held held = {.market = holding->market, .expiring = portfolio_expires(p, holding->start)};

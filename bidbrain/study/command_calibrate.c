@@ -1,5 +1,4 @@
 /* `bidbrain calibrate`: compares predicted evictions with those that followed, per decile of the prediction. */
-#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market/market_read.h"
@@ -154,9 +153,5 @@ int command_calibrate(int argc, char **argv) {
     if (code == 1) {
         return 0;
     }
-    code = code != 0 ? code : calibrate(&c, &error);
-    if (code != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(code);
+    return command_end(code != 0 ? code : calibrate(&c, &error), &error);
 }

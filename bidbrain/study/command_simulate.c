@@ -162,24 +162,25 @@ int command_simulate(int argc, char **argv) {
          "time without bids for a market after it has evicted"},
         {"vcpus-min", "N", AML_OPTION_INTEGER, &o->vcpus_min, 1, 1000, "leave smaller types out"},
         {"memory-min", "GIB", AML_OPTION_REAL, &o->memory_min, 0, 1e5, "leave types with less memory out"},
-        {"phi", "X", AML_OPTION_REAL, &o->phi, 0, 1, "how much work beyond the reference machines' counts"},
-        {"sigma-seconds", "S", AML_OPTION_REAL, &o->sigma_seconds, 0, 1e5, "time without progress when machines join"},
-        {"lambda-seconds", "S", AML_OPTION_REAL, &o->lambda_seconds, 0, 1e5,
+        {"phi", "X", AML_OPTION_REAL, &o->app.phi, 0, 1, "how much work beyond the reference machines' counts"},
+        {"sigma-seconds", "S", AML_OPTION_REAL, &o->app.sigma_seconds, 0, 1e5,
+         "time without progress when machines join"},
+        {"lambda-seconds", "S", AML_OPTION_REAL, &o->app.lambda_seconds, 0, 1e5,
          "time without progress when machines are evicted"},
-        {"assumed-phi", "X", AML_OPTION_REAL, &o->assumed_phi, -1, 1, "phi as the policy assumes it; -1: as it is"},
-        {"assumed-sigma-seconds", "S", AML_OPTION_REAL, &o->assumed_sigma_seconds, -1, 1e5, "the same for sigma"},
-        {"assumed-lambda-seconds", "S", AML_OPTION_REAL, &o->assumed_lambda_seconds, -1, 1e5, "the same for lambda"},
+        {"assumed-phi", "X", AML_OPTION_REAL, &o->assumed.phi, -1, 1, "phi as the policy assumes it; -1: as it is"},
+        {"assumed-sigma-seconds", "S", AML_OPTION_REAL, &o->assumed.sigma_seconds, -1, 1e5, "the same for sigma"},
+        {"assumed-lambda-seconds", "S", AML_OPTION_REAL, &o->assumed.lambda_seconds, -1, 1e5, "the same for lambda"},
         {"boot-seconds", "S", AML_OPTION_INTEGER, &o->boot_seconds, 0, 1e5,
          "time from buying a machine to its first work"},
         {"notice-seconds", "S", AML_OPTION_INTEGER, &o->notice_seconds, 0, 1e5, "notice before an eviction"},
         {"drain-seconds", "S", AML_OPTION_INTEGER, &o->drain_seconds, 0, 1e5, "notice that a clean departure needs"},
         {"recovery-seconds", "S", AML_OPTION_INTEGER, &o->recovery_seconds, 0, 1e5,
          "time lost without any notice; with a short notice a part of it"},
-        {"checkpoint-overhead", "X", AML_OPTION_REAL, &o->checkpoint_overhead, 0, 1,
+        {"checkpoint-overhead", "X", AML_OPTION_REAL, &o->checkpoints.overhead, 0, 1,
          "time for checkpoints over time for work"},
-        {"checkpoint-seconds", "S", AML_OPTION_REAL, &o->checkpoint_seconds, 0, 1e5,
+        {"checkpoint-seconds", "S", AML_OPTION_REAL, &o->checkpoints.seconds, 0, 1e5,
          "time of one checkpoint; the mean time to failure then gives overhead and interval; 0: as above"},
-        {"restart-seconds", "S", AML_OPTION_REAL, &o->restart_seconds, 0, 1e5,
+        {"restart-seconds", "S", AML_OPTION_REAL, &o->checkpoints.restart_seconds, 0, 1e5,
          "time to read a checkpoint on new machines"},
         {"deadline-hours", "H", AML_OPTION_REAL, &o->deadline_hours, 0, 1e5,
          "from a job's start, for proteus+end, +additions, +all and uniform+checkpoint; 0: none"},
@@ -201,9 +202,5 @@ int command_simulate(int argc, char **argv) {
         return 0;
     }
     o->seed = (uint64_t)seed;
-    code = code != 0 ? code : simulate(&s, &error);
-    if (code != 0) {
-        log_error("%s", error.text);
-    }
-    return error_exit_status(code);
+    return command_end(code != 0 ? code : simulate(&s, &error), &error);
 }

@@ -61,52 +61,53 @@ static int64_t allocation_price(const struct job *job, const struct job_allocati
 
 /* ---- The log ---- */
 
-static void job_log(const struct job *job, const char *action, const struct job_allocation *allocation) {
-    if (job->log == NULL) {
-        return;
-    }
+/* Begins a line of the log; the caller ends it. False if there is no log. */
+static bool job_log_begin(const struct job *job, const char *action) {
     char time[INSTANT_TEXT_MAX];
+    if (job->log == NULL) {
+        return false;
+    }
     instant_format(job->now, time);
     fprintf(job->log, "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"%s\"", job->number,
             job->scheme->name, time, action);
-    if (allocation != NULL) {
-        char name[MARKET_NAME_MAX];
-        char bid[PRICE_TEXT_MAX];
-        char text[PRICE_TEXT_MAX];
-        if (is_on_demand(job, allocation)) {
-            snprintf(name, sizeof name, "%s/on-demand", job->study->reference->type);
-        } else {
-            market_name(job->markets[allocation->market].prices, name);
-        }
-        price_format(allocation->bid, bid);
-        price_format(allocation_price(job, allocation, job->now), text);
-        fprintf(job->log, ",\"market\":\"%s\",\"count\":%" PRId64 ",\"bid\":%s,\"price\":%s,\"allocation\":%" PRIu64,
-                name, allocation->count, bid, text, allocation->id);
-    }
-    fprintf(job->log, "}\n");
+    return true;
 }
 
-static void job_log_on_demand(const struct job *job, const struct catalog_price *type, int64_t count) {
-    if (job->log != NULL) {
-        char time[INSTANT_TEXT_MAX];
-        char price[PRICE_TEXT_MAX];
-        instant_format(job->now, time);
+static void job_log(const struct job *job, const char *action, const struct job_allocation *allocation) {
+    char name[MARKET_NAME_MAX];
+    char bid[PRICE_TEXT_MAX];
+    char price[PRICE_TEXT_MAX];
+    if (!job_log_begin(job, action)) {
+        return;
+    }
+    if (is_on_demand(job, allocation)) {
+        snprintf(name, sizeof name, "%s/on-demand", job->study->reference->type);
+    } else {
+        market_name(job->markets[allocation->market].prices, name);
+    }
+    price_format(allocation->bid, bid);
+    price_format(allocation_price(job, allocation, job->now), price);
+    fprintf(job->log, ",\"market\":\"%s\",\"count\":%" PRId64 ",\"bid\":%s,\"price\":%s,\"allocation\":%" PRIu64 "}\n",
+            name, allocation->count, bid, price, allocation->id);
+}
+
+/* Logs the start, and the on-demand machines that the job holds to its end. */
+static void job_log_start(const struct job *job, const struct catalog_price *type, int64_t count) {
+    char price[PRICE_TEXT_MAX];
+    if (job_log_begin(job, "job-start")) {
+        fprintf(job->log, "}\n");
+    }
+    if (count > 0 && job_log_begin(job, "ondemand")) {
         price_format(type->price, price);
-        fprintf(job->log,
-                "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"ondemand\",\"market\":"
-                "\"%s/%s\",\"count\":%" PRId64 ",\"price\":%s}\n",
-                job->number, job->scheme->name, time, type->type, type->region, count, price);
+        fprintf(job->log, ",\"market\":\"%s/%s\",\"count\":%" PRId64 ",\"price\":%s}\n", type->type, type->region,
+                count, price);
     }
 }
 
 static void job_log_end(const struct job *job) {
-    if (job->log != NULL) {
-        char time[INSTANT_TEXT_MAX];
-        instant_format(job->now, time);
-        fprintf(job->log,
-                "{\"job\":%" PRIu64 ",\"scheme\":\"%s\",\"time\":\"%s\",\"action\":\"job-end\",\"accounting\":"
-                "\"%s\",\"cost\":%.9f}\n",
-                job->number, job->scheme->name, time, job->study->options.whole_hours ? "whole" : "shared",
+    if (job_log_begin(job, "job-end")) {
+        fprintf(job->log, ",\"accounting\":\"%s\",\"cost\":%.9f}\n",
+                job->study->options.whole_hours ? "whole" : "shared",
                 amount_dollars(job->spot.amount + job->on_demand.amount));
     }
 }
@@ -123,7 +124,7 @@ static double job_rate(const struct job *job) {
         lost = lost || !is_on_demand(job, allocation);
     }
     double beyond = fmax(0, work - study->reference_work);
-    double rate = work - beyond + study->options.phi * beyond;
+    double rate = work - beyond + study->options.app.phi * beyond;
     return job->scheme->checkpoint && lost ? rate * (1 - study->checkpoint_share) : rate;
 }
 
@@ -210,7 +211,7 @@ static void job_evicted(struct job *job, size_t index) {
     }
     /* A notice shorter than the drain costs a share of a recovery. */
     double missing = fmax(0, (double)(options->drain_seconds - options->notice_seconds));
-    double seconds = options->lambda_seconds;
+    double seconds = options->app.lambda_seconds;
     seconds +=
         options->drain_seconds > 0 ? missing / (double)options->drain_seconds * (double)options->recovery_seconds : 0;
     job_pause(job, seconds);
@@ -222,8 +223,8 @@ static void job_ready(struct job *job, struct job_allocation *allocation) {
     const struct study_options *options = &job->study->options;
     allocation->working = true;
     bool restart = job->scheme->checkpoint && job->saved < job->work; /* there is a checkpoint to read */
-    job_pause(job, options->sigma_seconds + (restart ? options->restart_seconds : 0));
-    job->sigma_sum += options->sigma_seconds;
+    job_pause(job, options->app.sigma_seconds + (restart ? options->checkpoints.restart_seconds : 0));
+    job->sigma_sum += options->app.sigma_seconds;
     job->sigma_count += 1;
     job->phi_seen = job->phi_seen || job_rate(job) > job->study->reference_work;
     job->next_checkpoint = job->pause_until + (int64_t)job->study->checkpoint_interval;
@@ -233,13 +234,13 @@ static void job_ready(struct job *job, struct job_allocation *allocation) {
 
 static struct policy_app job_app(const struct job *job) {
     const struct study_options *options = &job->study->options;
-    struct policy_app app = {.phi = options->assumed_phi,
-                             .sigma = options->assumed_sigma_seconds / HOUR,
-                             .lambda = options->assumed_lambda_seconds / HOUR};
+    struct policy_app app = {.phi = options->assumed.phi,
+                             .sigma = options->assumed.sigma_seconds / HOUR,
+                             .lambda = options->assumed.lambda_seconds / HOUR};
     if (job->scheme->measured) {
         app.sigma = job->sigma_sum / job->sigma_count / HOUR;
         app.lambda = job->lambda_sum / job->lambda_count / HOUR;
-        app.phi = job->phi_seen ? options->phi : options->assumed_phi;
+        app.phi = job->phi_seen ? options->app.phi : options->assumed.phi;
         app.reference = job->study->reference_work;
     }
     return app;
@@ -299,21 +300,17 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .most_at_once = UINT_MAX};
 }
 
-/* What is held and stays. Sums of the policy's are taken in this order: what expires comes first. */
-static size_t job_holdings(struct job *job, const struct portfolio *portfolio,
-                           struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX]) {
+/* The allocations that the policy may still decide about. */
+static size_t job_holdings(struct job *job, struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX]) {
     size_t count = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t a = 0; a < job->held_count; a++) {
-            const struct job_allocation *allocation = &job->held[a];
-            if (allocation->release_at == MARKET_NEVER &&
-                portfolio_expires(portfolio, allocation->start) == (pass == 0)) {
-                holdings[count++] = (struct portfolio_holding){.market = allocation->market,
-                                                               .count = (unsigned)allocation->count,
-                                                               .start = allocation->start,
-                                                               .bid = allocation->bid,
-                                                               .of = allocation};
-            }
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        if (allocation->release_at == MARKET_NEVER) {
+            holdings[count++] = (struct portfolio_holding){.market = allocation->market,
+                                                           .count = (unsigned)allocation->count,
+                                                           .start = allocation->start,
+                                                           .bid = allocation->bid,
+                                                           .of = allocation};
         }
     }
     return count;
@@ -348,7 +345,7 @@ static void decide_proteus(struct job *job) {
         return; /* nothing expires, and no new allocation fits */
     }
     portfolio.held = holdings;
-    portfolio.held_count = job_holdings(job, &portfolio, holdings);
+    portfolio.held_count = job_holdings(job, holdings);
     portfolio_decide(&portfolio, &plan);
     for (size_t h = 0; h < portfolio.held_count; h++) {
         job_release(job, (size_t)((const struct job_allocation *)holdings[h].of - job->held), plan.kept[h]);
@@ -382,7 +379,8 @@ static void decide_standard(struct job *job) {
 static void decide_uniform(struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;
-    double change = ((double)options->boot_seconds + options->sigma_seconds + options->restart_seconds) / HOUR;
+    double change =
+        ((double)options->boot_seconds + options->app.sigma_seconds + options->checkpoints.restart_seconds) / HOUR;
     double needed = job->left / HOUR / job->study->reference_work;
     double pace = (job->work - job->left) / job->work * options->deadline_hours - gone; /* hours ahead */
     bool on_demand = job->held_count > 0 && is_on_demand(job, &job->held[0]);
@@ -511,8 +509,8 @@ static void job_begin(struct job *job, const struct study *study, const struct s
                         .work = options->job_hours * HOUR * study->reference_work,
                         .lost = SIZE_MAX,
                         .next_checkpoint = MARKET_NEVER,
-                        .sigma_sum = options->assumed_sigma_seconds,
-                        .lambda_sum = options->assumed_lambda_seconds,
+                        .sigma_sum = options->assumed.sigma_seconds,
+                        .lambda_sum = options->assumed.lambda_seconds,
                         .sigma_count = 1,
                         .lambda_count = 1,
                         .log = log};
@@ -545,11 +543,8 @@ struct job_result job_run(const struct study *study, const struct scheme *scheme
     int64_t on_demand;
     int64_t give_up = start + (int64_t)(study->options.job_hours * JOB_SLOWEST * HOUR) + HOUR;
     job_begin(&job, study, scheme, number, start, log);
-    job_log(&job, "job-start", NULL);
     const struct catalog_price *type = job_on_demand(&job, &on_demand);
-    if (on_demand > 0) {
-        job_log_on_demand(&job, type, on_demand);
-    }
+    job_log_start(&job, type, on_demand);
     while (job.now < give_up) {
         if (job_happen(&job)) {
             job_decide(&job);

@@ -67,18 +67,13 @@ struct study_options study_defaults(void) {
                                   .least_markets = 1,
                                   .vcpus_min = 2,
                                   .memory_min = 3,
-                                  .phi = 0.95,
-                                  .sigma_seconds = 30,
-                                  .lambda_seconds = 60,
+                                  .app = {.phi = 0.95, .sigma_seconds = 30, .lambda_seconds = 60},
+                                  .assumed = {.phi = -1, .sigma_seconds = -1, .lambda_seconds = -1},
                                   .boot_seconds = 120,
                                   .notice_seconds = 120,
                                   .drain_seconds = 60,
                                   .recovery_seconds = 180,
-                                  .assumed_phi = -1,
-                                  .assumed_sigma_seconds = -1,
-                                  .assumed_lambda_seconds = -1,
-                                  .checkpoint_overhead = 0.17,
-                                  .restart_seconds = 120,
+                                  .checkpoints = {.overhead = 0.17, .restart_seconds = 120},
                                   .train = 0.5,
                                   .starts = 1000,
                                   .seed = 1};
@@ -224,8 +219,6 @@ static void study_tables(const struct study *study, struct study_day *day, const
 }
 
 static void study_learn(struct study *study) {
-    int64_t first;
-    int64_t last;
     int64_t *on_demand = memory_zeroed(study->count, sizeof *on_demand);
     bool correlate = study->count <= STUDY_CORRELATED_MAX;
     struct spikes spikes = {.alone = memory_zeroed(study->count, sizeof(double)),
@@ -234,14 +227,13 @@ static void study_learn(struct study *study) {
     for (size_t m = 0; m < study->count; m++) {
         on_demand[m] = study->markets[m].type->price;
     }
-    (void)markets_span(&study->own, &first, &last);
     study->first_day = (study->split / STUDY_DAY + 1) * STUDY_DAY;
     study->day_count =
         1 + (study->end > study->first_day ? (size_t)((study->end - study->first_day) / STUDY_DAY) + 1 : 0);
     study->days = memory_zeroed(study->day_count, sizeof *study->days);
     struct eviction eviction;
     eviction_open(&eviction, &study->own, on_demand);
-    int64_t hour = first / HOUR * HOUR;
+    int64_t hour = study->begin / HOUR * HOUR;
     for (size_t d = 0; d < study->day_count; d++) {
         int64_t now = d == 0 ? study->split : study->first_day + (int64_t)(d - 1) * STUDY_DAY;
         if (study_learns(study)) {
@@ -308,9 +300,9 @@ size_t study_pick(const struct study *study, enum pick pick, int64_t time, size_
 }
 
 /* Adds the seconds that standard bidding holds machines before the split, and its failures, in one world. */
-static void study_failures(const struct study *study, int64_t first, uint64_t seed, double *held, double *failures) {
+static void study_failures(const struct study *study, uint64_t seed, double *held, double *failures) {
     uint64_t draw = 0;
-    for (int64_t t = first; t < study->split;) {
+    for (int64_t t = study->begin; t < study->split;) {
         size_t m = study_pick(study, PICK_STANDARD, t, SIZE_MAX, seed);
         if (m == SIZE_MAX) {
             t += DECISION_SECONDS;
@@ -328,12 +320,12 @@ static void study_failures(const struct study *study, int64_t first, uint64_t se
 }
 
 /* The mean time to failure. Prices alone are one world; drawn interruptions are averaged over many. */
-static double study_mttf(const struct study *study, int64_t first) {
+static double study_mttf(const struct study *study) {
     uint64_t worlds = study->interruptions.kind == INTERRUPTION_NONE ? 1 : MTTF_WORLDS;
     double held = 0;
     double failures = 0;
     for (uint64_t world = 0; world < worlds; world++) {
-        study_failures(study, first, hash_mix(study->options.seed ^ world), &held, &failures);
+        study_failures(study, hash_mix(study->options.seed ^ world), &held, &failures);
     }
     return held / fmax(1, failures) / HOUR;
 }
@@ -343,13 +335,13 @@ static double study_mttf(const struct study *study, int64_t first) {
 static void study_checkpoints(struct study *study) {
     const struct study_options *options = &study->options;
     double mttf = study->mttf_hours * HOUR;
-    if (options->checkpoint_seconds > 0) {
-        study->checkpoint_interval = sqrt(2 * options->checkpoint_seconds * mttf);
+    if (options->checkpoints.seconds > 0) {
+        study->checkpoint_interval = sqrt(2 * options->checkpoints.seconds * mttf);
         study->checkpoint_share =
-            options->checkpoint_seconds / (study->checkpoint_interval + options->checkpoint_seconds);
+            options->checkpoints.seconds / (study->checkpoint_interval + options->checkpoints.seconds);
     } else {
-        study->checkpoint_interval = 2 * options->checkpoint_overhead * mttf;
-        study->checkpoint_share = options->checkpoint_overhead / (1 + options->checkpoint_overhead);
+        study->checkpoint_interval = 2 * options->checkpoints.overhead * mttf;
+        study->checkpoint_share = options->checkpoints.overhead / (1 + options->checkpoints.overhead);
     }
     study->checkpoint_interval = fmin(fmax(study->checkpoint_interval, 60), CHECKPOINT_INTERVAL_MAX);
 }
@@ -357,21 +349,18 @@ static void study_checkpoints(struct study *study) {
 /* ---- Opening ---- */
 
 static int study_window(struct study *study, struct error *error) {
-    int64_t first;
-    int64_t last;
-    (void)markets_span(&study->own, &first, &last);
     const struct study_options *options = &study->options;
-    study->end = last;
-    study->split = first + (int64_t)((double)(last - first) * options->train);
+    (void)markets_span(&study->own, &study->begin, &study->end);
+    study->split = study->begin + (int64_t)((double)(study->end - study->begin) * options->train);
     study->first_start = study->split;
     /* Leave room for jobs that take three times their hours, and at least six hours more than their hours. */
     double room = fmax(3 * options->job_hours, options->job_hours + 6) * HOUR;
-    study->last_start = last - (int64_t)room;
+    study->last_start = study->end - (int64_t)room;
     if (study->last_start <= study->first_start) {
         char begin[INSTANT_TEXT_MAX];
         char end[INSTANT_TEXT_MAX];
         instant_format(study->first_start, begin);
-        instant_format(last, end);
+        instant_format(study->end, end);
         return error_set(error, AML_EINPUT,
                          "no room to start jobs of %g hours: prices after the training part (--train) span %s to %s, "
                          "expected more than %g hours",
@@ -383,12 +372,12 @@ static int study_window(struct study *study, struct error *error) {
 static int study_prepare(struct study *study, struct markets *markets, const struct catalog *catalog,
                          const char *interruptions, struct error *error) {
     struct study_options *options = &study->options;
-    options->assumed_phi = options->assumed_phi < 0 ? options->phi : options->assumed_phi;
-    if (options->assumed_sigma_seconds < 0) {
-        options->assumed_sigma_seconds = options->sigma_seconds;
+    options->assumed.phi = options->assumed.phi < 0 ? options->app.phi : options->assumed.phi;
+    if (options->assumed.sigma_seconds < 0) {
+        options->assumed.sigma_seconds = options->app.sigma_seconds;
     }
-    if (options->assumed_lambda_seconds < 0) {
-        options->assumed_lambda_seconds = options->lambda_seconds;
+    if (options->assumed.lambda_seconds < 0) {
+        options->assumed.lambda_seconds = options->app.lambda_seconds;
     }
     int code = study_select(study, markets, catalog, error);
     code = code != 0 ? code : study_schemes(study, error);
@@ -418,11 +407,8 @@ int study_open(struct study *study, const struct study_options *options, struct 
         study_close(study);
         return code;
     }
-    int64_t first;
-    int64_t last;
-    (void)markets_span(&study->own, &first, &last);
     study_learn(study);
-    study->mttf_hours = study_mttf(study, first);
+    study->mttf_hours = study_mttf(study);
     study_checkpoints(study);
     return 0;
 }

@@ -47,6 +47,19 @@ struct scheme {
 extern const struct scheme STUDY_SCHEMES[];
 extern const size_t STUDY_SCHEME_COUNT;
 
+/* How an application scales, and what changes of machines cost it (the paper's Table 2). */
+struct study_app {
+    double phi; /* how much work beyond the reference machines' counts */
+    double sigma_seconds, lambda_seconds;
+};
+
+/* The checkpoints of the schemes that write them. */
+struct study_checkpoints {
+    double overhead;        /* time for checkpoints over time for work, if `seconds` is 0 */
+    double seconds;         /* of one checkpoint; the interval follows from the mean time to failure */
+    double restart_seconds; /* to read a checkpoint on new machines */
+};
+
 struct study_options {
     const struct market_rules *rules;
     double job_hours; /* on `machines` of `reference` */
@@ -61,18 +74,13 @@ struct study_options {
     int64_t cooldown_seconds;
     int64_t vcpus_min; /* smaller types are left out */
     double memory_min; /* GiB; types with less are left out */
-    /* The application as it is ... */
-    double phi; /* what work beyond the reference machines' counts */
-    double sigma_seconds, lambda_seconds;
-    int64_t boot_seconds; /* from buying a machine to its first work */
-    int64_t notice_seconds, drain_seconds,
-        recovery_seconds; /* a notice shorter than a drain costs part of a recovery */
-    /* ... and as the policy is told; below 0: as it is */
-    double assumed_phi, assumed_sigma_seconds, assumed_lambda_seconds;
-    /* Checkpoints: */
-    double checkpoint_overhead; /* time for checkpoints over time for work, if checkpoint_seconds is 0 */
-    double checkpoint_seconds;  /* of one checkpoint; the interval follows from the mean time to failure */
-    double restart_seconds;     /* to read a checkpoint on new machines */
+    struct study_app app;     /* as it is */
+    struct study_app assumed; /* as the policy assumes it; a value below 0: as it is */
+    int64_t boot_seconds;     /* from buying a machine to its first work */
+    int64_t notice_seconds;   /* from a notice to the eviction */
+    int64_t drain_seconds;    /* that a clean departure takes; a shorter notice costs a part of a recovery */
+    int64_t recovery_seconds; /* lost by an eviction without any notice */
+    struct study_checkpoints checkpoints;
     double deadline_hours;      /* from a job's start; 0: none */
     double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
     bool whole_hours;           /* no job follows: the job pays its machines' last hours whole */
@@ -102,7 +110,9 @@ struct study {
     const struct catalog_price *reference, *reliable; /* of the markets' region */
     char region[MARKET_TEXT_MAX];
     double reference_work; /* vCPUs of all reference machines */
-    int64_t split, first_start, last_start, end;
+    int64_t begin, end;    /* of the prices */
+    int64_t split;         /* the end of the training part */
+    int64_t first_start, last_start;
     struct study_day *days;
     size_t day_count;
     int64_t first_day;                            /* seconds, of days[0] */
