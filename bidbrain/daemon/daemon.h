@@ -1,6 +1,6 @@
-/* The daemon of `bidbrain run`: prices and machines come from a provider, decisions from the policy, what was done
- * goes to the ledger before it is done, and the job's controller hears of what leaves. One thread, one loop
- * (docs/bidbrain.md). */
+/* The daemon of `bidbrain run`. Reads prices from a provider, has the policy decide, writes each step into the ledger
+ * before it takes it, launches and terminates machines, and reports leaving nodes to the job's controller. One thread,
+ * one loop (docs/bidbrain.md). */
 #ifndef BIDBRAIN_DAEMON_DAEMON_H
 #define BIDBRAIN_DAEMON_DAEMON_H
 
@@ -12,7 +12,7 @@
 enum daemon_launch_step {
     DAEMON_LAUNCH_STORED,        /* planned and stored, not sent */
     DAEMON_LAUNCH_ANSWERED,      /* the provider's answer is not stored yet */
-    DAEMON_LAUNCH_ANSWER_STORED, /* ... and nothing has been done about it */
+    DAEMON_LAUNCH_ANSWER_STORED, /* the answer is stored, and nothing has followed from it yet */
 };
 
 struct daemon_options {

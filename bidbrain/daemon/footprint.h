@@ -1,8 +1,8 @@
-/* From what the daemon's ledger holds to the portfolio that it decides by, with the budget, and from the plan to the
- * machines that are given back. Pure functions: no clock, no network, no ledger.
+/* Turns the ledger's rows into the policy's portfolio and budget, and its plan into machines to give back. Pure
+ * functions: no clock, no network, no ledger.
  *
- * Pending are machines that have not started, launches without an answer, open spot requests. What is leaving (noticed,
- * or to be given back) is not there any more. */
+ * Pending are machines that have not started, launches without an answer and open spot requests. Machines that are
+ * leaving (noticed, or to be given back) do not count. */
 #ifndef BIDBRAIN_DAEMON_FOOTPRINT_H
 #define BIDBRAIN_DAEMON_FOOTPRINT_H
 

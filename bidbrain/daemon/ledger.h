@@ -1,4 +1,4 @@
-/* What the daemon must not forget, in an SQLite file: launches (stored before they are sent), machines, markets that
+/* The daemon's state, in an SQLite file: launches (stored before they are sent), machines, markets that
  * are closed for a while, and single values. Each put is a transaction that is on disk when it returns, so that a
  * kill at any moment loses nothing that was acted on. One process at a time may write a state file; others may read it.
  * Keeps rows; what they mean is the daemon's business. One thread. */
@@ -9,7 +9,7 @@
 
 struct ledger;
 
-/* What has become of a launch. Numbers are stored: they stay. */
+/* A launch's state. The numbers are stored, so they must not change. */
 enum ledger_stage {
     LEDGER_PLANNED = 0, /* stored; perhaps sent */
     LEDGER_SENT = 1,    /* given to the provider, no answer yet */
@@ -24,7 +24,7 @@ struct ledger_launch {
     enum ledger_stage stage;
     bool fallback;             /* on demand, in place of spot machines that are too dear */
     int64_t planned, answered; /* market time; 0: not yet */
-    unsigned machines;         /* that it brought */
+    unsigned machines;         /* that the launch has got */
     char code[PROVIDER_CODE_TEXT];
     char text[PROVIDER_LINE_TEXT];
 };
@@ -32,16 +32,16 @@ struct ledger_launch {
 enum ledger_end { LEDGER_RUNS = 0, LEDGER_RELEASED = 1, LEDGER_EVICTED = 2, LEDGER_VANISHED = 3 };
 
 struct ledger_machine {
-    struct provider_machine machine; /* as last told */
+    struct provider_machine machine; /* as last reported */
     bool reliable, fallback;
     int64_t bid;        /* its launch's */
     int64_t running;    /* market time at which it was first seen running; 0: not yet */
-    int64_t release_at; /* it is to be given back by then; 0: it is kept */
+    int64_t release_at; /* market time by which it is given back; 0: it is kept */
     int64_t ended;      /* 0: it is there */
     enum ledger_end how;
 };
 
-/* A market that nothing is bought in for a while. */
+/* A market in which nothing is bought for a while. */
 struct ledger_market {
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX];
     enum provider_kind kind;
@@ -61,7 +61,7 @@ void ledger_close(struct ledger *ledger); /* NULL is allowed */
 /* The file that the one process which writes this state holds locked (flock). From malloc. */
 char *ledger_lock_path(const char *path);
 
-/* Adds it, or replaces what is there under the same key (token; id; kind, type and zone; name). */
+/* Adds the row, or replaces that with the same key (token; id; kind, type and zone; name). */
 int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *launch, struct error *error);
 int ledger_put_machine(struct ledger *ledger, const struct ledger_machine *machine, struct error *error);
 int ledger_put_market(struct ledger *ledger, const struct ledger_market *market, struct error *error);

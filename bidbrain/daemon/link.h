@@ -1,6 +1,6 @@
-/* The line to the job's elasticity controller: an observer of it, which reads the report as it is written, and has
- * nodes leave. Owns the process's net and the loop of the daemon (net_io). What is asked is asked again until it is
- * answered; a controller that is started again, or comes late, is found. Decides nothing. One thread. */
+/* The connection to the job's elasticity controller, as its observer: reads the report as it is written, and requests
+ * that nodes leave. Owns the process's net and the daemon's loop (net_io). Requests are repeated until answered,
+ * so a controller may start late, or again. Decides nothing. One thread. */
 #ifndef BIDBRAIN_DAEMON_LINK_H
 #define BIDBRAIN_DAEMON_LINK_H
 
@@ -19,14 +19,13 @@ struct job_link_iteration {
     double items, seconds; /* of it */
 };
 
-/* Called from the loop. Lines that were told to an earlier bidbrain are told again: all of the report, from its
- * start. */
+/* Called from the loop, for the whole report from its start: also for lines that an earlier bidbrain has read. */
 struct job_link_listener {
     void (*joined)(void *context, const char *node);
     void (*left)(void *context, const char *node, bool failed); /* it is no part of the job any more */
     void (*iteration)(void *context, const struct job_link_iteration *iteration);
     void (*summary)(void *context, bool ok, const char *error, double seconds, uint64_t iterations);
-    /* An EVICT that the controller knows no node for: not part of the job. */
+    /* The controller knows no node of this name: the answer to an EVICT. */
     void (*unknown)(void *context, const char *node);
     void (*timer)(void *context);
     void *context;
@@ -51,21 +50,21 @@ void job_link_step(struct job_link *link);
 
 /* Whether the node is part of the job now, as far as the report says. */
 bool job_link_has(const struct job_link *link, const char *node);
-/* All that the controller had to tell has been read once: until then a node that is not known may be there. */
+/* Whether the report has been read up to its end once. Before, a node that is not known may be part of the job. */
 bool job_link_caught_up(const struct job_link *link);
 size_t job_link_nodes(const struct job_link *link);
 /* Calls `visit` for each node that is part of the job. */
 void job_link_visit(const struct job_link *link, void (*visit)(void *context, const char *node), void *context);
-/* Seconds since the controller last said something; infinite if it never did. It is asked every LINK_REPEAT_MS, but
+/* Seconds since the controller's last message; infinite if there was none. It is asked every LINK_REPEAT_MS, but
  * answers only when there is news. */
 double job_link_silence(const struct job_link *link);
 
-/* Has these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
+/* Requests that these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
-/* Tells which machines are there whose nodes have not joined yet: all of them each time. Sent when it changes, and now
- * and then, since a controller that is started again knows of none. */
+/* Reports the machines whose nodes have not joined yet, all of them each time. Sent when the list changes, and
+ * repeated, since a controller that is started again knows none. */
 void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count);
-/* Tells that these nodes' processes are gone. */
+/* Reports that these nodes' processes have ended. */
 void job_link_gone(struct job_link *link, const char *const *nodes, size_t count);
 
 #endif

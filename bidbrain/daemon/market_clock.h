@@ -1,4 +1,4 @@
-/* The market's time: the real one, or that of a replayed market, which began somewhere and goes faster. One thread. */
+/* The market's time: real time, or that of a replayed market, with a beginning and a speed of its own. One thread. */
 #ifndef BIDBRAIN_DAEMON_MARKET_CLOCK_H
 #define BIDBRAIN_DAEMON_MARKET_CLOCK_H
 
@@ -7,29 +7,29 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A clock goes by one that is never set: steps of the system's time don't reach it. */
+/* Based on a clock that nobody sets, so that steps of the system's time don't change it. */
 struct market_clock {
     double base;   /* the market's seconds since 1970 at `anchor` ... */
     double anchor; /* ... of market_clock_elapsed */
     double speed;  /* market seconds per second */
 };
 
-/* As real time goes. */
+/* Real time. */
 struct market_clock market_clock_real(void);
-/* It is `now`, and goes so fast. */
+/* A clock that shows `now` and goes `speed` times as fast as real time. */
 struct market_clock market_clock_replay(double now, double speed);
-/* What spotmarket's GET /clock says: {"seconds": S, "speed": X}. Waits for the answer, a few tries. AML_EINPUT or
+/* Sets the clock by spotmarket's GET /clock: {"seconds": S, "speed": X}. Blocks; a few tries. 0, AML_EINPUT or
  * AML_EFAIL. */
 int market_clock_ask(struct market_clock *clock, const char *url, struct error *error);
 
-/* Whether a cloud at `endpoint` says, by GET /clock, that its time is not the real one: then *now is its time. A cloud
- * without such a clock, EC2 among them, goes by the real time. One try of two seconds. */
+/* Whether the cloud at `endpoint` answers GET /clock with another time than the real one; *now is its time then. Clouds
+ * without such a clock, such as EC2, go by real time. Blocks for one try of two seconds at most. */
 bool market_clock_differs(const char *endpoint, int64_t *now);
 
 double market_clock_seconds(const struct market_clock *clock);
-/* Seconds since 1970 as the system tells them: may jump. For what is stored. */
+/* Seconds since 1970 by the system's clock, which may jump. For stored times. */
 double market_clock_system(void);
-/* Seconds since some moment: never jump. For what is waited for. */
+/* Seconds since some moment, by a clock that never jumps. For timeouts. */
 double market_clock_elapsed(void);
 
 #endif

@@ -1,18 +1,18 @@
-/* What a running job tells of the application (Table 2 of the paper): throughput per vCPU, phi, sigma and lambda, from
- * the iterations of its report. Pure functions of what was told before. One thread.
+/* Measures a running job's application (Table 2 of the paper) from the iterations of its report: throughput per vCPU,
+ * phi, sigma and lambda. Pure functions of what was reported before. One thread.
  *
- * An iteration in which nodes joined or left, and the one after it (work is moved at a clock soon, not at once),
- * belong to a change; all others are clean: samples of (vCPUs v, items per second r).
+ * An iteration in which nodes joined or left, and the one after it (work is moved at a later clock), belong to a
+ * change. All others are clean: samples of (vCPUs v, items per second r).
  *
- *   throughput   median of r / v over the clean iterations
- *   phi          R(v): median of r of a size v with MEASURE_LEAST samples or more; v0: the smallest such size, the
- * reference.                phi = median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within
- * 0.05 .. 1:                what a vCPU beyond the reference does, relative to one of the reference (Theil's and Sen's
- * slope, which                a few odd iterations do not move)
- *   sigma        median of the losses of changes in which nodes only joined; lambda: of those in which some left.
- *                loss = seconds that the change's iterations took - their items / r0 x v1 / v0, with r0 the rate of the
- *                last clean iterations before, v0 their vCPUs and v1 those that were left (at most v0): the time
- * without                progress beyond what the lost vCPUs explain; not below 0 */
+ * throughput: the median of r / v over the clean iterations.
+ * phi: what a vCPU beyond the reference does, relative to one of the reference. R(v) is the median of r of a size v
+ *   that has MEASURE_LEAST samples or more; v0, the reference, is the smallest such size. phi is the median over pairs
+ *   of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1. It is Theil's and Sen's slope, which
+ *   a few odd iterations do not move.
+ * sigma: the median loss of changes in which nodes only joined. lambda: of those in which some left.
+ *   loss = seconds of the change's iterations - their items / r0 x v1 / v0, where r0 is the rate of the last clean
+ *   iterations before, v0 their vCPUs and v1 the vCPUs left (at most v0). It is the time without progress beyond what
+ *   the lost vCPUs explain, and not below 0. */
 #ifndef BIDBRAIN_DAEMON_MEASURE_H
 #define BIDBRAIN_DAEMON_MEASURE_H
 
@@ -22,8 +22,8 @@
 enum {
     MEASURE_SAMPLES_MAX = 256, /* the newest count */
     MEASURE_LOSSES_MAX = 32,
-    MEASURE_BEFORE = 3, /* clean iterations before a change whose rate is what it is measured by */
-    MEASURE_LEAST = 3,  /* observations without which a guess is better */
+    MEASURE_BEFORE = 3, /* clean iterations before a change, which give r0 */
+    MEASURE_LEAST = 3,  /* with fewer observations a guess is better */
 };
 #define MEASURE_PHI_MIN 0.05
 
@@ -57,7 +57,7 @@ struct measure_iteration {
 
 void measure_add(struct measure *measure, const struct measure_iteration *iteration);
 
-/* Each false when there is not enough to go by; the value then stays as it is. */
+/* Each returns false, and leaves the value alone, when there are too few observations. */
 bool measure_throughput(const struct measure *measure, double *items_per_vcpu_second);
 bool measure_phi(const struct measure *measure, double *phi, double *reference_vcpus);
 bool measure_loss(const struct measure_losses *losses, double *seconds);
