@@ -2,9 +2,10 @@
  * Subscribes to the rows in the cache. Takes each clock's deltas, flushes them, and retains the flushes until they are
  * committed. Receives pushes and applies them to the cache. Decides when staleness allows the next clock.
  *
- * Everything but client_gather and client_check_numbers runs on the io's thread. The cache changes only between clocks:
- * a push that arrives during a clock waits until the clock has been flushed. A push that arrives between client_freeze
- * and client_thaw waits likewise. */
+ * Everything but client_gather and client_check_numbers runs on the io's thread. Rows that have a state change only
+ * between clocks: a push that arrives during a clock waits until the clock has been flushed. A push that arrives
+ * between client_freeze and client_thaw waits likewise. The first state of a new row is applied at once, as no clock
+ * uses the row yet. */
 #ifndef AGILEML_WORKERS_CLIENT_H
 #define AGILEML_WORKERS_CLIENT_H
 

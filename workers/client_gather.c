@@ -39,7 +39,7 @@ void client_settle_flushed(const struct client *client, const struct client_part
  *
  *   with staleness       the base becomes the row
  *   without staleness    nothing is to be done, as every such row is pushed before the next clock begins (but see
- *                        settle_flushed)
+ *                        client_settle_flushed)
  *   alone                no rows are pushed back. Base and row become what the server's row will be, the old base plus
  *                        the delta, rounded alike; that may differ from the row in the last bits
  *   rounding encoding    the base always becomes the old base plus what is sent of the delta. The rest stays the

@@ -67,8 +67,9 @@ void client_pull(struct client *client, uint32_t number, actor_id server, bool a
 
 /* ---- client_gather.c ---- */
 
-/* Makes flushed rows the base of deltas. Without staleness that is left to the push of these rows (gather_rows). But a
- * clock under another origin may begin before the push. With a rounding encoding the base is right already. */
+/* For jobs without staleness: makes rows whose flush was not pushed back yet the base of deltas. gather_rows leaves
+ * that to the push, but a clock under another origin of this node may begin before it. With a rounding encoding the
+ * base is right already. */
 void client_settle_flushed(const struct client *client, const struct client_partition *partition);
 /* Retains the gathered flush until it is committed. */
 struct retained_flush *client_retain(struct client_partition *partition);

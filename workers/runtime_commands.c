@@ -126,7 +126,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     crash_enter("clock", runtime->command.clock);
     for (unsigned round = 0; round < runtime->command.set->items.bins && !app->clock_alone; round++) {
         call_clock(worker, round);
-        pthread_barrier_wait(&runtime->pool.barrier); /* threads exchange bins; after the last round comes the flush */
+        pthread_barrier_wait(&runtime->pool.barrier); /* threads exchange bins; the gathering follows the last round */
         run_check(worker, check_round);
     }
     crash_leave();
@@ -228,7 +228,7 @@ static void command_done(void *context) {
     struct node *node = &runtime->node;
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
     runtime_enter(runtime);
-    int command = runtime->pool.command; /* only the main thread sets it */
+    int command = runtime->pool.command; /* set only by who runs the main thread's loop */
     runtime->command.busy = false;
     cache_trim(&node->cache);
     runtime_grow_cache(runtime);

@@ -36,8 +36,9 @@ struct member *controller_find_member(struct controller *controller, actor_id no
 bool controller_is_outside(const struct controller *controller, const struct member *member);
 /* Counts the members that stay, by tier. */
 void controller_count_members(const struct controller *controller, unsigned count[2]);
-/* Takes a member's report that the clocks up to `clock` are committed. Only clocks that all origins have reported
- * count. */
+/* Takes a member's report that the clocks up to `clock` are committed. It counts only up to the last completed clock,
+ * that is, the last one of which all origins have reported PROGRESS. With 0, earlier reports are counted again, as a
+ * further clock was completed. */
 void controller_committed(struct controller *controller, uint64_t clock);
 void controller_send(struct controller *controller, actor_id to, struct message *message);
 void controller_send_ack(struct controller *controller, struct member *member);

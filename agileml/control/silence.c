@@ -121,12 +121,12 @@ static struct member *accused_by(struct controller *controller, const struct mem
     return accused == NULL || accused->stay == MEMBER_DISMISSED ? NULL : accused;
 }
 
-/* Whether an accusation counts: The accuser must have kept it up for half a timeout in which this controller heard the
- * accused all the time. Else the accused is about to be given up for its own silence, or has just woken. If the victim
- * is a reliable node, the accusation must have been kept up for the answer timeout, as the node may have the only copy
- * of some state. This does not apply in stage traditional, where any loss ends the job. The accused must have the
- * newest plan, as it accepts only nodes that its plan names. answers.c gives up nodes that take too long to accept a
- * plan. */
+/* Whether an accusation counts: the accuser must have kept it up for half a timeout in which this controller heard the
+ * accused all the time. Else the accused is about to be given up for its own silence, or has just woken. If the node
+ * that would be given up is reliable, the accusation must have been kept up for the answer timeout, as the node may
+ * have the only copy of some state. This does not apply in stage traditional, where any loss ends the job. The accused
+ * must have the newest plan, as it accepts only nodes that its plan names. answers.c gives up nodes that take too long
+ * to accept a plan. */
 static bool is_confirmed(const struct controller *controller, const struct member *accuser,
                          const struct member *accused, enum node_tier victim, uint64_t now_us) {
     uint64_t accused_us = accuser->silence.accused_us;

@@ -170,7 +170,7 @@ static struct origin *origin_make(struct partition *partition, actor_id actor, u
     return origin;
 }
 
-/* Who is expected has changed: counts anew. */
+/* Counts the origins that are expected in the clock, and those of them that have delivered it. */
 static void pending_count(const struct partition *partition, struct pending *pending) {
     pending->expected = 0;
     pending->delivered_count = 0;
@@ -198,7 +198,7 @@ void partition_expect(struct partition *partition, const struct wire_assignment 
         }
         struct origin *origin = origin_make(partition, assignments[d].origin, assignments[d].from_clock);
         if (origin >= partition->origins + before && origin->received >= assignments[d].from_clock) {
-            origin->received = assignments[d].from_clock - 1; /* of a new one: before its first assignment */
+            origin->received = assignments[d].from_clock - 1; /* a new origin has delivered nothing yet */
         }
         origin_add_range(origin, assignments[d].from_clock, assignments[d].until_clock);
     }
@@ -244,7 +244,7 @@ static struct pending *pending_open(struct partition *partition, uint64_t clock)
         return *entry;
     }
     if (*entry != NULL) {
-        pending_release(partition, entry); /* of a clock that was followed since */
+        pending_release(partition, entry); /* of an older clock, which has come by updates meanwhile */
     }
     if (partition->spare_count > 0) {
         *entry = partition->spare[--partition->spare_count];
@@ -487,7 +487,7 @@ uint64_t partition_received(struct partition *partition, actor_id actor) {
 
 /* ---- Rows of a clock into the tables ---- */
 
-/* The latest clock that rows may have to go back to. */
+/* The latest clock that rows may have to go back to; 0: nothing is kept. */
 static uint64_t last_point(const struct partition *partition) {
     return partition->point_count > 0 ? partition->points[partition->point_count - 1].clock : 0;
 }
@@ -521,8 +521,8 @@ static void rows_save(const struct partition *partition, struct commit_point *po
     point->saved[point->saved_count++] = saved;
 }
 
-/* Before rows of an add table change. Where deltas have been kept since the point, which clocks of rows don't tell,
- * nothing counts as saved. */
+/* Saves rows of an add table before they change. A row's clock tells whether its value was saved since the point, but
+ * not if deltas were kept since: then all the rows are saved. */
 static void rows_keep(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count) {
     if (partition->point_count > 0) {
         struct commit_point *point = &partition->points[partition->point_count - 1];
@@ -544,7 +544,7 @@ static void table_put(const struct table *table, const uint32_t *slots, uint32_t
     }
 }
 
-/* Before rows change: keeps what pushes left out of them. */
+/* Before rows change: keeps, beside each row, what the rounding of pushes has left out of it. */
 static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) {
     const struct rows_codec *codec = rows_codec(table->shape.pushed);
     if (codec->feed != NULL) {
@@ -664,7 +664,8 @@ static void late_put(struct partition *partition, unsigned t, const struct contr
     late->rows += put->count;
 }
 
-/* Of puts at `clock` or before, drops those that a later one of them replaces: those after `since` are new here. */
+/* Drops puts up to `clock` that a later put up to `clock` replaces. Puts up to `since` were compared with each other
+ * before. */
 static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock) {
     for (unsigned c = 0; c < late->count && late->list[c].clock <= clock; c++) {
         for (unsigned e = 0; e < c && late->list[c].clock > since; e++) {
@@ -677,8 +678,8 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
     }
 }
 
-/* Whether deltas themselves are kept to go back: those that can be taken away again, if they are much smaller than the
- * rows. Not else, for there are deltas of each clock since the point. */
+/* Whether to keep the deltas, to go back, instead of the old values: if they can be subtracted exactly and are much
+ * smaller than the rows. Otherwise the deltas of many clocks would take more memory than the values. */
 static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
     return partition->point_count > 0 && one->writer != 0 && rows_codec(one->encoding)->subtract != NULL &&
            one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;

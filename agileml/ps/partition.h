@@ -69,15 +69,15 @@ struct origin {
     unsigned range_count;
 };
 
-/* Old values of rows that were changed; or, of whole numbers, what was added to them: that can be taken away again
- * without a rest. */
+/* What rows were before they changed: their old values; or the deltas that were added to whole numbers, which can be
+ * subtracted again exactly. */
 struct saved_rows {
     unsigned table;
     uint32_t count;
     uint32_t *slots;
-    unsigned char *values; /* NULL: */
-    struct buffer *deltas; /* one reference held, encoded so: */
-    enum wire_encoding encoding;
+    unsigned char *values;       /* the old values, packed; NULL: `deltas` are kept instead */
+    struct buffer *deltas;       /* as they came in the flush; one reference held */
+    enum wire_encoding encoding; /* of `deltas` */
 };
 
 /* A clock that the partition can go back to, by putting back what was saved since, last first. */
@@ -132,7 +132,8 @@ void partition_close(struct partition *partition);
 /* Another partition with the same rows at the same clock, and nothing else. NULL on error. */
 struct partition *partition_copy(struct partition *partition, struct error *error);
 
-/* Someone has written the tables' rows as of `clock`, and into the rows' clocks when they changed, at most `clock`. */
+/* To be called after the tables were filled from outside: the rows are those of `clock`, and each row's own clock, at
+ * most `clock`, is the one that last changed it. */
 void partition_loaded(struct partition *partition, uint64_t clock);
 
 /* ---- Clocks ---- */
@@ -147,40 +148,42 @@ static inline unsigned partition_ahead(const struct job *job) {
     return job->staleness + WIRE_WINDOW_MAX + 2;
 }
 
-/* Views of the rows in a FLUSH, SUBSCRIBE or UPDATE, every one of which is this partition's. Their number, or
- * AML_EPROTOCOL with what is wrong. */
+/* Makes views of the rows in a SUBSCRIBE or UPDATE. Returns the number of views, or AML_EPROTOCOL if the message is
+ * malformed or a row belongs to another partition. */
 int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
                     struct error *error);
 
-/* Takes one flush of `origin`: `views` come from rows_check of a message, whose frames may be held. Exactly once:
- * a repeat changes nothing. A flush_result, or AML_EPROTOCOL/AML_ELIMIT with nothing changed. */
+/* Takes one flush of `origin`: `views` come from rows_check of a message, whose frames may be held. A repeated flush
+ * changes nothing. Returns a flush_result; AML_EPROTOCOL, AML_ELIMIT or AML_EINPUT (in a checked job: a row put twice),
+ * with nothing of the flush taken; or AML_ENOMEM, after which the partition can't be used any more. */
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
                     unsigned view_count, struct error *error);
 
 /* Applies the next clock if it is complete. True when the clock advanced. */
 bool partition_advance(struct partition *partition);
 
-/* The contiguous clock up to which flushes of `origin` have arrived; the partition's clock for a stranger. */
+/* Returns the clock up to which all flushes of `origin` have arrived; for an unknown origin partition_reached. */
 uint64_t partition_received(struct partition *partition, actor_id origin);
 
 /* ---- Going back ---- */
 
-/* From now on old values are kept, to go back to the present clock and to each partition_point after it; or are
- * not, and what was kept is forgotten. */
+/* With `keep`, old values are kept from now on, to go back to the present clock and to each partition_point after it.
+ * Without, no more are kept, and those that were are freed. */
 void partition_keep(struct partition *partition, bool keep);
 
-/* The present clock is a commit point. Nothing where nothing is kept. */
+/* Makes the present clock a commit point. Does nothing unless partition_keep is on. */
 void partition_point(struct partition *partition);
 
-/* Nobody need ever go behind `committed`: forgets what was kept for that, and applies what is held up to there. An
- * error when a held update can't be applied. */
+/* No replica will ever be restored at a clock before `committed`: frees what was kept for that, and applies the held
+ * updates up to there. Returns an error when a held update can't be applied. */
 int partition_commit(struct partition *partition, uint64_t committed, struct error *error);
 
-/* The clocks that partition_restore can put the replica at, ascending. The caller frees *clocks. */
+/* Returns the number of clocks that partition_restore can restore the replica at, ascending in *clocks, which the
+ * caller frees. */
 unsigned partition_restore_points(const struct partition *partition, uint64_t **clocks);
 
-/* Puts the replica at `clock`: back to a commit point, or by dropping what it holds beyond. What is pending is dropped.
- * False, with nothing changed, when the clock is not among partition_restore_points. */
+/* Restores the replica at `clock`: a commit point, or a clock whose later updates are only held. Drops what is pending.
+ * Returns false, with nothing changed, when the clock is not among partition_restore_points. */
 bool partition_restore(struct partition *partition, uint64_t clock);
 
 /* ---- Following ---- */
@@ -188,7 +191,7 @@ bool partition_restore(struct partition *partition, uint64_t clock);
 /* Holds an UPDATE that is no piece and begins at partition_reached or before. An error when it is malformed. */
 int partition_hold(struct partition *partition, const struct message *update, struct error *error);
 
-/* Applies the oldest held update, committed or not: what is kept to go back to stays so. */
+/* Applies the oldest held update, committed or not. The commit points that are kept stay. */
 int partition_apply(struct partition *partition, struct error *error);
 
 /* The clock up to which it has followed: that of the last held update, or else its own. */
@@ -208,7 +211,8 @@ int partition_changed(struct partition *partition, uint64_t from_clock, struct m
 
 /* ---- Reading ---- */
 
-/* Makes a table's rows what they are at the partition's clock, for reading. The functions below do it themselves. */
+/* Makes a table's rows what they are at the partition's clock, for reading: applies puts that are kept aside. The
+ * functions below that put rows into messages call it themselves. */
 void partition_settle(struct partition *partition, unsigned table);
 
 /* One row at the partition's clock, without settling: searches, so for tests and single rows. */
@@ -226,11 +230,11 @@ struct subscription *partition_subscription(struct partition *partition, actor_i
 void partition_unsubscribe(struct partition *partition, bool (*keep)(void *context, actor_id subscriber),
                            void *context);
 
-/* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`, without the put rows that
- * the subscriber itself wrote last, and without any when it was alone since: it knows them to the bit, as client_gather
- * adds deltas to its rows as the server does. Rows that are rounded are written the same each time until they change
- * again; once there were any, nobody knows these rows to the bit. `model` is the push built just before for another
- * subscriber from the same clock, or NULL: equal tables share its frames. */
+/* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`. Leaves out put rows that
+ * the subscriber wrote last. Appends no rows when the subscriber was the only origin since `from_clock`: client_gather
+ * has added the same deltas to the subscriber's own rows, bit for bit. That does not hold for tables whose pushes
+ * round; their rows are always pushed, with the same bytes until they change again. `model` is the push built just
+ * before for another subscriber from the same clock, or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push);

@@ -322,7 +322,7 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
 
 /* Restores the replica at clock `restore`. A follower that has no such restore point is restored at its newest one
  * below, and follows from there: up to `restore` all replicas have the same history. */
-static bool replica_put(const struct server *server, const struct server_replica *replica, uint64_t restore) {
+static bool restore_replica_at(const struct server *server, const struct server_replica *replica, uint64_t restore) {
     uint64_t *clocks;
     if (partition_restore(replica->partition, restore)) {
         return true;
@@ -342,7 +342,7 @@ static bool replica_put(const struct server *server, const struct server_replica
 /* Restores a replica of the epoch before for the new epoch, or closes it if it has no such restore point. */
 static void replica_restore(struct server *server, struct server_replica *replica) {
     uint64_t restore = server->plan.terms.restore;
-    if (replica->state == REPLICA_COPYING || !replica_put(server, replica, restore)) {
+    if (replica->state == REPLICA_COPYING || !restore_replica_at(server, replica, restore)) {
         replica_drop(server, replica);
         return;
     }

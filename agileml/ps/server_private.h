@@ -52,7 +52,8 @@ void server_commit(struct server *server, uint64_t committed);
 /* Applies the held updates up to the committed clock and frees what was kept for going back behind it. */
 void replica_commit(struct server *server, struct server_replica *replica);
 
-/* Counts whether the replica is in step with the plan; reports to the agent when that changes it for the server. */
+/* Counts whether the replica is in step (struct server_replica). Reports to the agent when the server as a whole comes
+ * into step or falls out of it. */
 void replica_count_step(struct server *server, struct server_replica *replica);
 
 /* Answers a worker's SUBSCRIBE or PULL without state, as the plans of worker and server differ. The worker thus knows
@@ -71,8 +72,8 @@ void server_receive_scan(struct server *server, struct server_replica *replica, 
                          const struct message_scan *scan);
 
 /* Pushes the changed rows to the subscribers that need them: the nodes that work already, and those that begin with the
- * next clock if this server serves that. A subscriber whose rows have not changed gets only the durable clock; with
- * `missed` it gets no push at all. */
+ * next clock if this server serves that. A subscriber that was sent the present clock before gets a PUSH without rows,
+ * for the durable clock; with `missed` it gets none. */
 void replica_push(struct server *server, struct server_replica *replica, bool missed);
 /* Answers the SCANs that waited for the replica's clock. */
 void replica_scans(struct server *server, const struct server_replica *replica);

@@ -166,7 +166,7 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* Applies a FLUSH. Returns a flush_result, or an error with nothing changed. */
+/* Takes a FLUSH. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an error of partition_flush. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
                       const struct message *message, struct error *error) {
     const struct message_flush *flush = &message->flush;

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Makes room for `count` slots; the new rows are zero, then get their start values. */
+/* Makes room for `count` slots. New rows are zeros: the caller sets their start values. */
 static int table_grow(struct table *table, uint32_t count) {
     const struct table_spec *spec = table->spec;
     int result = arena_grow(&table->rows, (size_t)count * spec->row_bytes);

@@ -7,8 +7,8 @@
 #include "agileml/base/memory.h"
 #include "agileml/wire/rows.h"
 
-/* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its
- * arguments: any node, at any time, must find the same value. Called from any thread. */
+/* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its arguments: any
+ * node, at any time, must find the same value. Called from any thread. */
 typedef void table_start(void *context, uint64_t key, void *row);
 
 struct table_spec {
@@ -20,14 +20,15 @@ struct table_spec {
     uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
     bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
-    bool sparse;        /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
-    bool given;         /* sparse ones: the app says what it changed; workers' caches keep no `base` to find it by */
+    bool flushed_sparse; /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool given;          /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard; /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     table_start *start; /* NULL: rows start as zeros */
     void *context;
 };
 
-enum { TABLE_SPARSE_WIDTH = 16 }; /* from which on add tables of whole numbers are sparse: others gain little */
+/* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
+enum { TABLE_SPARSE_WIDTH = 16 };
 
 /* What servers and workers of one job agree on. Read-only once the job runs. */
 struct job {
@@ -53,9 +54,9 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
     return (struct row_shape){.type = spec->type,
                               .width = spec->width,
                               .row_bytes = spec->row_bytes,
-                              .flushed = spec->compressed ? WIRE_BF16
-                                         : spec->sparse   ? WIRE_SPARSE
-                                                          : WIRE_FULL,
+                              .flushed = spec->compressed       ? WIRE_BF16
+                                         : spec->flushed_sparse ? WIRE_SPARSE
+                                                                : WIRE_FULL,
                               .pushed = spec->compressed ? WIRE_BF16 : WIRE_FULL};
 }
 

@@ -622,7 +622,7 @@ static struct job mixed_job(void) {
     job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
     job.tables[COUNTS].width = WIDE;
     job.tables[COUNTS].row_bytes = WIDE * sizeof(int64_t);
-    job.tables[COUNTS].sparse = true;
+    job.tables[COUNTS].flushed_sparse = true;
     job.shapes[COUNTS] = table_shape(&job.tables[COUNTS]);
     return job;
 }
