@@ -252,8 +252,8 @@ static void warn_of_no_answer(struct daemon *daemon) {
     }
 }
 
-/* Nothing is bought before machines and prices are known and while the controller is silent. No spot machine is bought
- * before the job has a node. */
+/* Returns whether spot machines may be bought: machines and prices are known, the controller is heard, and the job has
+ * a node. Buys the reliable machines that are missing as soon as all but the last holds. */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->fleet.listed || !daemon->market.priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;

@@ -20,7 +20,7 @@ static bool is_one_of(const char *code, const char *const *codes) {
     return false;
 }
 
-/* Closes the market, or all of its kind, as the reason of the refusal says. */
+/* Stops buying in the market for a while, or in all markets of its kind: EC2's code decides which, and how long. */
 static void back_off(struct daemon *daemon, const struct provider_launch *launch, const char *code) {
     static const char *const prices[] = {"SpotMaxPriceTooLow", "price-too-low", NULL};
     static const char *const quotas[] = {"MaxSpotInstanceCountExceeded",
@@ -83,7 +83,7 @@ void daemon_launch(struct daemon *daemon, const struct portfolio_buy *buy) {
     plan_launch(daemon, &launch, kind == PROVIDER_ON_DEMAND);
 }
 
-/* Repeats the message only when the numbers change. */
+/* Whether this number of reliable machines was not logged last. Notes it as logged. */
 static bool reliable_is_new(struct daemon *daemon, unsigned held) {
     bool new = daemon->fleet.reliable_said != held + 1;
     daemon->fleet.reliable_said = held + 1;
@@ -158,12 +158,13 @@ void daemon_keep_reliable(struct daemon *daemon) {
     }
 }
 
-/* Asked for again it could be carried out again. */
+/* Whether the launch is too old to be sent again: EC2 may have forgotten its token, and would buy twice. */
 static bool launch_stale(const struct daemon *daemon, const struct ledger_launch *launch) {
     return launch->stage <= LEDGER_WAITING && daemon_now(daemon) - launch->planned > DAEMON_TOKEN_S;
 }
 
-/* What came of it, if anything, lists show: it is in the state, so that is taken in whenever it comes. */
+/* Gives up waiting for launches that are too old. They stay in the ledger, so machines of theirs that a list shows
+ * later still count as ours. */
 static void close_stale(struct daemon *daemon) {
     for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
         struct ledger_launch *launch = &daemon->fleet.launches[l].row;
@@ -249,8 +250,8 @@ static void launch_refused(struct daemon *daemon, const struct ledger_launch *la
     back_off(daemon, l, launch->code);
 }
 
-/* An open request that nobody waits for: of a launch that is not in the state, or that was taken for over when not all
- * of its requests were shown. Once in each list, as withdrawing tells its outcome anew. */
+/* Withdraws an open request that no launch waits for: the launch is not in the ledger, or it was taken for over when a
+ * list did not show all of its requests. At most once for a list, since the provider then reports the outcome again. */
 static void withdraw(struct daemon *daemon, const char *token) {
     for (size_t w = 0; w < daemon->fleet.withdrawn_count; w++) {
         if (strcmp(daemon->fleet.withdrawn[w], token) == 0) {

@@ -365,7 +365,8 @@ static void tell_evictions(struct daemon *daemon) {
     }
 }
 
-/* Machines that hold the state go last. */
+/* Whether the machine may be terminated: its time has come, its node is gone and its hour need not be used up, or
+ * everything ends at once. */
 static bool may_end(const struct daemon *daemon, size_t i, double now) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     const struct daemon_machine *entry = &daemon->fleet.machines[i];
@@ -418,7 +419,8 @@ double daemon_machines_due(const struct daemon *daemon) {
     return due;
 }
 
-/* By what the phase says: after the job's end nobody has to leave it first. */
+/* Gives one machine back as the phase requires. After the job's end its node need not leave first. Reliable machines,
+ * which hold the state, go last. */
 static void release_one(struct daemon *daemon, size_t i, bool transient_left) {
     const struct ledger_machine *machine = &daemon->fleet.machines[i].row;
     int64_t now = daemon_now(daemon);

@@ -124,7 +124,7 @@ static void find_buyable(struct daemon *daemon) {
     }
 }
 
-/* Learns from new prices. New markets make it learn everything again. */
+/* Learns from new prices. When there are new markets, learns everything anew, as markets are known by index. */
 static void learn(struct daemon *daemon) {
     struct error error = {0};
     bool by_price = daemon->config->rules->bids;
@@ -245,6 +245,7 @@ static int take_stored(void *context, const char *type, const char *zone, const 
     return 0;
 }
 
+/* Notes the newest wanted price, for a store that has none of the last DAEMON_HISTORY_DAYS. */
 static int take_age(void *context, const char *type, const char *zone, const char *product, struct market_point point) {
     struct daemon *daemon = context;
     bool newer = point.time > daemon->market.newest && daemon_wants(daemon, type, zone, product);

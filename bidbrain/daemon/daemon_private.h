@@ -71,7 +71,9 @@ enum daemon_phase {
  *        |         |        |-----> CLOSED      withdrawn (`cancelled`) before it got a machine
  *        |         `---> REFUSED
  *        `-------------> CLOSED                 no answer, and too old, or the job is over
- */
+ *
+ * A daemon that is started again sends a PLANNED launch again, under the same token. It stays PLANNED until its answer,
+ * so all that may happen to a SENT launch may happen to it. */
 struct daemon_launch {
     struct ledger_launch row;
     double asked;   /* wall: when this process sent it last; 0: never */

@@ -121,7 +121,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
             return;
         }
     }
-    if (groups->count == POLICY_HELD_MAX) { /* no more are bought then, see decide_buys */
+    if (groups->count == POLICY_HELD_MAX) { /* portfolio.c buys nothing more then */
         add_pending(f, groups, market, 1, machine->bid);
         return;
     }
@@ -190,8 +190,8 @@ static double budget_left(const struct footprint *f, const struct groups *groups
     return left;
 }
 
-/* By the second nothing ends by itself: everything transient goes while there is money for two more decisions and the
- * notice. */
+/* Whether all transient machines must go now, for the sake of the budget. Where machines are paid by the second, no
+ * paid hour ends them: they go when what is left pays them only for two more decisions and the notice. */
 static bool budget_reached(const struct footprint *f, const struct groups *groups) {
     if (f->budget_micro == INT64_MAX || pays_by_the_hour(f)) {
         return false;

@@ -10,7 +10,7 @@
 #include "bidbrain/policy/portfolio.h"
 
 struct footprint {
-    struct portfolio known;   /* but for what is held and coming, and the money: these are found here */
+    struct portfolio known;   /* all but what is held, coming and pending, and the money, which footprint.c fills in */
     int64_t decision_seconds; /* between decisions */
     int64_t notice_seconds;   /* that machines are given to leave the job */
     const struct ledger_launch *const *launches;
@@ -30,7 +30,7 @@ enum footprint_reason {
     REASON_CLOSED,   /* cooling down, or it has refused */
     REASON_CEILING,  /* above the price of the reliable machines' vCPUs */
     REASON_VCPUS,    /* its type has more vCPUs than most_vcpus */
-    REASON_SHARE,    /* ... than a market's part of them, by least_markets */
+    REASON_SHARE,    /* its type has more vCPUs than one market may have: most_vcpus / least_markets */
     REASON_RATE,     /* dearer than most_dollars_per_hour leaves */
     REASON_BUDGET,   /* dearer than the budget leaves */
     REASON_WORTH,    /* it would not lower the cost of work */
@@ -39,7 +39,7 @@ enum footprint_reason {
 struct footprint_reasons {
     unsigned markets[REASONS];
     size_t cheapest;       /* of REASON_CEILING the one nearest to its ceiling */
-    double price, ceiling; /* its, dollars per machine-hour */
+    double price, ceiling; /* of `cheapest`, dollars per machine-hour */
     double rate, budget;   /* dollars that are left: an hour, in all */
     int64_t opens;         /* REASON_CLOSED: when the first one opens, market time; MARKET_NEVER: none */
 };

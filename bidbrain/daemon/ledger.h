@@ -16,7 +16,7 @@ enum ledger_stage {
     LEDGER_WAITING = 2, /* accepted, no machine yet */
     LEDGER_FILLED = 3,
     LEDGER_REFUSED = 4,
-    LEDGER_CLOSED = 5, /* withdrawn before it got a machine */
+    LEDGER_CLOSED = 5, /* over without a machine: withdrawn, or never answered */
 };
 
 struct ledger_launch {

@@ -4,15 +4,17 @@
  * An iteration in which nodes joined or left, and the one after it (work is moved at a later clock), belong to a
  * change. All others are clean: samples of (vCPUs v, items per second r).
  *
- * throughput: the median of r / v over the clean iterations.
- * phi: what a vCPU beyond the reference does, relative to one of the reference. R(v) is the median of r of a size v
- *   that has MEASURE_LEAST samples or more; v0, the reference, is the smallest such size. phi is the median over pairs
- *   of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1. It is Theil's and Sen's slope, which
- *   a few odd iterations do not move.
- * sigma: the median loss of changes in which nodes only joined. lambda: of those in which some left.
- *   loss = seconds of the change's iterations - their items / r0 x v1 / v0, where r0 is the rate of the last clean
- *   iterations before, v0 their vCPUs and v1 the vCPUs left (at most v0). It is the time without progress beyond what
- *   the lost vCPUs explain, and not below 0. */
+ *   throughput   median of r / v over the clean iterations
+ *   phi          median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1: what
+ *                a vCPU beyond the reference does, relative to one of the reference. R(v) is the median of r of a size
+ *                v with MEASURE_LEAST samples or more; v0, the reference, is the smallest such size. The median of
+ *                slopes (Theil's and Sen's) is not moved by a few odd iterations.
+ *   sigma        median of the losses of changes in which nodes only joined
+ *   lambda       median of the losses of changes in which some nodes left
+ *
+ * The loss of a change is the time without progress beyond what the lost vCPUs explain, not below 0: the seconds that
+ * the change's iterations took, less their items / r0 x v1 / v0. r0 is the rate of the last clean iterations before, v0
+ * their vCPUs, v1 those that were left (at most v0). */
 #ifndef BIDBRAIN_DAEMON_MEASURE_H
 #define BIDBRAIN_DAEMON_MEASURE_H
 

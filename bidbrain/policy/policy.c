@@ -278,7 +278,8 @@ static double plan_finish(const struct plan *plan, const struct policy_allocatio
     return fmin(whole, part) / view->end.work;
 }
 
-/* E_A of a plan, `extra` bought as well (NULL: nothing): what decisions minimize. */
+/* Returns what decisions minimize, for a plan with `extra` bought as well (NULL: nothing): E_A, or near the job's end
+ * the value of plan_finish. */
 static double plan_value(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
     if (plan->end) {
         return plan_finish(plan, extra, changed);
@@ -395,7 +396,7 @@ static struct plan plan_again(const struct plan *plan, size_t without) {
 }
 
 /* Adds candidates while they lower the cost per work below `e`, then exchanges single ones for better ones. Returns
- * E_A. */
+ * the value that is minimized. */
 static double plan_fill(struct plan *plan, double e, size_t most) {
     struct choice best;
     while (plan->choice_count < most) {

@@ -14,7 +14,7 @@ struct policy_allocation {
     double omega; /* hours of t_r that it is expected to compute */
     double t_r;   /* hours left of its billing hour, or of the hour that is looked ahead */
     double nu;    /* work of one machine in an hour; 0 for a machine that only holds state */
-    bool refund;  /* t_r is free if it is evicted within t_r; otherwise the time that it ran is paid */
+    bool refund;  /* true: t_r is free if it is evicted within t_r; false: the time that it ran is paid even then */
 };
 
 /* The application (Table 2). */
@@ -90,7 +90,7 @@ struct policy_held {
 
 struct policy_limits {
     double most_machines;
-    double most_work;             /* per hour, of all spot machines */
+    double most_work;             /* per hour, of all machines but the reliable ones */
     double least_work;            /* per hour: a smaller allocation is not worth a change; 0: any is */
     double most_dollars_per_hour; /* of all machines, at the prices now */
     unsigned least_markets;       /* no market gets more than 1/least_markets of most_work */
@@ -137,7 +137,7 @@ struct policy_action {
     size_t index;         /* POLICY_ACQUIRE: of the offer; otherwise of the held allocation */
     unsigned delta;       /* POLICY_ACQUIRE: index in the offer's arrays */
     double count;         /* whole machines; POLICY_RELEASE: all of them; POLICY_RENEW: the others are released */
-    double cost_per_work; /* E_A after this action and the actions before it */
+    double cost_per_work; /* E_A: after this acquisition and the actions before it; otherwise after all of these */
 };
 
 /* Whether decisions minimize the dollars to the job's end. */
