@@ -180,7 +180,11 @@ int model_file_load(const char *path, const struct model_file_kind *kind, unsign
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* does not block on a pipe */
     FILE *file = descriptor >= 0 ? fdopen(descriptor, "r") : NULL;
     if (file == NULL) {
-        return error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
+        error_set(error, AML_EINPUT, "%s: can't open the model: %s", path, strerror(errno));
+        if (descriptor >= 0) {
+            close(descriptor);
+        }
+        return AML_EINPUT;
     }
     int result = load_file(file, path, kind, bytes, size, error);
     (void)fclose(file);

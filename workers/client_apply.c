@@ -70,9 +70,8 @@ static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t row_clo
 /* Copies a pushed row into the row, and into the base unless own updates will be added (settle_row). With a rounding
  * encoding only the base gets the pushed row; the row then holds its unsent difference until settle_row. */
 static void apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
-                      enum wire_encoding encoding, bool own_later) {
+                      const struct rows_codec *codec, bool own_later) {
     const struct row_shape *shape = table->shape;
-    const struct rows_codec *codec = rows_codec(encoding);
     if (rows_rounded(shape->flushed)) {
         rows_codec(shape->flushed)->unsent(shape, cache_row(table, slot), cache_base(table, slot));
         codec->copy(shape, cache_base(table, slot), value, 1);
@@ -110,7 +109,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
         if (!row_wanted(wanted, stamps[slot], clocks[slot], clock)) {
             continue;
         }
-        apply_row(table, slot, value, view->encoding, own_later);
+        apply_row(table, slot, value, codec, own_later);
         stamps[slot] = client->stamp;
         clocks[slot] = (uint32_t)clock;
     }

@@ -1,14 +1,22 @@
 /* See private_file.h. */
 #include "agileml/base/private_file.h"
 
+#include "agileml/base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-enum { PRIVATE_FILE_MODE = 0600, PRIVATE_FILE_ATTEMPTS = 8 /* while others make and remove the file */ };
+enum {
+    PRIVATE_FILE_MODE = 0600,
+    PRIVATE_FILE_ATTEMPTS = 8, /* while others make and remove the file */
+    PRIVATE_FILE_LOCK_MS = 2000,
+    PRIVATE_FILE_POLL_MS = 20,
+};
 
 /* Whether other users can put files at `path`. */
 static bool is_in_shared_folder(const char *path) {
@@ -102,6 +110,20 @@ static bool look_at_store(const char *path, bool *exists, const char **reason) {
         good = length >= (int)sizeof beside || look(beside, &there, reason);
     }
     return good;
+}
+
+int private_file_lock(const char *path, const char **reason) {
+    int descriptor = private_file_open(path, O_RDWR, reason);
+    for (int waited = 0; descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0; waited += PRIVATE_FILE_POLL_MS) {
+        if (errno == EWOULDBLOCK && waited < PRIVATE_FILE_LOCK_MS) {
+            clock_pause_ms(PRIVATE_FILE_POLL_MS);
+            continue;
+        }
+        *reason = errno == EWOULDBLOCK ? NULL : strerror(errno);
+        close(descriptor);
+        descriptor = -1;
+    }
+    return descriptor;
 }
 
 bool private_store_make(const char *path, const char **reason) {

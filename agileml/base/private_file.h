@@ -15,6 +15,9 @@
 /* Opens `path` as open(2) does with `flags` (O_WRONLY or O_RDWR, perhaps O_APPEND or O_TRUNC); makes the file if there
  * is none. Returns the descriptor, which closes on exec; or -1 and the reason in *reason, a static text. */
 int private_file_open(const char *path, int flags, const char **reason);
+/* Opens `path` so, and locks it (flock) until the descriptor is closed. Waits up to two seconds for a process that is
+ * just ending. Returns the descriptor; or -1 and the reason in *reason, NULL: another process holds the lock. */
+int private_file_lock(const char *path, const char **reason);
 /* Makes an empty file at `path` if there is none, for SQLite, which gives its other files the same mode. Returns false
  * and *reason as private_file_open does. In a shared folder SQLite's other files are checked, too, as SQLite would use
  * a foreign journal. An existing file is not opened, as closing it would end this process's locks on it. */

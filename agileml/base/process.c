@@ -114,6 +114,9 @@ _Noreturn static void child_run(const char *path, char *const arguments[], struc
         dup2(null, STDIN_FILENO);
         close(null);
     }
+    if (setting.detached) {
+        close_range(STDERR_FILENO + 1, ~0U, CLOSE_RANGE_CLOEXEC); /* what others left open to us it must not keep */
+    }
     if (setting.inherited_fd >= 0) {
         fcntl(setting.inherited_fd, F_SETFD, 0);
     }

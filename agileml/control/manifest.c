@@ -458,14 +458,14 @@ void manifest_close(struct manifest *manifest) {
 
 /* ---- The folders in a root ---- */
 
-/* Calls `each` for every name in a folder, until one fails. */
-static int each_name(const char *folder,
+/* Calls `each` for every name in a folder, until one fails. Returns `unreadable` if the folder can't be read. */
+static int each_name(const char *folder, int unreadable,
                      int (*each)(void *context, const char *folder, const char *name, struct error *error),
                      void *context, struct error *error) {
     struct dirent **names;
     int count = scandir(folder, &names, NULL, NULL);
     if (count < 0) {
-        return error_set(error, AML_EINPUT, "%s: can't read this folder: %s", folder, strerror(errno));
+        return error_set(error, unreadable, "%s: can't read this folder: %s", folder, strerror(errno));
     }
     int code = 0;
     for (int i = 0; i < count; i++) {
@@ -512,7 +512,7 @@ static int clock_folder_found(void *context, const char *root, const char *name,
 
 static int clock_folders_list(const char *root, struct clock_folders *folders, struct error *error) {
     *folders = (struct clock_folders){0};
-    int code = each_name(root, clock_folder_found, folders, error);
+    int code = each_name(root, AML_EINPUT, clock_folder_found, folders, error);
     if (folders->count > 0) {
         qsort(folders->clocks, folders->count, sizeof *folders->clocks, clock_descending);
     }
@@ -587,7 +587,7 @@ static int folder_clear(const char *folder, struct error *error) {
     } else if (errno != ENOENT) {
         code = io_failed(path, "remove", error);
     }
-    return code != 0 ? code : each_name(folder, file_remove, NULL, error);
+    return code != 0 ? code : each_name(folder, AML_EFAIL, file_remove, NULL, error);
 }
 
 static int folder_make(const char *path, struct error *error) {
@@ -610,7 +610,7 @@ static int unfinished_remove(void *removed, const char *root, const char *name, 
 
 int manifest_discard(const char *root, struct error *error) {
     bool removed = false;
-    int code = each_name(root, unfinished_remove, &removed, error);
+    int code = each_name(root, AML_EINPUT, unfinished_remove, &removed, error);
     return code != 0 || !removed ? code : folder_sync(root, error);
 }
 

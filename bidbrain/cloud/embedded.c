@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,9 +116,9 @@ static bool log_path(const char *folder, char path[PATH_MAX]) {
     return snprintf(path, PATH_MAX, "%s/spotmarket.log", folder) < PATH_MAX;
 }
 
-/* Whether a market has the log as its output. The caller gets the lock if none has. */
-static bool log_is_taken(int log) {
-    return flock(log, LOCK_EX | LOCK_NB) != 0;
+/* Whether a market has the log as its output. The caller gets the lock, LOCK_SH or LOCK_EX, if none has. */
+static bool log_is_taken(int log, int lock) {
+    return flock(log, lock | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
 static void read_log(int log, char text[LOG_TEXT]) {
@@ -165,10 +166,17 @@ static int wait_for_url(int log, struct process *process, const struct embedded 
         if (ended) {
             return start_failure(process, cloud, text, error);
         }
+        if (process->pid == 0 && !log_is_taken(log, LOCK_SH)) {
+            return error_set(error, AML_EFAIL, "the market in %.200s has just ended: see spotmarket.log there",
+                             cloud->folder);
+        }
         clock_pause_ms(LOOK_MS);
     }
-    return error_set(error, AML_EFAIL, "the market in %.200s does not say its address: see spotmarket.log there",
-                     cloud->folder);
+    process_signal(process, SIGKILL); /* nobody would ever find it; does nothing to a market that was found */
+    return error_set(error, AML_EFAIL,
+                     "the market in %.200s does not say its address within %d s: see spotmarket.log there, and end its "
+                     "process",
+                     cloud->folder, START_MS / 1000);
 }
 
 static int start_market(int log, const struct embedded *cloud, struct process *process, struct error *error) {
@@ -188,7 +196,13 @@ static int start_market(int log, const struct embedded *cloud, struct process *p
     embedded_arguments(&arguments, &started, cloud->folder);
     setting.output_fd = log;
     setting.detached = true;
+    char **environment = embedded_environment(cloud->folder); /* no machine gets the keys of a real account */
+    setting.environment = environment;
     code = code != 0 ? code : process_start(process, program, &arguments, setting, error);
+    for (char **variable = environment; *variable != NULL; variable++) {
+        free(*variable);
+    }
+    free(environment);
     arguments_close(&arguments);
     return code;
 }
@@ -209,8 +223,11 @@ int embedded_open(const struct embedded *cloud, bool start, char url[EMBEDDED_UR
         return error_set(error, AML_EINPUT, "folder: %.300s/spotmarket.log: %s", cloud->folder,
                          reason != NULL ? reason : strerror(ENAMETOOLONG));
     }
-    int code = log_is_taken(log) ? 0 : start_market(log, cloud, &process, error);
-    code = code != 0 ? code : wait_for_url(log, &process, cloud, url, error);
+    bool taken = log_is_taken(log, LOCK_EX);
+    int code = taken || !start ? 0 : start_market(log, cloud, &process, error);
+    if (code == 0 && (taken || start)) {
+        code = wait_for_url(log, &process, cloud, url, error);
+    }
     close(log);
     return code;
 }
@@ -218,7 +235,7 @@ int embedded_open(const struct embedded *cloud, bool start, char url[EMBEDDED_UR
 bool embedded_runs(const char *folder) {
     char path[PATH_MAX];
     int log = log_path(folder, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool runs = log >= 0 && log_is_taken(log);
+    bool runs = log >= 0 ? log_is_taken(log, LOCK_SH) : errno != ENOENT; /* one that can't be seen may run */
     if (log >= 0) {
         close(log);
     }

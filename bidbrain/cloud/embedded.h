@@ -39,7 +39,7 @@ char **embedded_environment(const char *folder);
 /* Finds the market of cloud->folder, or starts one if none runs and `start` is set. Waits until `url` is known; it is
  * empty when there is no market. The market has its credentials in the folder. 0, AML_EINPUT or AML_EFAIL. */
 int embedded_open(const struct embedded *cloud, bool start, char url[EMBEDDED_URL_TEXT], struct error *error);
-/* Whether a market of this folder runs. */
+/* Whether a market of this folder runs, as far as can be seen. */
 bool embedded_runs(const char *folder);
 
 #endif

@@ -1,6 +1,7 @@
 /* See daemon.h: start, loop and end. The other parts are in daemon_private.h. */
 #include "bidbrain/daemon/daemon_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
@@ -10,12 +11,15 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -503,6 +507,21 @@ int daemon_open_clock(struct daemon *daemon, struct error *error) {
     return code;
 }
 
+/* One bidbrain at a time works with a folder. Its lock also tells the market whether anybody needs it. */
+static int lock_folder(struct daemon *daemon, const char *path, struct error *error) {
+    const char *folder = daemon->config->folder;
+    const char *reason = NULL;
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST) {
+        return error_set(error, AML_EINPUT, "folder: can't make %.300s: %s", folder, strerror(errno));
+    }
+    daemon->cloud.folder_lock = private_file_lock(path, &reason);
+    return daemon->cloud.folder_lock >= 0 ? 0
+           : reason != NULL
+               ? error_set(error, AML_EINPUT, "folder: %.300s: %s", path, reason)
+               : error_set(error, AML_EINPUT,
+                           "folder: another bidbrain works with %.300s: give each configuration its own", folder);
+}
+
 int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
     const struct config *config = daemon->config;
     char *url = daemon->cloud.local_url;
@@ -511,26 +530,35 @@ int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
     if (config->provider != CONFIG_LOCAL) {
         return 0;
     }
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s/bidbrain.lock", config->folder) >= (int)sizeof path) {
+        return error_set(error, AML_EINPUT, "folder: %.300s...: %s", config->folder, strerror(ENAMETOOLONG));
+    }
+    code = start ? lock_folder(daemon, path, error) : 0;
+    if (code != 0) {
+        return code;
+    }
     double begun = market_clock_elapsed();
     do {
-        char *lock = ledger_lock_path(config->state);
         const struct embedded cloud = {.prices = config->prices,
                                        .model = config->rules->name,
                                        .region = daemon->region,
                                        .folder = config->folder,
                                        .catalog = config->catalog,
                                        .product = config->product,
-                                       .owner = lock,
+                                       .owner = path,
                                        .start = daemon_now(daemon),
                                        .speed = daemon->clock.speed,
                                        .notice = embedded_notice(daemon->clock.speed)};
         code = embedded_open(&cloud, start, url, error);
-        free(lock);
         if (code != 0 || url[0] == '\0') {
             return code;
         }
         snprintf(clock, sizeof clock, "%s/clock", url);
         code = market_clock_ask(&daemon->clock, clock, error); /* a market that is just ending does not answer */
+        if (code != 0) {
+            clock_pause_ms(DAEMON_LOCAL_PAUSE_MS);
+        }
     } while (code != 0 && market_clock_elapsed() - begun < DAEMON_LOCAL_S);
     if (code == 0) {
         environ = embedded_environment(config->folder);
@@ -562,6 +590,9 @@ void daemon_close(struct daemon *daemon) {
     job_link_close(daemon->link);
     daemon_market_close(daemon);
     ledger_close(daemon->ledger);
+    if (daemon->cloud.folder_lock > 0) {
+        close(daemon->cloud.folder_lock);
+    }
     if (daemon->signal_fd >= 0) {
         close(daemon->signal_fd);
     }

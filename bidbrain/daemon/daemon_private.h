@@ -51,6 +51,7 @@ enum {
     DAEMON_SILENT_S = 2,         /* real: a reading that takes longer counts EC2 as unreachable */
     DAEMON_UNREACHABLE_MS = 900, /* real: wait for an EC2 that did not answer before the signal */
     DAEMON_LOCAL_S = 15,         /* real: wait for the answer of provider local's market */
+    DAEMON_LOCAL_PAUSE_MS = 100, /* real: between two questions to it */
     DAEMON_BILL_S = 30,          /* real: wait of the bill for the prices of the last hours */
     DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until it is measured */
     DAEMON_BOOTS = 4,            /* each new launch counts 1/4 in the running mean of these */
@@ -165,6 +166,7 @@ struct daemon_job {
 /* Whether the provider answers: of daemon.c. */
 struct daemon_cloud {
     char local_url[EMBEDDED_URL_TEXT]; /* provider local: the address of its market; empty: none runs */
+    int folder_lock;                   /* provider local: the descriptor of the folder's lock; 0: none */
     bool one_shot;                     /* a command without the loop: a lasting failure ends it */
     unsigned misses;                   /* failed readings of prices or machines since the last complete one */
     double answer_wall;                /* when the last complete one ended; 0: none */

@@ -3,20 +3,15 @@
  * SQLite's own locks. */
 #include "bidbrain/daemon/ledger.h"
 
-#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <unistd.h>
-
-enum { LEDGER_WAIT_MS = 2000, LEDGER_POLL_MS = 20 };
 
 /* In the file's header; as in the text below. */
 enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 2 };
@@ -82,32 +77,16 @@ static int ledger_ask(struct ledger *ledger, const char *sql, int64_t *number, c
 
 /* ---- Opening ---- */
 
-/* A process that bidbrain was starting when it was killed holds the lock for a moment longer. */
-static bool ledger_flock(int lock) {
-    for (int waited = 0; flock(lock, LOCK_EX | LOCK_NB) != 0; waited += LEDGER_POLL_MS) {
-        if (waited >= LEDGER_WAIT_MS) {
-            return false;
-        }
-        clock_pause_ms(LEDGER_POLL_MS);
-    }
-    return true;
-}
-
-char *ledger_lock_path(const char *path) {
-    size_t size = strlen(path) + sizeof "-lock";
-    char *lock = memory_zeroed(size, 1);
-    snprintf(lock, size, "%s-lock", path);
-    return lock;
-}
-
 static int ledger_lock(struct ledger *ledger, struct error *error) {
-    char *path = ledger_lock_path(ledger->path);
+    size_t size = strlen(ledger->path) + sizeof "-lock";
+    char *path = memory_zeroed(size, 1);
     int code = 0;
     const char *reason;
-    ledger->lock = private_file_open(path, O_RDWR, &reason);
-    if (ledger->lock < 0) {
+    snprintf(path, size, "%s-lock", ledger->path);
+    ledger->lock = private_file_lock(path, &reason);
+    if (ledger->lock < 0 && reason != NULL) {
         code = error_set(error, AML_EINPUT, "state: %.300s: %s", path, reason);
-    } else if (!ledger_flock(ledger->lock)) {
+    } else if (ledger->lock < 0) {
         code = error_set(error, AML_EINPUT, "%.300s: another bidbrain works with this state", ledger->path);
     }
     free(path);

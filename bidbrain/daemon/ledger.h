@@ -58,8 +58,6 @@ enum ledger_mode {
 /* The state of `job`. AML_EINPUT with one line: another job's, another process's, damaged, not a state file. */
 int ledger_open(struct ledger **ledger, const char *path, const char *job, enum ledger_mode mode, struct error *error);
 void ledger_close(struct ledger *ledger); /* NULL is allowed */
-/* The file that the one process which writes this state holds locked (flock). From malloc. */
-char *ledger_lock_path(const char *path);
 
 /* Adds the row, or replaces that with the same key (token; id; kind, type and zone; name). */
 int ledger_put_launch(struct ledger *ledger, const struct ledger_launch *launch, struct error *error);

@@ -261,6 +261,9 @@ static void signals_give_everything_back_or_keep_it(void **state) {
     wait_for("ctl-report", "\"stage 2\"", NULL, 0); /* transient nodes are at work */
     assert_int_equal(run("$bin/bidbrain run --config bidbrain.json 2>second"), 2);
     run_well("grep -q 'another bidbrain works with this state' second");
+    run_well("sed s/state.db/other.db/ bidbrain.json >other.json");
+    assert_int_equal(run("$bin/bidbrain run --config other.json 2>third"), 2);
+    run_well("grep -q 'folder: another bidbrain works with .*machines: give each configuration its own' third");
     end_process("bid.pid", "TERM");
     run_well("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
     run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
