@@ -113,6 +113,7 @@ void controller_close(struct controller *controller) {
     }
     free(controller->members);
     free(controller->expected.machines);
+    nodes_close(controller);
     progress_close(controller);
     lost_close(&controller->lost);
     checkpoints_close(controller);
@@ -259,6 +260,7 @@ void controller_finish(struct controller *controller, int code, const char *text
     for (unsigned m = 0; m < controller->member_count; m++) {
         count_eviction(controller, &controller->members[m]); /* a dismissed member may have left already */
     }
+    nodes_finish(controller);
     controller_report(controller, report_summary(controller, controller_seconds(controller)));
     uint64_t now = controller_now(controller);
     uint64_t timeout_us = controller->options.timeout_ms * UINT64_C(1000);
@@ -358,6 +360,7 @@ void controller_remove_member(struct controller *controller, struct member *memb
     controller->progress.bytes_received += member->usage.bytes_received;
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
+    nodes_removed(controller, member);
     controller->plan.names_absent = controller->plan.names_absent || member->stay != MEMBER_DISMISSED;
     buffer_drop(member->endpoints);
     buffer_drop(member->fence.restore_points);
@@ -951,6 +954,7 @@ static void controller_settle(struct controller *controller) {
     checkpoints_step(controller);
     change_step(controller);
     save_step(controller);
+    nodes_step(controller);
     controller_try_end(controller);
 }
 

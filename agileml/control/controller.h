@@ -124,6 +124,7 @@ struct member_reported {
 
 struct member_usage {
     uint64_t bytes_sent, bytes_received;
+    uint64_t items; /* of completed clocks */
     uint64_t memory_bytes;
     uint64_t compute_us; /* of the member's last clock */
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
@@ -134,6 +135,15 @@ struct member_fence {
     bool answered; /* the member has answered, or need not */
     uint64_t begun, committed;
     struct buffer *restore_points;
+};
+
+/* What the report's last line about the member says. Only nodes.c changes it. */
+struct member_shown {
+    bool known; /* the report has such a line */
+    enum node_state state;
+    bool leaving;
+    uint32_t shards;
+    uint64_t roles; /* digest of the partitions that it serves and follows */
 };
 
 struct member {
@@ -160,6 +170,7 @@ struct member {
     struct member_usage usage;
     uint64_t input; /* number of the last INPUT that equals the job's; 0: none. Not stored: the node repeats INPUT */
     struct member_fence fence;
+    struct member_shown shown;
 };
 
 /* The end of a node's process by a crash of its app. */
@@ -369,6 +380,21 @@ struct controller_report {
     unsigned observer_count;
 };
 
+/* When the report's next lines about nodes are due. Only nodes.c changes it. Not stored: a controller that is started
+ * again reports all nodes anew. */
+struct controller_nodes {
+    uint64_t due_us;   /* no line `nodes` before then */
+    uint64_t usage_us; /* no line `usage` before then */
+    uint64_t version;  /* the plan by which `shown.roles` and `shown.shards` were found */
+    bool switched;     /* that plan's next half was in force */
+    struct node_gone {
+        char name[WIRE_NAME_MAX];
+        bool lost;
+        struct member_usage usage;
+    } * gone; /* removed members that the report does not name as gone yet */
+    size_t gone_count;
+};
+
 /* How far the store is behind. */
 struct controller_stored {
     bool due;               /* there is progress that is not stored */
@@ -438,6 +464,7 @@ struct controller {
                                 silence.c changes it */
     struct controller_stored stored;
     struct controller_report report;
+    struct controller_nodes nodes;
     struct controller_end end;
     struct controller_times times;
 };

@@ -150,6 +150,16 @@ bool silence_is_lively(const struct controller *controller, const struct member 
 /* Receives ACCUSE: either the accused or the accuser has failed, and is given up. Invalidates members' addresses. */
 void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message);
 
+/* ---- nodes.c ---- */
+
+/* Adds lines `nodes` and `usage` to the report if they are due. Called at the end of each callback. */
+void nodes_step(struct controller *controller);
+/* Adds these lines for the last time, before the summary. */
+void nodes_finish(struct controller *controller);
+/* The member is about to be removed. */
+void nodes_removed(struct controller *controller, const struct member *member);
+void nodes_close(struct controller *controller);
+
 /* ---- answers.c ---- */
 
 /* Gives up members that have owed an answer for longer than options.answer_ms. Only time counts in which the member was

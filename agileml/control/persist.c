@@ -112,7 +112,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
 /* The fields of a member that change with progress. */
 struct stored_member {
     actor_id actor;
-    uint64_t catch_up, worked_us, bytes_sent, bytes_received;
+    uint64_t catch_up, worked_us, items, bytes_sent, bytes_received;
 };
 
 /* The sizes of all that is stored as it is: rejects the store of a build with other fields. */
@@ -340,6 +340,7 @@ static bool write_progress(struct controller *controller, const struct writing *
         struct stored_member stored = {.actor = member->node.actor,
                                        .catch_up = member->reported.catch_up,
                                        .worked_us = member->usage.worked_us,
+                                       .items = member->usage.items,
                                        .bytes_sent = member->usage.bytes_sent,
                                        .bytes_received = member->usage.bytes_received};
         put(&numbers, &stored, sizeof stored);
@@ -442,6 +443,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
             if (member != NULL) {
                 member->reported.catch_up = member->reported.catch_up_stored = stored.catch_up;
                 member->usage.worked_us = stored.worked_us;
+                member->usage.items = stored.items;
                 member->usage.bytes_sent = stored.bytes_sent;
                 member->usage.bytes_received = stored.bytes_received;
             }

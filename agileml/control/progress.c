@@ -231,15 +231,16 @@ static uint64_t clock_lasted_us(const struct clock_window *window) {
     return nodes > 0 ? sum_us / nodes : 0;
 }
 
-/* Adds the time for which training went on without a controller. A node does one clock after the other, so training has
- * lasted at least as long as any node's clocks together. */
-static void count_time(struct controller *controller, const struct clock_window *window) {
+/* Adds the items and the time of the clock to each member. Adds the time for which training went on without a
+ * controller: a node does one clock after the other, so training has lasted at least as long as any node's clocks. */
+static void count_usage(struct controller *controller, const struct clock_window *window) {
     uint64_t trained_us = controller_trained_us(controller);
     uint64_t least_us = 0;
     for (unsigned r = 0; r < window->count; r++) {
         struct member *member = controller_find_member(controller, actor_node(window->reports[r].origin));
         if (member != NULL) {
             member->usage.worked_us += window->reports[r].clock_us;
+            member->usage.items += window->reports[r].items;
             least_us = member->usage.worked_us > least_us ? member->usage.worked_us : least_us;
         }
     }
@@ -303,7 +304,7 @@ void progress_step(struct controller *controller) {
             return;
         }
         struct clock_sums sums = sum_clock(controller, window);
-        count_time(controller, window);
+        count_usage(controller, window);
         window->count = 0;
         lost_forget(&controller->lost, clock);
         progress->completed = clock;

@@ -354,15 +354,13 @@ static bool plan_recovery(struct controller *controller, uint64_t *clock) {
 }
 
 static void recover(struct controller *controller) {
-    char text[ERROR_TEXT_MAX];
     uint64_t clock = 0;
     if (!plan_recovery(controller, &clock)) {
         return;
     }
     begin_epoch(controller, clock);
-    snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock,
-             (double)(controller_now(controller) - controller->recovery.lost_us) / 1e3);
-    controller_report(controller, report_event(controller, "recover", NULL, text));
+    double seconds = (double)(controller_now(controller) - controller->recovery.lost_us) / 1e6;
+    controller_report(controller, report_recovery(controller, clock, seconds));
     change_publish(controller);
     for (unsigned m = 0; m < controller->member_count && controller->phase < PHASE_LEAVE; m++) {
         progress_ask(controller, &controller->members[m]);

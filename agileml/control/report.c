@@ -170,12 +170,17 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     return finish_line(object);
 }
 
-static json_t *new_event(const struct controller *controller, const char *event) {
-    json_t *object = new_line("event");
+/* Sets when the line was written: after which iteration, and the time since training began. */
+static void set_moment(json_t *object, const struct controller *controller) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
-    json_object_set_new(object, "event", json_string(event));
     set_whole(object, "iteration", controller->progress.completed / each);
     set_real(object, "seconds", controller_seconds(controller));
+}
+
+static json_t *new_event(const struct controller *controller, const char *event) {
+    json_t *object = new_line("event");
+    json_object_set_new(object, "event", json_string(event));
+    set_moment(object, controller);
     return object;
 }
 
@@ -220,6 +225,102 @@ char *report_silence(const struct controller *controller, const char *const *nod
     set_real(object, "left_seconds", left);
     return finish_line(object);
 }
+
+char *report_recovery(const struct controller *controller, uint64_t clock, double seconds) {
+    char text[ERROR_TEXT_MAX];
+    json_t *object = new_event_nodes(controller, "recover", NULL, 0);
+    snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock, seconds * 1e3);
+    json_object_set_new(object, "reason", json_string(text));
+    set_real(object, "recovery_seconds", seconds);
+    return finish_line(object);
+}
+
+/* ---- Nodes ---- */
+
+static const char *tier_text(enum node_tier tier) {
+    return tier == TIER_RELIABLE ? "reliable" : "transient";
+}
+
+static const char *state_text(const struct member *member) {
+    static const char *const states[] = {"registering", "loading", "loaded", "started", "finished"};
+    return states[member->state];
+}
+
+static json_t *new_about_nodes(const struct controller *controller, const char *type) {
+    json_t *object = new_line(type);
+    set_moment(object, controller);
+    return object;
+}
+
+/* Returns the numbers of the partitions that the member serves or, with `backup`, follows. */
+static json_t *partitions_of(const struct controller *controller, const struct member *member, bool backup) {
+    json_t *list = json_array();
+    for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
+        const struct wire_placement *place = &controller->plan.placement[p];
+        if (actor_node(backup ? place->backup : place->server) == member->node.actor) {
+            json_array_append_new(list, json_integer(p));
+        }
+    }
+    return list;
+}
+
+char *report_nodes(const struct controller *controller, struct member *const *members, size_t count) {
+    json_t *object = new_about_nodes(controller, "nodes");
+    json_t *list = json_array();
+    set_whole(object, "epoch", controller->plan.epoch);
+    set_whole(object, "version", controller->plan.version);
+    set_stage(object, controller);
+    for (size_t n = 0; n < count; n++) {
+        const struct member *member = members[n];
+        json_t *node = json_object();
+        json_object_set_new(node, "name", report_text(member->name));
+        json_object_set_new(node, "tier", json_string(tier_text(member->node.tier)));
+        json_object_set_new(node, "host", report_text(member->host));
+        set_whole(node, "threads", member->node.threads);
+        json_object_set_new(node, "state", json_string(member->shown.leaving ? "leaving" : state_text(member)));
+        json_object_set_new(node, "serves", partitions_of(controller, member, false));
+        json_object_set_new(node, "follows", partitions_of(controller, member, true));
+        set_whole(node, "shards", member->shown.shards);
+        json_array_append_new(list, node);
+    }
+    json_object_set_new(object, "nodes", list);
+    return finish_line(object);
+}
+
+char *report_gone_nodes(const struct controller *controller, const struct node_gone *gone, size_t count) {
+    json_t *object = new_about_nodes(controller, "nodes");
+    json_t *list = json_array();
+    for (size_t n = 0; n < count; n++) {
+        json_t *node = json_object();
+        json_object_set_new(node, "name", report_text(gone[n].name));
+        json_object_set_new(node, "state", json_string(gone[n].lost ? "lost" : "left"));
+        set_whole(node, "items", gone[n].usage.items);
+        set_whole(node, "bytes_sent", gone[n].usage.bytes_sent);
+        set_whole(node, "bytes_received", gone[n].usage.bytes_received);
+        json_array_append_new(list, node);
+    }
+    json_object_set_new(object, "nodes", list);
+    return finish_line(object);
+}
+
+char *report_usage(const struct controller *controller, unsigned first, unsigned count) {
+    json_t *object = new_about_nodes(controller, "usage");
+    json_t *list = json_array();
+    for (unsigned m = first; m < first + count; m++) {
+        const struct member_usage *usage = &controller->members[m].usage;
+        const uint64_t values[] = {usage->items, usage->bytes_sent, usage->bytes_received, usage->memory_bytes};
+        json_t *node = json_array();
+        json_array_append_new(node, report_text(controller->members[m].name));
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            json_array_append_new(node, json_integer((json_int_t)values[v]));
+        }
+        json_array_append_new(list, node);
+    }
+    json_object_set_new(object, "nodes", list);
+    return finish_line(object);
+}
+
+/* ---- The summary ---- */
 
 char *report_summary(const struct controller *controller, double seconds) {
     uint64_t sent;
@@ -289,7 +390,6 @@ static json_t *status_partitions(struct controller *controller) {
 }
 
 static json_t *status_node(const struct controller *controller, const struct member *member) {
-    static const char *const states[] = {"registering", "loading", "loaded", "started", "finished"};
     json_t *object = json_object();
     uint64_t serves = 0;
     uint64_t follows = 0;
@@ -300,9 +400,9 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "name", report_text(member->name));
     json_object_set_new(object, "host", report_text(member->host));
     set_whole(object, "pid", member->process_id);
-    json_object_set_new(object, "tier", json_string(member->node.tier == TIER_RELIABLE ? "reliable" : "transient"));
+    json_object_set_new(object, "tier", json_string(tier_text(member->node.tier)));
     set_whole(object, "threads", member->node.threads);
-    json_object_set_new(object, "state", json_string(states[member->state]));
+    json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
     set_whole(object, "clock", member->reported.clock);
     set_whole(object, "shards",
@@ -311,6 +411,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
                   : schedule_count(&controller->plan.schedule, member->node.actor, controller->progress.completed + 1));
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);
+    set_whole(object, "items", member->usage.items);
     set_whole(object, "bytes_sent", member->usage.bytes_sent);
     set_whole(object, "bytes_received", member->usage.bytes_received);
     set_whole(object, "memory_bytes", member->usage.memory_bytes);
@@ -324,7 +425,7 @@ static json_t *status_expected(const struct controller *controller) {
         const struct wire_machine *machine = &controller->expected.machines[m];
         json_t *object = json_object();
         json_object_set_new(object, "name", report_text(machine->name));
-        json_object_set_new(object, "tier", json_string(machine->tier == TIER_RELIABLE ? "reliable" : "transient"));
+        json_object_set_new(object, "tier", json_string(tier_text(machine->tier)));
         json_array_append_new(list, object);
     }
     return list;

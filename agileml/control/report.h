@@ -33,6 +33,14 @@ char *report_event_nodes(const struct controller *controller, const char *event,
 /* Reports nodes that have sent nothing for `silent` seconds and are given up `left` seconds from now. */
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left);
+/* Reports what these members do: their states, partitions and data shards. */
+char *report_nodes(const struct controller *controller, struct member *const *members, size_t count);
+/* Reports that these members are gone, and how much they did. */
+char *report_gone_nodes(const struct controller *controller, const struct node_gone *gone, size_t count);
+/* Reports how much `count` members have done so far, from index `first` on. */
+char *report_usage(const struct controller *controller, unsigned first, unsigned count);
+/* Reports that others have taken over from lost nodes: `clock` was restored, `seconds` after the first was lost. */
+char *report_recovery(const struct controller *controller, uint64_t clock, double seconds);
 char *report_summary(const struct controller *controller, double seconds);
 
 /* Returns the answer to STATUS (docs/proteus.md), from malloc. */

@@ -786,7 +786,8 @@ static void check_keys(const struct fake *fake, const char *line) {
     json_t *object = json_loads(line, 0, NULL);
     const char *key;
     json_t *value;
-    bool has_metrics = strcmp(json_string_value(json_object_get(object, "type")), "event") != 0;
+    const char *type = json_string_value(json_object_get(object, "type"));
+    bool has_metrics = strcmp(type, "iteration") == 0 || strcmp(type, "clock") == 0 || strcmp(type, "summary") == 0;
     json_object_foreach(object, key, value) {
         bool known = !has_metrics || report_key(key);
         for (unsigned i = 0; i < fake->controller.job.metric_count; i++) {
@@ -1261,7 +1262,7 @@ static void test_a_long_report_loses_its_beginning(void **state) {
     enum { CLOCKS = CONTROLLER_LINES_MAX + 100 };
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10 * CLOCKS});
     begin(fake);
-    assert_non_null(strstr(controller_line(&fake->controller, 2), "\"event\":\"start\""));
+    assert_int_equal(lines_with(fake, "\"event\":\"start\""), 1);
     for (uint64_t c = 1; c <= CLOCKS; c++) {
         progress(fake, 0, c);
         progress(fake, 1, c);
@@ -1269,12 +1270,13 @@ static void test_a_long_report_loses_its_beginning(void **state) {
     }
     size_t first = fake->controller.report.first;
     assert_true(first > 0);
-    assert_int_equal(fake->controller.report.count, CLOCKS + 3); /* two joined, and the start */
+    size_t count = fake->controller.report.count;
+    assert_true(count >= CLOCKS + 3); /* two joined, the start, and what the nodes do */
     assert_null(controller_line(&fake->controller, first - 1));
-    assert_null(controller_line(&fake->controller, CLOCKS + 3));
-    assert_true(line_number(controller_line(&fake->controller, CLOCKS + 2), "iteration") == CLOCKS);
+    assert_null(controller_line(&fake->controller, count));
+    assert_true(line_number(controller_line(&fake->controller, count - 1), "iteration") == CLOCKS);
     uint64_t read = 0;
-    for (unsigned bursts = 0; read < CLOCKS + 3; bursts++) {
+    for (unsigned bursts = 0; read < count; bursts++) {
         assert_true(bursts <= CONTROLLER_LINES_MAX / CONTROLLER_BURST_MAX);
         read = observe(fake, read);
     }
@@ -1288,8 +1290,95 @@ static void expect_failure(struct fake *fake, const char *text) {
     assert_int_equal(controller->phase, PHASE_LEAVE);
     assert_int_equal(controller->progress.failures, 1);
     assert_non_null(strstr(controller->end.text, text));
-    assert_non_null(strstr(controller_line(controller, controller->report.count - 2), "\"event\":\"failure\""));
+    assert_int_equal(lines_with(fake, "\"event\":\"failure\""), 1);
     assert_non_null(strstr(controller_line(controller, controller->report.count - 1), "\"failures\":1"));
+}
+
+/* What the lines `nodes` say of each node, and the last lines `usage`. */
+struct told_node {
+    char state[16];
+    unsigned serves, follows, shards;
+    double items;
+};
+
+static struct told_node *told_of(struct told_node *told, const json_t *name) {
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        if (strcmp(json_string_value(name), player_names[n]) == 0) {
+            return &told[n];
+        }
+    }
+    fail_msg("a node '%s'", json_string_value(name));
+    return told;
+}
+
+static unsigned told_count(const json_t *node, const char *key) {
+    return (unsigned)json_array_size(json_object_get(node, key));
+}
+
+static void read_nodes(const struct fake *fake, struct told_node *told) {
+    for (size_t l = fake->controller.report.first; l < fake->controller.report.count; l++) {
+        json_t *line = json_loads(controller_line(&fake->controller, l), 0, NULL);
+        const char *type = json_string_value(json_object_get(line, "type"));
+        size_t n;
+        json_t *node;
+        json_array_foreach(json_object_get(line, "nodes"), n, node) {
+            if (strcmp(type, "nodes") == 0) {
+                struct told_node *of = told_of(told, json_object_get(node, "name"));
+                snprintf(of->state, sizeof of->state, "%s", json_string_value(json_object_get(node, "state")));
+                of->serves = told_count(node, "serves");
+                of->follows = told_count(node, "follows");
+                of->shards = (unsigned)json_integer_value(json_object_get(node, "shards"));
+                of->items = json_number_value(json_object_get(node, "items")); /* of a node that is gone */
+            } else if (strcmp(type, "usage") == 0) {
+                assert_int_equal(json_array_size(node), 5);
+                told_of(told, json_array_get(node, 0))->items = json_number_value(json_array_get(node, 1));
+            }
+        }
+        json_decref(line);
+    }
+}
+
+/* The report alone says which roles each node has, and what became of it. */
+static void test_the_report_says_what_nodes_do(void **state) {
+    (void)state;
+    struct told_node told[PLAYERS_MAX] = {0};
+    struct fake *fake = cluster_new(STAGE_2, 40);
+    cluster_open(fake, 1, 4);
+    play_to(fake, 5);
+    read_nodes(fake, told);
+    unsigned serves = 0;
+    unsigned shards = 0;
+    for (unsigned n = 0; n < 5; n++) {
+        assert_string_equal(told[n].state, "started");
+        serves += told[n].serves;
+        shards += told[n].shards;
+    }
+    assert_int_equal(told[0].serves, 0);
+    assert_int_equal(told[0].follows, fake->options.policy.partitions);
+    assert_int_equal(serves, fake->options.policy.partitions);
+    assert_int_equal(shards, SHARDS);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1");
+    fake->players[2].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n2");
+    expect_good_end(fake, 40);
+    memset(told, 0, sizeof told);
+    read_nodes(fake, told);
+    assert_string_equal(told[1].state, "left");
+    assert_string_equal(told[2].state, "lost");
+    assert_true(lines_with(fake, "\"state\":\"leaving\"") > 0);
+    double items = 0;
+    serves = shards = 0;
+    for (unsigned n = 0; n < 5; n++) {
+        assert_true(told[n].items > 0);
+        items += told[n].items;
+        serves += told[n].serves;
+        shards += told[n].shards;
+    }
+    assert_int_equal(serves, fake->options.policy.partitions);
+    assert_int_equal(shards, SHARDS);
+    assert_true(items <= (double)(fake->controller.progress.items_processed + fake->controller.progress.items_redone));
+    assert_int_equal(lines_with(fake, "\"recovery_seconds\":"), 1);
+    fake_close(fake);
 }
 
 static void test_metrics_of_another_number_end_the_job(void **state) {
@@ -4173,6 +4262,7 @@ int main(void) {
         cmocka_unit_test(test_progress_far_ahead_is_kept),
         cmocka_unit_test(test_progress_has_an_origin),
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
+        cmocka_unit_test(test_the_report_says_what_nodes_do),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
         cmocka_unit_test(test_an_observer_who_comes_late_hears_how_it_ended),
         cmocka_unit_test(test_an_observer_that_reads_on_hears_how_it_ended),
