@@ -24,6 +24,7 @@ struct controller_options_read {
     const char *listen;
     const char *store;                           /* file; NULL: none */
     double start_timeout;                        /* seconds */
+    enum progress_mode progress;
     int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
     char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
 };
@@ -57,9 +58,22 @@ static void show_new_lines(struct controller_host *host) {
         }
         json_t *line = json_loads(text, 0, NULL);
         report_file_write(&host->report, text, strlen(text));
+        progress_write(&host->progress, text, strlen(text));
         if (line != NULL) {
             progress_report(&host->progress, line);
             progress_warn(&host->progress, line);
+            json_decref(line);
+        }
+    }
+}
+
+/* Has the progress go on from the lines of an earlier controller of this job, which that one has shown. */
+static void recall_lines(struct controller_host *host) {
+    for (size_t l = 0; l < host->lines_shown; l++) {
+        const char *text = controller_line(&host->controller, l);
+        json_t *line = text != NULL ? json_loads(text, 0, NULL) : NULL;
+        if (line != NULL) {
+            progress_recall(&host->progress, line);
             json_decref(line);
         }
     }
@@ -110,12 +124,12 @@ static void host_signalled(void *context) {
 
 /* ---- Life cycle ---- */
 
-static int tell_endpoint(const struct controller_host *host, const struct controller_options_read *options,
+static int tell_endpoint(struct controller_host *host, const struct controller_options_read *options,
                          struct error *error) {
     const char *endpoint = net_io_endpoint(host->io);
     if (!host->launched) {
-        printf("listening on %s for %lld reliable and %lld transient nodes\n", endpoint,
-               (long long)options->job.reliable, (long long)options->job.transient);
+        progress_note(&host->progress, "listening on %s for %lld reliable and %lld transient nodes", endpoint,
+                      (long long)options->job.reliable, (long long)options->job.transient);
         return 0;
     }
     int written = dprintf((int)options->ready_fd, "%s\n", endpoint);
@@ -127,7 +141,8 @@ static int tell_endpoint(const struct controller_host *host, const struct contro
 
 static int host_open(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     static const int numbers[] = {SIGINT, SIGTERM, 0};
-    progress_begin(&host->progress, stdout, host->launched);
+    progress_begin(&host->progress, stdout, host->launched ? PROGRESS_NONE : options->progress);
+    host->progress.decisions = true; /* BidBrain itself is elsewhere */
     int result = report_file_open(&host->report, options->job.report, error);
     if (result == 0) {
         result = signals_open(&host->signal_fd, numbers, error);
@@ -179,6 +194,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         /* The report has the lines of an earlier controller of this job. */
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
+        recall_lines(host);
         result = tell_endpoint(host, options, error);
     }
     if (result == 0) {
@@ -295,6 +311,9 @@ int command_controller(int argc, char **argv) {
     }
     if (result == 0) {
         result = job_options_check(&options.job, &options.policy, &error);
+    }
+    if (result == 0) {
+        result = progress_parse(options.job.progress, &options.progress, &error);
     }
     if (result == 0) {
         result = resolve_folders(&options, &error);

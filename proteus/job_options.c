@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 struct job_options job_options_defaults(void) {
-    return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10};
+    return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10, .progress = "auto"};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -43,6 +43,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
         {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,
          "write the job's events and metrics to FILE, as lines of JSON"},
+        {"progress", "MODE", AML_OPTION_STRING, &options->progress, 0, 0,
+         "line (a live line), plain, json (the report's lines), none, or auto: line on a terminal, else plain"},
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };

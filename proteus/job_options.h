@@ -9,7 +9,7 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 19, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 20, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
@@ -40,7 +40,8 @@ struct job_options {
     double answer_timeout;  /* seconds; 0: chosen by job_options_check */
     const char *key;        /* file; NULL: none */
     bool insecure;
-    const char *report; /* file; NULL: none */
+    const char *report;   /* file; NULL: none */
+    const char *progress; /* how it is shown, see progress_parse */
     bool help;
 };
 

@@ -239,6 +239,7 @@ static void write_line(struct launcher *launcher, const json_t *line) {
         memory_exhausted(0);
     }
     report_file_write(launcher->report, text, strlen(text));
+    progress_write(launcher->progress, text, strlen(text));
     free(text);
 }
 
@@ -310,6 +311,7 @@ static void receive_line(struct launcher *launcher, const struct buffer *text, j
     }
     if (launcher->market == NULL || !launcher_market_holds(launcher, line)) {
         report_file_write(launcher->report, (const char *)text->data, text->size);
+        progress_write(launcher->progress, (const char *)text->data, text->size);
         progress_report(launcher->progress, line);
     }
     read_line(launcher, line);

@@ -1,7 +1,11 @@
-/* A job's progress for people, from the report's lines: a live line on a terminal, else a line for each iteration, and
- * a summary at the end. Does not print errors. */
+/* A job's progress for people, from the report's lines: a live line on a terminal with the events above it, or lines of
+ * text, or the report's lines themselves; and a summary at the end. Does not print errors. */
 #ifndef PROTEUS_PROGRESS_H
 #define PROTEUS_PROGRESS_H
+
+#include "agileml/base/error.h"
+#include "proteus/live_line.h"
+#include "proteus/progress_text.h"
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -9,12 +13,18 @@
 #include <stdio.h>
 
 enum {
-    PROGRESS_NUMBER_TEXT = 32,
-    PROGRESS_LINE_TEXT = 1024,
-    PROGRESS_COLUMNS_DEFAULT = 80,
-    PROGRESS_NAMED_MAX = 4,   /* nodes of an event that are named */
-    PROGRESS_LIVE_MS = 100,   /* least time between changes of the live line, so that people can read it */
-    PROGRESS_CLOCK_MS = 1000, /* before a clock's line, which has less, replaces an iteration's */
+    PROGRESS_LIVE_MS = 100, /* least time between changes of the live line, so that people can read it */
+};
+
+/* Least training time between the lines of two iterations in mode plain. */
+#define PROGRESS_PLAIN_S 1.0
+
+enum progress_mode {
+    PROGRESS_AUTO,  /* LINE on a terminal, else PLAIN */
+    PROGRESS_LINE,  /* a live line, and events as lines that stay */
+    PROGRESS_PLAIN, /* lines: events, and an iteration's at most once a second */
+    PROGRESS_JSON,  /* the report's lines as they are; notes on standard error */
+    PROGRESS_NONE,
 };
 
 /* Silent nodes that the job may be waiting for, until they are heard or given up, or the job goes on. */
@@ -23,42 +33,48 @@ struct progress_silence {
     int64_t began_ms, ends_ms; /* the nodes are given up at ends_ms */
 };
 
-struct progress {
-    FILE *stream;
-    bool quiet;
-    bool terminal;   /* `stream` is a terminal that can rewrite its line */
-    bool live;       /* the terminal shows the live line */
-    int64_t live_ms; /* when the live line last changed */
-    unsigned joined; /* nodes so far */
-    bool started;    /* training has begun */
-    struct progress_silence silence;
+/* The lines of iterations in mode plain. */
+struct progress_plain {
+    bool begun;
+    double seconds; /* of the last line shown */
+    json_t *held;   /* a line that came too early to be shown; NULL: none */
 };
 
-void progress_begin(struct progress *progress, FILE *stream, bool quiet);
-/* Shows a line of the report. */
+struct progress {
+    FILE *stream;
+    enum progress_mode mode;
+    bool decisions; /* BidBrain's decisions are lines, too; false: somebody else shows them */
+    struct terminal terminal;
+    bool drawn;       /* the terminal shows the live line */
+    int64_t drawn_ms; /* when it last changed */
+    unsigned joined;  /* nodes so far */
+    bool started;     /* training has begun */
+    bool over;        /* the summary has come */
+    int64_t heard_ms; /* when the last iteration's line came, or that training began; 0: neither */
+    struct live_line live;
+    struct progress_silence silence;
+    struct progress_plain plain;
+};
+
+/* Reads the value of --progress. Returns 0 or AML_EINPUT. */
+int progress_parse(const char *text, enum progress_mode *mode, struct error *error);
+
+void progress_begin(struct progress *progress, FILE *stream, enum progress_mode mode);
+/* Shows a line of the report, in all modes but json. */
 void progress_report(struct progress *progress, const json_t *line);
-/* Warns on standard error, quiet or not, when the line is the summary of a job whose last checkpoint failed. */
+/* Shows a line of the report, given as its text without a newline, in mode json alone. */
+void progress_write(struct progress *progress, const char *text, size_t size);
+/* Takes note of a line that was shown before, by a process that has ended. */
+void progress_recall(struct progress *progress, const json_t *line);
+/* Warns on standard error, whatever the mode, when the line is the summary of a job whose last checkpoint failed. */
 void progress_warn(struct progress *progress, const json_t *line);
-/* Call it a few times a second: the live line counts down until a silent node is given up. */
+/* Call it a few times a second: the live line counts down. */
 void progress_tick(struct progress *progress);
 /* Prints a line that stays. */
 __attribute__((format(printf, 2, 3))) void progress_note(struct progress *progress, const char *format, ...);
 /* Removes the live line. Call it before other output to the terminal. */
 void progress_clear(struct progress *progress);
-/* Removes the live line and ends the countdown. */
+/* Shows what was held back, removes the live line and ends the countdown. */
 void progress_end(struct progress *progress);
-
-/* Returns a share of the items in percent, rounded down to tenths: 100 means all. */
-double progress_percent(double share);
-/* Writes 1234567 as "1.23 M": three digits, decimal units. */
-void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
-/* Writes bytes likewise: "1.23 MB", "17 B". */
-void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
-/* Describes a line of type iteration or clock. */
-void progress_line_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
-/* Describes a line of type event. */
-void progress_event_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
-/* Describes a line of type summary, in several lines. */
-void progress_summary_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
 
 #endif

@@ -21,6 +21,7 @@ struct run_options {
     struct marketplace_options market;
     struct marketplace place;
     bool quiet;
+    enum progress_mode progress;
 };
 
 static void print_help(const struct aml_option *table) {
@@ -81,7 +82,7 @@ static int run_job(struct run_options *options, struct error *error) {
     int result = report_file_open(&report, options->job.report, error);
     int status = error_exit_status(result);
     if (result == 0) {
-        progress_begin(&progress, stdout, options->quiet);
+        progress_begin(&progress, stdout, options->progress);
         status = launcher_run(&launch, &options->events, &report, &progress, error);
         progress_end(&progress);
     }
@@ -130,11 +131,26 @@ static int check_market(struct run_options *options, struct error *error) {
     return marketplace_open(&options->place, market, error);
 }
 
+/* Reads --progress; --quiet means none. */
+static int check_progress(struct run_options *options, struct error *error) {
+    int result = progress_parse(options->job.progress, &options->progress, error);
+    bool other = options->progress != PROGRESS_AUTO && options->progress != PROGRESS_NONE;
+    if (result == 0 && options->quiet && other) {
+        return error_set(error, AML_EINPUT, "--quiet and --progress %s: expected only one of them",
+                         options->job.progress);
+    }
+    options->progress = options->quiet ? PROGRESS_NONE : options->progress;
+    return result;
+}
+
 static int check_options(struct run_options *options, int operand, int argc, char **argv, struct error *error) {
     struct plan_policy policy; /* only checked here: the controller makes its own */
     int result = app_find(&options->app, "run", operand, argc, argv, error);
     if (result == 0) {
         result = app_check_host(options->host, options->job.key, options->job.insecure, error);
+    }
+    if (result == 0) {
+        result = check_progress(options, error);
     }
     if (result == 0) {
         result = check_report(options, error);

@@ -218,6 +218,23 @@ char *report_event_nodes(const struct controller *controller, const char *event,
     return finish_line(new_event_nodes(controller, event, nodes, count));
 }
 
+/* Sets the job's stop criteria, those that it has. */
+static void set_terms(json_t *object, const struct controller *controller) {
+    const struct job_terms *terms = &controller->job.terms;
+    uint64_t iterations =
+        controller->job.final > 0 ? controller->job.final / terms->clocks_per_iteration : terms->iterations;
+    if (iterations > 0) {
+        set_whole(object, "iterations", iterations);
+    }
+    if (terms->seconds > 0) {
+        set_real(object, "until_seconds", terms->seconds);
+    }
+    if (terms->tolerance > 0) {
+        set_real(object, "tolerance", terms->tolerance);
+        set_whole(object, "tolerance_iterations", terms->tolerance_iterations);
+    }
+}
+
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left) {
     json_t *object = new_event_nodes(controller, "silent", nodes, count);
@@ -448,6 +465,7 @@ char *report_status(struct controller *controller) {
     set_whole(object, "epoch", controller->plan.epoch);
     set_whole(object, "version", controller->plan.version);
     set_whole(object, "iteration", controller->progress.completed / each);
+    set_terms(object, controller);
     set_whole(object, "clock", controller->progress.completed);
     set_whole(object, "committed", controller->commit.clock);
     set_whole(object, "final", controller->job.final);

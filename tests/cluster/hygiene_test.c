@@ -56,7 +56,7 @@ static void test_what_a_killed_run_left_is_swept(void **state) {
              "folders() { find tmp -mindepth 1 -maxdepth 1 -type d -name 'proteus-*' ! -name proteus-backup |"
              " wc -l; }; "
              "begin one; one=$!; begin two; two=$!; "
-             "for f in one two; do while ! grep -q 'iteration 2 ' $f; do"
+             "for f in one two; do while ! grep -q 'iteration 1 ' $f; do"
              " kill -0 $one $two || exit 1; sleep 0.05; done; done; "
              "[ $(folders) = 2 ] || { echo not two; exit 1; }; kill -9 $one; wait $one; "
              "[ $(folders) = 2 ] || { echo no folder left; exit 1; }; "

@@ -3316,6 +3316,33 @@ static struct fake *expecting(const char *names) {
     return fake;
 }
 
+/* Observers show how far the job is by what will end it. */
+static void test_status_has_the_stop_criteria(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){
+        .clocks_per_iteration = 2, .iterations = 100, .seconds = 90.5, .tolerance = 1e-4, .tolerance_iterations = 3});
+    fake_start(fake);
+    begin(fake);
+    char *text = report_status(&fake->controller);
+    json_t *status = json_loads(text, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(status, "iterations")), 100);
+    assert_true(json_number_value(json_object_get(status, "until_seconds")) == 90.5);
+    assert_true(json_number_value(json_object_get(status, "tolerance")) == 1e-4);
+    assert_int_equal(json_integer_value(json_object_get(status, "tolerance_iterations")), 3);
+    json_decref(status);
+    free(text);
+    fake_close(fake);
+    fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 7});
+    fake_start(fake);
+    begin(fake);
+    text = report_status(&fake->controller);
+    assert_non_null(strstr(text, "\"iterations\":7"));
+    assert_null(strstr(text, "until_seconds"));
+    assert_null(strstr(text, "tolerance"));
+    free(text);
+    fake_close(fake);
+}
+
 static bool is_expected(struct fake *fake, const char *name) {
     char *text = report_status(&fake->controller);
     json_t *status = json_loads(text, 0, NULL);
@@ -4309,6 +4336,7 @@ int main(void) {
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
         cmocka_unit_test(test_no_plan_names_who_has_left),
         cmocka_unit_test(test_status_is_json),
+        cmocka_unit_test(test_status_has_the_stop_criteria),
         cmocka_unit_test(test_gone_nodes_are_not_waited_for),
         cmocka_unit_test(test_checkpoints_always_succeed),
         cmocka_unit_test(test_checkpoints_are_of_whole_iterations),

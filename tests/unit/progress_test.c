@@ -153,15 +153,16 @@ static void test_event(void **state) {
 }
 
 /* What goes to a stream that is no terminal. */
-static char *shown(const char *const *lines, size_t count, bool quiet) {
+static char *shown(const char *const *lines, size_t count, enum progress_mode mode) {
     char *text = NULL;
     size_t size;
     FILE *stream = tmpfile();
     FILE *memory = open_memstream(&text, &size);
     struct progress progress;
-    progress_begin(&progress, stream, quiet);
+    progress_begin(&progress, stream, mode);
     for (size_t l = 0; l < count; l++) {
         json_t *line = json_of(lines[l]);
+        progress_write(&progress, lines[l], strlen(lines[l]));
         progress_report(&progress, line);
         json_decref(line);
     }
@@ -192,14 +193,235 @@ static void test_plain_lines(void **state) {
         "[]",
         "{\"type\":\"summary\",\"ok\":false,\"error\":\"printed by others\"}",
     };
-    char *text = shown(lines, sizeof lines / sizeof *lines, false);
+    char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_AUTO);
     assert_string_equal(text, "iteration 0  0.40 s  join node-2\n"
                               "iteration 0  0.40 s  node-2 silent for 0.6 s, given up in 0.4 s\n"
                               "iteration 1  0.50 s  evil?[2J 1\na note\n");
     free(text);
-    text = shown(lines, sizeof lines / sizeof *lines, true);
+    text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_NONE);
     assert_string_equal(text, "");
     free(text);
+}
+
+#define ITERATION(number, seconds) "{\"type\":\"iteration\",\"iteration\":" number ",\"seconds\":" seconds "}"
+#define EVICT(seconds)                                                                                                 \
+    "{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\"],\"iteration\":2,\"seconds\":" seconds "}"
+#define SUMMARY "{\"type\":\"summary\",\"ok\":false}"
+
+/* The first and the last iteration, at most one a second of those between, and all events. */
+static void test_plain_lines_are_few(void **state) {
+    (void)state;
+    static const char *const lines[] = {ITERATION("1", "0.4"), ITERATION("2", "0.5"),  EVICT("0.6"),
+                                        ITERATION("3", "1.3"), ITERATION("4", "1.45"), ITERATION("5", "1.5"),
+                                        ITERATION("6", "2.5"), ITERATION("7", "2.75"), SUMMARY};
+    static const char expected[] = "iteration 1  0.40 s\niteration 2  0.60 s  evict a\niteration 4  1.45 s\n"
+                                   "iteration 6  2.50 s\niteration 7  2.75 s\na note\n";
+    char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_PLAIN);
+    assert_string_equal(text, expected);
+    free(text);
+    text = shown(lines, 2, PROGRESS_PLAIN); /* without a summary the last one is shown at the end */
+    assert_string_equal(text, "iteration 1  0.40 s\na note\niteration 2  0.50 s\n");
+    free(text);
+    text = shown(lines, 1, PROGRESS_PLAIN);
+    assert_string_equal(text, "iteration 1  0.40 s\na note\n");
+    free(text);
+}
+
+/* Exactly the report's lines, but for control characters, which get the other way in which JSON writes them. */
+static void test_json(void **state) {
+    (void)state;
+    static const char *const lines[] = {ITERATION("1", "0.4"),
+                                        ITERATION("2", "0.5"),
+                                        EVICT("0.6"),
+                                        "{\"type\":\"nodes\",\"nodes\":[]}",
+                                        "{\"type\":\"later\",\"x\":\"\xc2\x9b[2J\xc3\xa4\xc2\xb5\"}",
+                                        SUMMARY};
+    char *text = shown(lines, sizeof lines / sizeof *lines, PROGRESS_JSON);
+    char *rest = NULL;
+    size_t count = 0;
+    for (char *line = strtok_r(text, "\n", &rest); line != NULL; line = strtok_r(NULL, "\n", &rest)) {
+        json_t *got = json_of(line);
+        json_t *expected = json_of(lines[count]);
+        assert_true(json_equal(got, expected));
+        assert_null(strchr(line, 0x9b));
+        assert_true(count++ == 4 || strcmp(line, lines[count - 1]) == 0);
+        json_decref(got);
+        json_decref(expected);
+    }
+    assert_int_equal(count, sizeof lines / sizeof *lines);
+    free(text);
+}
+
+/* BidBrain's decisions are shown where nobody else shows them. Other types are not for people. */
+static void test_decisions(void **state) {
+    (void)state;
+    static const char DECISION[] = "{\"type\":\"decision\",\"iteration\":3,\"seconds\":1.5,\"text\":\"2 x\\u001b\"}";
+    static const char *const others[] = {DECISION, "{\"type\":\"nodes\",\"nodes\":[{\"name\":\"a\"}]}",
+                                         "{\"type\":\"usage\",\"nodes\":[[\"a\",1,2,3,4]]}",
+                                         "{\"type\":\"money\",\"dollars\":1}"};
+    char *text = shown(others, sizeof others / sizeof *others, PROGRESS_PLAIN);
+    assert_string_equal(text, "a note\n");
+    free(text);
+    size_t size;
+    struct progress progress;
+    FILE *stream = open_memstream(&text, &size);
+    json_t *line = json_of(DECISION);
+    progress_begin(&progress, stream, PROGRESS_PLAIN);
+    progress.decisions = true;
+    progress_report(&progress, line);
+    progress_end(&progress);
+    fclose(stream);
+    assert_string_equal(text, "iteration 3  1.50 s  bidbrain: 2 x?\n");
+    free(text);
+    json_decref(line);
+}
+
+static void test_modes(void **state) {
+    (void)state;
+    enum progress_mode mode = PROGRESS_NONE;
+    struct error error = {0};
+    assert_int_equal(progress_parse("auto", &mode, &error), 0);
+    assert_int_equal(mode, PROGRESS_AUTO);
+    assert_int_equal(progress_parse("json", &mode, &error), 0);
+    assert_int_equal(mode, PROGRESS_JSON);
+    assert_int_equal(progress_parse("lines", &mode, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "got 'lines'"));
+}
+
+/* ---- The live line ---- */
+
+static void test_durations(void **state) {
+    (void)state;
+    static const struct {
+        double seconds;
+        const char *text;
+    } cases[] = {{-1, "0:00"},       {7.9, "0:07"},        {725, "12:05"},      {3599, "59:59"},
+                 {11265, "3:07:45"}, {172799, "47:59:59"}, {172800, "2 d 0 h"}, {8 * 86400 + 3600 * 3, "8 d 3 h"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        char text[PROGRESS_NUMBER_TEXT];
+        progress_duration_text(cases[c].seconds, text);
+        assert_string_equal(text, cases[c].text);
+    }
+}
+
+/* The live line after these lines of the report, `seconds` after training began, on a terminal of this locale. */
+static const char *live(const char *const *lines, size_t count, double seconds, int columns, const char *locale) {
+    static char text[LIVE_LINE_TEXT];
+    struct live_line line;
+    struct terminal terminal;
+    assert_int_equal(setenv("LC_ALL", locale, 1), 0);
+    terminal_open(&terminal);
+    live_line_begin(&line);
+    for (size_t l = 0; l < count; l++) {
+        json_t *object = json_of(lines[l]);
+        live_line_take(&line, object);
+        json_decref(object);
+    }
+    live_line_text(&line, &terminal, seconds, columns, text);
+    terminal_close(&terminal);
+    return text;
+}
+
+static const char *const training[] = {
+    "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0,\"iterations\":10}",
+    "{\"type\":\"iteration\",\"iteration\":1,\"iterations\":10,\"seconds\":2,\"objective\":0.5,\"loss\":0.5,"
+    "\"error\\u001b\":7,"
+    "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":2}",
+    "{\"type\":\"money\",\"dollars\":1.984,\"budget_dollars\":50}",
+    "{\"type\":\"iteration\",\"iteration\":2,\"iterations\":10,\"seconds\":4,\"objective\":null,\"loss\":null,"
+    "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":4}",
+};
+
+static void test_live_line(void **state) {
+    (void)state;
+    assert_string_equal(live(training, 0, 0, 80, "C"), "training  after 0:00");
+    assert_string_equal(live(training, 1, 1, 80, "C"), "[------------------------------] 0 %  training  after 0:01");
+    assert_string_equal(live(training, 4, 5, 200, "C"),
+                        "[######------------------------] 20 %  ~0:15 left  iteration 2 of 10  loss 0.5  "
+                        "12.3 M items/s  $1.98 of $50.00  stage 2, 4+60 nodes  error? 7  after 0:05");
+    assert_string_equal(live(training, 4, 5, 90, "C"),
+                        "[###-------------] 20 %  ~0:15 left  iteration 2 of 10  loss 0.5  12.3 M items/s  error? 7");
+    assert_string_equal(live(training, 4, 5, 40, "C"), "20 %  ~0:15 left  iteration 2 of 10");
+    assert_string_equal(live(training, 4, 5, 8, "C"), "20 %");
+    assert_string_equal(live(training, 4, 5, 1, "C"), "");
+}
+
+/* However narrow the terminal is, the line is no wider; block characters only where they can be shown. */
+static void test_live_line_fits(void **state) {
+    (void)state;
+    for (int columns = 0; columns < 220; columns++) {
+        const char *ascii = live(training, 4, 5, columns, "C");
+        assert_true(strlen(ascii) <= (size_t)columns);
+        for (const char *c = ascii; *c != '\0'; c++) {
+            assert_in_range(*c, ' ', '~');
+        }
+        const char *wide = live(training, 4, 5, columns, "C.UTF-8");
+        size_t shown_columns = 0;
+        for (const char *c = wide; *c != '\0'; c++) {
+            shown_columns += ((unsigned char)*c & 0xC0) != 0x80;
+        }
+        assert_true(shown_columns <= (size_t)columns);
+    }
+    assert_non_null(strstr(live(training, 4, 5, 120, "C.UTF-8"), "█"));
+}
+
+/* While an iteration takes long, its clocks are shown. */
+static void test_live_line_of_clocks(void **state) {
+    (void)state;
+    static const char *const lines[] = {ITERATION("3", "30"), "{\"type\":\"clock\",\"clock\":7,\"seconds\":31}"};
+    assert_string_equal(live(lines, 2, 30.5, 80, "C"), "iteration 3  after 0:30");
+    assert_string_equal(live(lines, 2, 33, 80, "C"), "iteration 3, clock 7  after 0:33");
+    assert_string_equal(live(lines + 1, 1, 33, 80, "C"), "clock 7  after 0:33");
+}
+
+static void test_live_line_of_a_part_of_the_items(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "{\"type\":\"iteration\",\"iteration\":3,\"seconds\":30,\"objective\":1,\"loss\":1,\"partial\":0.9}",
+        "{\"type\":\"iteration\",\"iteration\":4,\"seconds\":40,\"objective\":2,\"loss\":2}"};
+    assert_string_equal(live(lines, 1, 30, 80, "C"),
+                        "iteration 3  loss 1  (metrics of 90.0 % of the items)  after 0:30");
+    assert_string_equal(live(lines, 2, 40, 80, "C"), "iteration 4  loss 2  after 0:40");
+}
+
+/* ---- The terminal ---- */
+
+static void test_text_that_fits(void **state) {
+    (void)state;
+    struct terminal terminal;
+    char text[32];
+    assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
+    terminal_open(&terminal);
+    assert_int_equal(terminal_fit(&terminal, "a\xc3\xa4z", 2, text, sizeof text), 2);
+    assert_string_equal(text, "a\xc3\xa4");
+    assert_int_equal(terminal_fit(&terminal, "\xe4\xb8\xad\xe6\x96\x87", 3, text, sizeof text), 2); /* wide ones */
+    assert_string_equal(text, "\xe4\xb8\xad");
+    assert_int_equal(terminal_fit(&terminal, "abcdef", 6, text, 4), 3);
+    assert_string_equal(text, "abc");
+    terminal_close(&terminal);
+    assert_int_equal(setenv("LC_ALL", "C", 1), 0);
+    terminal_open(&terminal);
+    assert_int_equal(terminal_fit(&terminal, "a\xc3\xa4\xe4\xb8\xad", 9, text, sizeof text), 3);
+    assert_string_equal(text, "a??");
+    terminal_close(&terminal);
+}
+
+static void test_bars(void **state) {
+    (void)state;
+    struct terminal ascii = {0};
+    struct terminal terminal;
+    char bar[64];
+    assert_string_equal(terminal_bar(&ascii, 0, 6, bar, sizeof bar), "[----]");
+    assert_string_equal(terminal_bar(&ascii, 0.5, 6, bar, sizeof bar), "[##--]");
+    assert_string_equal(terminal_bar(&ascii, 0.999, 6, bar, sizeof bar), "[###-]");
+    assert_string_equal(terminal_bar(&ascii, 1, 6, bar, sizeof bar), "[####]");
+    assert_string_equal(terminal_bar(&ascii, 7, 3, bar, sizeof bar), "[#]");
+    assert_string_equal(terminal_bar(&ascii, -1, 3, bar, sizeof bar), "[-]");
+    assert_int_equal(setenv("LC_ALL", "C.UTF-8", 1), 0);
+    terminal_open(&terminal);
+    assert_string_equal(terminal_bar(&terminal, 0.625, 6, bar, sizeof bar), "▕██▌ ▏");
+    assert_string_equal(terminal_bar(&terminal, 1, 6, bar, sizeof bar), "▕████▏");
+    terminal_close(&terminal);
 }
 
 /* What is written to a terminal for these lines of the report. */
@@ -213,7 +435,7 @@ static char *on_terminal(const char *const *lines, size_t count) {
     assert_non_null(stream);
     assert_int_equal(setenv("TERM", "xterm", 1), 0);
     struct progress progress;
-    progress_begin(&progress, stream, false);
+    progress_begin(&progress, stream, PROGRESS_AUTO);
     for (size_t l = 0; l < count; l++) {
         json_t *line = json_of(lines[l]);
         progress_report(&progress, line);
@@ -266,7 +488,7 @@ static void test_a_silence_that_is_over_is_not_shown(void **state) {
     for (size_t e = 0; e < sizeof ends / sizeof *ends; e++) {
         struct progress progress;
         FILE *stream = tmpfile();
-        progress_begin(&progress, stream, false);
+        progress_begin(&progress, stream, PROGRESS_AUTO);
         json_t *line = json_of(SILENT);
         progress_report(&progress, line);
         json_decref(line);
@@ -290,10 +512,11 @@ static void test_texts_are_no_orders_to_the_terminal(void **state) {
     json_t *event = json_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
                             "\"reason\":\"\\u009bx\\n\"}");
     json_t *summary = json_of("{\"type\":\"summary\",\"ok\":true,\"rm\\u001b[2J\\nse\":1}");
-    progress = (struct progress){.stream = stream};
+    progress_begin(&progress, stream, PROGRESS_PLAIN);
     progress_report(&progress, event);
     progress_note(&progress, "the controller refuses: %s", "\x1b[2J");
     progress_report(&progress, summary);
+    progress_end(&progress);
     fclose(stream);
     assert_null(strchr(text, 0x1b));
     assert_null(strchr(text, 0x9b));
@@ -321,6 +544,29 @@ static void test_long_line(void **state) {
     json_decref(line);
 }
 
+/* An event scrolls above the live line, which stands below it again at once. */
+static void test_events_stay_above_the_live_line(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}", EVICT("0.6")};
+    const char *text = on_terminal(lines, 2);
+    const char *event = strstr(text, "\r\033[Kiteration 2  0.60 s  evict a\r\n\r");
+    assert_non_null(event);
+    assert_memory_equal(text, "\rtraining", strlen("\rtraining"));
+    assert_non_null(strstr(event, "\n\rtraining"));
+}
+
+/* Mode line is for what only looks like no terminal. */
+static void test_a_live_line_can_be_forced(void **state) {
+    (void)state;
+    static const char *const lines[] = {ITERATION("1", "0.4"), ITERATION("2", "0.5"), SUMMARY};
+    assert_int_equal(setenv("COLUMNS", "20", 1), 0);
+    char *text = shown(lines, 3, PROGRESS_LINE);
+    assert_string_equal(text, "\riteration 1\033[K\r\033[Ka note\n");
+    free(text);
+    assert_int_equal(unsetenv("COLUMNS"), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
@@ -331,6 +577,19 @@ int main(void) {
         cmocka_unit_test(test_summary_of_losses),
         cmocka_unit_test(test_event),
         cmocka_unit_test(test_plain_lines),
+        cmocka_unit_test(test_plain_lines_are_few),
+        cmocka_unit_test(test_json),
+        cmocka_unit_test(test_decisions),
+        cmocka_unit_test(test_modes),
+        cmocka_unit_test(test_durations),
+        cmocka_unit_test(test_live_line),
+        cmocka_unit_test(test_live_line_fits),
+        cmocka_unit_test(test_live_line_of_clocks),
+        cmocka_unit_test(test_live_line_of_a_part_of_the_items),
+        cmocka_unit_test(test_text_that_fits),
+        cmocka_unit_test(test_bars),
+        cmocka_unit_test(test_events_stay_above_the_live_line),
+        cmocka_unit_test(test_a_live_line_can_be_forced),
         cmocka_unit_test(test_texts_are_no_orders_to_the_terminal),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_nodes_that_join_are_counted),

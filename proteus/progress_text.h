@@ -1,0 +1,56 @@
+/* Text for people of the report's lines, and of numbers. What comes from nodes and apps is copied as it is: see
+ * text_make_printable. */
+#ifndef PROTEUS_PROGRESS_TEXT_H
+#define PROTEUS_PROGRESS_TEXT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    PROGRESS_NUMBER_TEXT = 32,
+    PROGRESS_LINE_TEXT = 1024,
+};
+
+/* Text that grows up to the size of its memory. */
+struct progress_text {
+    char *bytes;
+    size_t size, used;
+};
+
+/* Appends, and cuts at the end of the memory. */
+__attribute__((format(printf, 2, 3))) void progress_add(struct progress_text *text, const char *format, ...);
+
+/* Returns a share of the items in percent, rounded down to tenths: 100 means all. */
+double progress_percent(double share);
+/* Writes 1234567 as "1.23 M": three digits, decimal units. */
+void progress_count_text(double count, char text[PROGRESS_NUMBER_TEXT]);
+/* Writes bytes likewise: "1.23 MB", "17 B". */
+void progress_bytes_text(double bytes, char text[PROGRESS_NUMBER_TEXT]);
+/* Writes seconds as "0:07", "12:05", "3:07:45" or "2 d 3 h". */
+void progress_duration_text(double seconds, char text[PROGRESS_NUMBER_TEXT]);
+
+/* Describes a line of type iteration or clock. */
+void progress_line_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+/* Describes a line of type event. */
+void progress_event_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+/* Describes a line of type summary, in several lines. */
+void progress_summary_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+/* Describes a line of type decision. */
+void progress_decision_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
+
+/* ---- Parts of these ---- */
+
+/* Returns the line's number `key`; NaN: there is none. */
+double progress_number(const json_t *line, const char *key);
+/* Returns whether the line's metrics are of a part of the items. */
+bool progress_is_partial(const json_t *line);
+/* Calls `show` for the objective and each metric of the line. */
+void progress_each_metric(const json_t *line, void (*show)(struct progress_text *text, const char *name, double value),
+                          struct progress_text *text);
+/* Adds "  stage 2, 4+60 nodes": the numbers of reliable and transient nodes. */
+void progress_add_cluster(struct progress_text *text, const json_t *line);
+/* Adds "node-3 silent for 0.6 s, given up in 0.4 s". */
+void progress_add_silence(struct progress_text *text, const json_t *nodes, double silent, double left);
+
+#endif
