@@ -617,7 +617,7 @@ static void receive_loaded(struct controller *controller, struct member *member,
     controller->phase = PHASE_TRAIN;
     controller->times.started_us = controller_now(controller);
     controller->change.due = true;
-    controller_report(controller, report_event(controller, "start", NULL, NULL));
+    controller_report(controller, report_start(controller));
     if (!persist_all(controller)) {
         return;
     }

@@ -235,6 +235,12 @@ static void set_terms(json_t *object, const struct controller *controller) {
     }
 }
 
+char *report_start(const struct controller *controller) {
+    json_t *object = new_event_nodes(controller, "start", NULL, 0);
+    set_terms(object, controller);
+    return finish_line(object);
+}
+
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left) {
     json_t *object = new_event_nodes(controller, "silent", nodes, count);

@@ -30,6 +30,8 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
 char *report_event(const struct controller *controller, const char *event, const char *node, const char *reason);
 char *report_event_nodes(const struct controller *controller, const char *event, const char *const *nodes,
                          unsigned count);
+/* Reports that training begins, and what will end it. */
+char *report_start(const struct controller *controller);
 /* Reports nodes that have sent nothing for `silent` seconds and are given up `left` seconds from now. */
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left);

@@ -3317,12 +3317,16 @@ static struct fake *expecting(const char *names) {
 }
 
 /* Observers show how far the job is by what will end it. */
-static void test_status_has_the_stop_criteria(void **state) {
+static void test_the_stop_criteria_are_known(void **state) {
     (void)state;
     struct fake *fake = fake_new((struct job_terms){
         .clocks_per_iteration = 2, .iterations = 100, .seconds = 90.5, .tolerance = 1e-4, .tolerance_iterations = 3});
     fake_start(fake);
     begin(fake);
+    assert_int_equal(lines_with(fake, "\"event\":\"start\",\"iteration\":0,"), 1);
+    assert_int_equal(lines_with(fake, "\"nodes\":[],\"iterations\":100,\"until_seconds\":90.5,\"tolerance\":0.0001,"
+                                      "\"tolerance_iterations\":3}"),
+                     1);
     char *text = report_status(&fake->controller);
     json_t *status = json_loads(text, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(status, "iterations")), 100);
@@ -4336,7 +4340,7 @@ int main(void) {
         cmocka_unit_test(test_who_was_dismissed_is_not_accused),
         cmocka_unit_test(test_no_plan_names_who_has_left),
         cmocka_unit_test(test_status_is_json),
-        cmocka_unit_test(test_status_has_the_stop_criteria),
+        cmocka_unit_test(test_the_stop_criteria_are_known),
         cmocka_unit_test(test_gone_nodes_are_not_waited_for),
         cmocka_unit_test(test_checkpoints_always_succeed),
         cmocka_unit_test(test_checkpoints_are_of_whole_iterations),
