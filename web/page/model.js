@@ -1,0 +1,368 @@
+/* A job's report as the page keeps it: what the lines (docs/proteus.md, "The report") say, within bounds that hold
+ * however long the job runs. Draws nothing. */
+
+const LIMITS = {
+    points: 2000, /* of each curve */
+    usageNumbers: 1500000, /* counters of all nodes in all kept `usage` lines */
+    rows: 3000, /* nodes of the timeline; those that left first go first */
+    segments: 40000, /* of all rows; the oldest go first */
+    marks: 3000,
+    events: 2000,
+    decisions: 500,
+    namesShown: 20, /* of an event's nodes */
+};
+
+/* Keeps at most about `most` items, evenly over all that were added: when there are more, every second one goes, and
+ * from then on half as many stay. The newest item is always there. docs/proteus.md, "How a long job is thinned". */
+class Thinned {
+    constructor(most) {
+        this.most = most;
+        this.items = [];
+        this.stride = 1;
+        this.added = 0;
+        this.lastStays = true;
+    }
+    add(item) {
+        if (!this.lastStays) {
+            this.items.pop();
+        }
+        this.items.push(item);
+        this.lastStays = this.added % this.stride === 0;
+        this.added++;
+        while (this.items.length > this.most) {
+            this.halve();
+        }
+    }
+    halve() {
+        const newest = this.items.length - 1;
+        const newestWas = this.lastStays;
+        this.items = this.items.filter((_, i) => i % 2 === 0 || i === newest);
+        this.stride *= 2;
+        this.lastStays = newestWas && newest % 2 === 0;
+    }
+    get last() {
+        return this.items[this.items.length - 1];
+    }
+}
+
+/* Keeps the newest items. */
+class Newest {
+    constructor(most) {
+        this.most = most;
+        this.items = [];
+        this.dropped = 0;
+    }
+    add(item) {
+        this.items.push(item);
+        if (this.items.length > this.most + this.most / 4) { /* now and then, as it moves all */
+            this.dropped += this.items.length - this.most;
+            this.items = this.items.slice(-this.most);
+        }
+    }
+}
+
+const NOT_METRICS = new Set(["type", "iteration", "iterations", "seconds", "stage", "reliable", "transient",
+    "memory_bytes", "bytes_sent", "bytes_received", "items", "items_per_second", "clock", "partial"]);
+const MARKS = {
+    stage: { letter: "S", label: "stage changed", colour: "c4" },
+    evict: { letter: "E", label: "notice of an eviction", colour: "leaving" },
+    failure: { letter: "F", label: "node lost", colour: "lost" },
+    recover: { letter: "R", label: "recovered", colour: "c9" },
+    checkpoint: { letter: "C", label: "checkpoint", colour: "c7" },
+};
+const ROLES = {
+    loading: { label: "joining, loading data", colour: "loading" },
+    working: { label: "working only", colour: "working" },
+    ParamServ: { label: "ParamServ: serves, reliable", colour: "paramserv" },
+    ActivePS: { label: "ActivePS: serves, transient", colour: "activeps" },
+    BackupPS: { label: "BackupPS: keeps copies", colour: "backupps" },
+    leaving: { label: "leaving", colour: "leaving" },
+    idle: { label: "idle", colour: "idle" },
+};
+
+/* What a node does, by a `nodes` line: a key of ROLES. */
+function roleOf(node, stage) {
+    if (node.state === "leaving") {
+        return "leaving";
+    }
+    if (["registering", "loading", "loaded"].includes(node.state)) {
+        return "loading";
+    }
+    if (node.serves && node.serves.length > 0) {
+        return node.tier === "transient" && stage !== "traditional" ? "ActivePS" : "ParamServ";
+    }
+    if (node.follows && node.follows.length > 0) {
+        return "BackupPS";
+    }
+    return node.shards > 0 ? "working" : "idle";
+}
+
+/* A node of the timeline. A segment is {seconds, iteration, end, role, works}; `end` is null while it lasts, else
+ * {seconds, iteration, how}. */
+class Row {
+    constructor(name) {
+        Object.assign(this, { name, tier: "", host: "", threads: 0, state: "", serves: [], follows: [], shards: 0,
+            role: "idle", gone: false, segments: [], finals: null });
+    }
+    get open() {
+        const last = this.segments[this.segments.length - 1];
+        return last && last.end === null ? last : null;
+    }
+    close(at, how) {
+        if (this.open) {
+            this.open.end = { seconds: at.seconds, iteration: at.iteration, how };
+        }
+    }
+}
+
+class Report {
+    constructor(name) {
+        this.name = name;
+        this.begin();
+    }
+    /* Forgets everything. */
+    begin() {
+        this.iterations = new Thinned(LIMITS.points);
+        this.clocks = new Thinned(LIMITS.points);
+        this.metrics = []; /* names, the objective first */
+        this.rows = new Map(); /* by name, in the order of joining */
+        this.segments = 0;
+        this.usages = new Thinned(LIMITS.points);
+        this.marks = new Newest(LIMITS.marks);
+        this.events = new Newest(LIMITS.events);
+        this.decisions = new Newest(LIMITS.decisions);
+        this.money = new Thinned(LIMITS.points);
+        this.market = null;
+        this.summary = null;
+        this.stage = null;
+        this.whole = true;
+        this.seconds = 0;
+        this.iteration = 0;
+        this.clocksPerIteration = 1;
+        this.lines = 0;
+    }
+    take(line) {
+        this.lines++;
+        if (Number.isFinite(line.seconds)) {
+            this.seconds = Math.max(this.seconds, line.seconds);
+        }
+        if (Number.isFinite(line.iteration)) {
+            this.iteration = Math.max(this.iteration, line.iteration);
+        }
+        const takers = { history: this.takeHistory, iteration: this.takeIteration, clock: this.takeClock,
+            nodes: this.takeNodes, usage: this.takeUsage, event: this.takeEvent, money: this.takeMoney,
+            decision: this.takeDecision, market: this.takeMarket, summary: this.takeSummary };
+        if (Object.hasOwn(takers, line.type)) {
+            takers[line.type].call(this, line);
+        }
+    }
+    takeHistory(line) {
+        this.whole = line.whole !== false;
+    }
+    findMetrics(line) {
+        for (const key of Object.keys(line)) {
+            if (!NOT_METRICS.has(key) && !this.metrics.includes(key) && this.metrics.length < 12) {
+                this.metrics.push(key);
+            }
+        }
+    }
+    takeIteration(line) {
+        this.findMetrics(line);
+        this.stage = line.stage;
+        if (line.iteration > 0 && line.clock > 0) {
+            this.clocksPerIteration = line.clock / line.iteration;
+        }
+        this.iterations.add(line);
+    }
+    takeClock(line) {
+        this.findMetrics(line);
+        this.clocks.add(line);
+    }
+
+    /* ---- Nodes ---- */
+
+    rowOf(name) {
+        let row = this.rows.get(name);
+        if (!row) {
+            row = new Row(name);
+            this.rows.set(name, row);
+            if (this.rows.size > LIMITS.rows) {
+                this.dropRow();
+            }
+        }
+        return row;
+    }
+    dropRow() {
+        for (const [name, row] of this.rows) {
+            if (row.gone) {
+                this.segments -= row.segments.length;
+                this.rows.delete(name);
+                this.whole = false;
+                return;
+            }
+        }
+    }
+    takeNodes(line) {
+        this.stage = line.stage ?? this.stage;
+        for (const node of line.nodes) {
+            const row = this.rowOf(node.name);
+            if (node.state === "left" || node.state === "lost") {
+                row.close(line, node.state);
+                row.gone = true;
+                row.state = node.state;
+                row.finals = [node.items, node.bytes_sent, node.bytes_received];
+            } else {
+                this.changeRow(row, node, line);
+            }
+        }
+        if (this.segments > LIMITS.segments) {
+            this.dropSegments();
+        }
+    }
+    changeRow(row, node, line) {
+        Object.assign(row, { tier: node.tier, host: node.host, threads: node.threads, state: node.state,
+            serves: node.serves ?? [], follows: node.follows ?? [], shards: node.shards ?? 0, gone: false });
+        const role = roleOf(node, this.stage);
+        const works = row.shards > 0 && role !== "loading";
+        row.role = role;
+        if (!row.open || row.open.role !== role || row.open.works !== works) {
+            row.close(line, "changed");
+            row.segments.push({ seconds: line.seconds, iteration: line.iteration, end: null, role, works });
+            this.segments++;
+        }
+    }
+    /* Halves the rows that have most segments. */
+    dropSegments() {
+        const most = Math.max(4, LIMITS.segments / 2 / this.rows.size);
+        for (const row of this.rows.values()) {
+            if (row.segments.length > most) {
+                this.segments -= row.segments.length - Math.ceil(most / 2);
+                row.segments = row.segments.slice(-Math.ceil(most / 2));
+            }
+        }
+        this.whole = false;
+    }
+    get present() {
+        return [...this.rows.values()].filter((row) => !row.gone);
+    }
+
+    /* ---- What nodes have done ---- */
+
+    /* A kept usage is {seconds, iteration, rows, values}: three counters (items, bytes sent, received) for each row. A
+     * node that has gone since the last one is in it with its last counters. */
+    takeUsage(line) {
+        const rows = [];
+        const values = [];
+        for (const [name, items, sent, received, memory] of line.nodes) {
+            const row = this.rowOf(name);
+            row.memory = memory;
+            row.items = items;
+            row.bytes = sent + received;
+            rows.push(row);
+            values.push(items, sent, received);
+        }
+        const last = this.usages.last;
+        if (last && last.seconds === line.seconds && last.iteration === line.iteration) { /* the same, continued */
+            last.rows.push(...rows);
+            last.values.push(...values);
+            return;
+        }
+        for (const row of this.rows.values()) {
+            if (row.finals) {
+                if (row.gone) {
+                    rows.push(row);
+                    values.push(...row.finals);
+                }
+                row.finals = null;
+            }
+        }
+        this.usages.add({ seconds: line.seconds, iteration: line.iteration, rows, values });
+        while (this.usages.items.length > 50 &&
+            this.usages.items.length * this.usages.last.values.length > LIMITS.usageNumbers) {
+            this.usages.halve();
+        }
+    }
+
+    /* Returns, for each pair of kept usages that follow each other, {seconds, iteration, rates}: a Map from rows to
+     * what `measure` makes of (items, bytes sent, bytes received) a second. */
+    rates(measure) {
+        const result = [];
+        let before = new Map();
+        let previous = null;
+        for (const usage of this.usages.items) {
+            const now = new Map();
+            const rates = new Map();
+            const elapsed = previous ? usage.seconds - previous.seconds : 0;
+            for (let r = 0; r < usage.rows.length; r++) {
+                const row = usage.rows[r];
+                const value = measure(usage.values[3 * r], usage.values[3 * r + 1], usage.values[3 * r + 2]);
+                const old = before.get(row) ?? 0;
+                now.set(row, value);
+                if (elapsed > 0) { /* a counter that fell has begun anew */
+                    rates.set(row, (value >= old ? value - old : value) / elapsed);
+                }
+            }
+            if (elapsed > 0) {
+                result.push({ seconds: usage.seconds, iteration: usage.iteration, rates });
+            }
+            if (elapsed > 0 || !previous) {
+                before = now;
+                previous = usage;
+            }
+        }
+        return result;
+    }
+
+    /* ---- Events ---- */
+
+    takeEvent(line) {
+        const nodes = line.nodes ?? [];
+        const shown = nodes.slice(0, LIMITS.namesShown);
+        const more = nodes.length - shown.length;
+        const event = { seconds: line.seconds, iteration: line.iteration, event: line.event, nodes: shown,
+            names: shown.join(", ") + (more > 0 ? ` and ${more} more` : ""), reason: line.reason ?? "" };
+        this.events.add(event);
+        if (Object.hasOwn(MARKS, line.event)) {
+            this.marks.add(event);
+        }
+    }
+    takeMoney(line) {
+        this.money.add(line);
+    }
+    takeDecision(line) {
+        this.decisions.add(line);
+    }
+    takeMarket(line) {
+        this.market = line;
+    }
+    takeSummary(line) {
+        this.summary = line;
+        this.stage = line.stage ?? this.stage;
+    }
+
+    /* ---- Curves ---- */
+
+    /* Returns [[x, y], ...] of a metric over "iteration" or "seconds", by iterations or by clocks. */
+    curve(metric, axis, byClock = false) {
+        const points = [];
+        for (const line of (byClock ? this.clocks : this.iterations).items) {
+            const x = byClock && axis === "iteration" ? line.clock / this.clocksPerIteration : line[axis];
+            if (Number.isFinite(line[metric]) && Number.isFinite(x)) {
+                points.push([x, line[metric]]);
+            }
+        }
+        return points;
+    }
+
+    /* Seconds until the last iteration by the pace of the last ones; NaN if nobody knows. */
+    get secondsLeft() {
+        const items = this.iterations.items;
+        const last = items[items.length - 1];
+        const first = items[Math.max(0, items.length - 20)];
+        if (!last || !last.iterations || last === first) {
+            return NaN;
+        }
+        const pace = (last.seconds - first.seconds) / (last.iteration - first.iteration);
+        return Math.max(0, (last.iterations - last.iteration) * pace);
+    }
+}

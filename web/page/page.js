@@ -1,0 +1,140 @@
+/* Puts the page together: reports from the document, or a live job; draws what is seen and has changed, a few times a
+ * second at most. */
+
+const DRAW_MS = 400; /* between two drawings, at least; with many nodes longer */
+const DRAW_MANY_MS = 1000;
+
+const state = { reports: [], chosen: null, axis: "seconds", status: null, live: false };
+const sections = [];
+let drawTimer = null;
+let drawnAt = -Infinity;
+
+function markAll() {
+    sections.forEach((section) => { section.dirty = true; });
+    schedule();
+}
+
+function schedule() {
+    if (drawTimer === null) {
+        const each = (state.chosen?.rows.size ?? 0) > STATUS_MS.manyNodes ? DRAW_MANY_MS : DRAW_MS;
+        drawTimer = setTimeout(() => requestAnimationFrame(drawAll), Math.max(0, drawnAt + each - performance.now()));
+    }
+}
+
+function drawAll() {
+    drawTimer = null;
+    drawnAt = performance.now();
+    showMoney();
+    for (const section of sections) {
+        if (section.dirty && section.seen) {
+            section.dirty = false;
+            section.draw(state);
+        }
+    }
+    showState();
+}
+
+function showMoney() {
+    const hidden = !state.reports.some(Money.hasMoney);
+    byId("money").hidden = hidden;
+    byId("to-money").hidden = hidden;
+}
+
+function showState() {
+    const text = stateText(state);
+    setText(byId("state"), text);
+    byId("state").classList.toggle("bad", state.chosen.summary?.ok === false);
+    const app = state.status?.app || state.chosen.name;
+    setText(byId("title"), app ? `Proteus: ${app}` : "Proteus");
+    document.title = `${app || "Proteus"}: ${text}`;
+    if (!state.live) {
+        setText(byId("notice"), state.chosen.whole ? "" : "Some older lines of this long report were left out.");
+    }
+}
+
+function makeSections() {
+    const classes = { learning: Learning, work: Work, timeline: TimelineSection, nodes: Nodes, placement: Placement,
+        money: Money, events: Events };
+    sections.push(new Heading(document.querySelector("header")));
+    for (const [id, type] of Object.entries(classes)) {
+        sections.push(new type(byId(id)));
+    }
+    const seen = new IntersectionObserver((entries) => {
+        for (const entry of entries) {
+            const section = sections.find((one) => one.element === entry.target);
+            section.seen = entry.isIntersecting;
+        }
+        schedule();
+    }, { rootMargin: "200px" });
+    sections.forEach((section) => seen.observe(section.element));
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
+        sections.forEach((section) => section.recolour?.()));
+    document.querySelectorAll("input[name=axis]").forEach((input) => input.addEventListener("change", () => {
+        state.axis = input.value;
+        markAll();
+    }));
+    state.axis = document.querySelector("input[name=axis]:checked").value;
+}
+
+/* ---- Reports in the document ---- */
+
+function readEmbedded(scripts) {
+    for (const script of scripts) {
+        const report = new Report(script.dataset.name);
+        for (const line of script.textContent.split("\n")) {
+            if (line.trim() !== "") {
+                report.take(JSON.parse(line));
+            }
+        }
+        script.remove();
+        state.reports.push(report);
+    }
+    state.chosen = state.reports[0];
+    if (state.reports.length > 1) {
+        const choice = byId("report");
+        state.reports.forEach((report, r) => choice.append(new Option(report.name, String(r))));
+        choice.addEventListener("change", () => {
+            state.chosen = state.reports[Number(choice.value)];
+            markAll();
+        });
+        byId("choice").hidden = false;
+    }
+    setText(byId("source"), "Made by proteus report. This page holds all that it shows.");
+    markAll();
+}
+
+/* ---- A live job ---- */
+
+function watch() {
+    const report = new Report("");
+    state.live = true;
+    state.reports = [report];
+    state.chosen = report;
+    setText(byId("source"), "Live. From a report's file, proteus report makes a page like this one.");
+    const live = new Live(report, {
+        begin: () => report.begin(),
+        line: (line) => {
+            report.take(line);
+            if (line.type === "summary") {
+                state.status = null; /* from now on the report says more */
+            }
+            markAll();
+        },
+        caughtUp: () => markAll(),
+        status: (status) => {
+            state.status = report.summary ? null : status;
+            markAll();
+        },
+        connection: (text) => setText(byId("notice"), text),
+        login: () => askForToken(() => live.load()),
+    });
+    markAll();
+}
+
+makeSections();
+const embedded = document.querySelectorAll("script.report");
+if (embedded.length > 0) {
+    readEmbedded(embedded);
+} else {
+    watch();
+}
