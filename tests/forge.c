@@ -148,6 +148,7 @@ bool forge_message(unsigned type, struct message *message) {
         break;
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
+    case MESSAGE_NOTE:
         add_frame(message, 2);
         break;
     case MESSAGE_EVICT:

@@ -833,6 +833,28 @@ static void receive_gone(struct controller *controller, actor_id from, const str
     controller_send_outcome(controller, from, message->gone.request, 0, "");
 }
 
+/* Adds the line of a process that buys machines to the report. */
+static void receive_note(struct controller *controller, actor_id from, const struct message *message) {
+    struct controller_report *report = &controller->report;
+    uint64_t request = message->note.request;
+    size_t size;
+    const char *text = records_text(message, &size);
+    if (controller->phase >= PHASE_LEAVE) {
+        controller_send_outcome(controller, from, request, AML_EINPUT, "the job is over");
+    } else if (report->noted.actor == from && request <= report->noted.request) {
+        controller_send_outcome(controller, from, request, 0, ""); /* the answer was lost */
+    } else {
+        char *line = report_note(controller, text, size);
+        if (line != NULL) {
+            report->noted.actor = from;
+            report->noted.request = request;
+            controller_report(controller, line);
+        }
+        controller_send_outcome(controller, from, request, line != NULL ? 0 : AML_EINPUT,
+                                line != NULL ? "" : "not a JSON object of type money or decision");
+    }
+}
+
 static void receive_status(struct controller *controller, actor_id from, const struct message *message) {
     struct message status = {.type = MESSAGE_STATUS};
     char *text = report_status(controller);
@@ -988,6 +1010,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_ALLOCATION:
         expected_receive(controller, from, message);
+        break;
+    case MESSAGE_NOTE:
+        receive_note(controller, from, message);
         break;
     case MESSAGE_STATUS:
         receive_status(controller, from, message);

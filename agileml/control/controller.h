@@ -378,6 +378,10 @@ struct controller_report {
         size_t read; /* lines that the observer has */
     } observers[CONTROLLER_OBSERVERS_MAX];
     unsigned observer_count;
+    struct {
+        actor_id actor;
+        uint64_t request;
+    } noted; /* the last NOTE that was reported, and its sender. Not stored */
 };
 
 /* When the report's next lines about nodes are due. Only nodes.c changes it. Not stored: a controller that is started

@@ -43,6 +43,8 @@ static uint64_t *request_number(struct message *request) {
         return &request->checkpoint_now.request;
     case MESSAGE_GONE:
         return &request->gone.request;
+    case MESSAGE_NOTE:
+        return &request->note.request;
     default:
         assert(request->type == MESSAGE_EVICT);
         return &request->evict.request;

@@ -37,8 +37,8 @@ void observer_ask_lines(struct observer *observer);
 /* Asks for STATUS, which the controller always answers: after the lines that it was asked for before. */
 void observer_ask_status(struct observer *observer, uint64_t request);
 
-/* Takes over a request (ALLOCATION, CHECKPOINT_NOW, EVICT or GONE), gives it a number and sends it. Returns the number;
- * 0: the job has ended, or OBSERVER_REQUESTS_MAX requests wait for their answers. */
+/* Takes over a request (ALLOCATION, CHECKPOINT_NOW, EVICT, GONE or NOTE), gives it a number and sends it. Returns the
+ * number; 0: the job has ended, or OBSERVER_REQUESTS_MAX requests wait for their answers. */
 uint64_t observer_request(struct observer *observer, struct message *request);
 /* The same with these nodes' names as the frame of EVICT or GONE. */
 uint64_t observer_request_nodes(struct observer *observer, struct message request, const char *const *nodes,

@@ -343,6 +343,17 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
     return finish_line(object);
 }
 
+char *report_note(const struct controller *controller, const char *text, size_t size) {
+    json_t *object = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    const char *type = json_string_value(json_object_get(object, "type"));
+    if (type == NULL || (strcmp(type, "money") != 0 && strcmp(type, "decision") != 0)) {
+        json_decref(object);
+        return NULL;
+    }
+    set_moment(object, controller);
+    return finish_line(object);
+}
+
 /* ---- The summary ---- */
 
 char *report_summary(const struct controller *controller, double seconds) {

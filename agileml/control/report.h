@@ -43,6 +43,8 @@ char *report_gone_nodes(const struct controller *controller, const struct node_g
 char *report_usage(const struct controller *controller, unsigned first, unsigned count);
 /* Reports that others have taken over from lost nodes: `clock` was restored, `seconds` after the first was lost. */
 char *report_recovery(const struct controller *controller, uint64_t clock, double seconds);
+/* Returns the line of a NOTE with the moment added; NULL if the text is no object of type money or decision. */
+char *report_note(const struct controller *controller, const char *text, size_t size);
 char *report_summary(const struct controller *controller, double seconds);
 
 /* Returns the answer to STATUS (docs/proteus.md), from malloc. */

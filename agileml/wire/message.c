@@ -152,6 +152,7 @@ static const struct layout LAYOUTS[] = {
                             {sizeof(struct wire_machine)},
                             {WIRE_NODES_MAX},
                             {U64(allocation.request, ANY)}},
+    [MESSAGE_NOTE] = {"NOTE", FRAMES_RECORDS, 1, {1}, {WIRE_NOTE_MAX}, {U64(note.request, ANY)}},
     [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
     [MESSAGE_STATUS] = {"STATUS", FRAMES_RECORDS, 1, {1}, {WIRE_STATUS_MAX}, {U64(status.request, ANY)}},
     [MESSAGE_FENCED] = {"FENCED",
@@ -275,6 +276,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_STOP:
     case MESSAGE_GONE:
     case MESSAGE_ALLOCATION:
+    case MESSAGE_NOTE:
     case MESSAGE_CHECKPOINT_NOW:
         return ROLE_OPERATOR;
     case MESSAGE_EVICT: /* without a name: a node that leaves by itself */

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 8,
+    WIRE_VERSION = 9,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -82,6 +82,7 @@ enum {
     WIRE_RESTORE_POINTS_MAX = 1 << 19,
     WIRE_ROW_BYTES_MAX = 1 << 26,
     WIRE_JSON_MAX = 1 << 20,   /* one report line */
+    WIRE_NOTE_MAX = 1 << 16,   /* a line for the report, in NOTE */
     WIRE_STATUS_MAX = 1 << 26, /* the answer to STATUS */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
 };
@@ -128,6 +129,7 @@ enum message_type {
     MESSAGE_ACCUSE = 41, /* node -> controller; a server to its agent */
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
+    MESSAGE_NOTE = 42,
     /* worker <-> partition server */
     MESSAGE_SUBSCRIBE = 32,
     MESSAGE_PULL = 33,
@@ -311,6 +313,13 @@ struct message_gone {
  * sender repeats the message now and then, since a controller that is started again has no list. */
 struct message_allocation {
     uint64_t request; /* as in message_evict */
+};
+
+/* A line for the report, from the process that buys machines: what it decided, or what it has spent. Frame: a JSON
+ * object whose `type` is "money" or "decision" (docs/proteus.md, "The report"). Answered by OUTCOME. Repeated until
+ * then; a repeated one is not reported twice. */
+struct message_note {
+    uint64_t request; /* as in message_evict; greater than in the sender's earlier notes */
 };
 
 /* The result of an operator's request. */
@@ -514,6 +523,7 @@ struct message {
         struct message_evict evict;
         struct message_gone gone; /* begins as message_evict */
         struct message_allocation allocation;
+        struct message_note note;
         struct message_outcome outcome;
         struct message_status status;
         struct message_checkpoint checkpoint;

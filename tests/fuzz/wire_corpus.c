@@ -110,6 +110,7 @@ static void add_payload(struct message *message, unsigned variant) {
         break;
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
+    case MESSAGE_NOTE:
         add_frame(message, 20);
         break;
     case MESSAGE_EVICT:

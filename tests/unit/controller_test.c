@@ -1381,6 +1381,38 @@ static void test_the_report_says_what_nodes_do(void **state) {
     fake_close(fake);
 }
 
+static void note(struct fake *fake, uint64_t request, const char *text) {
+    struct message message = {.type = MESSAGE_NOTE, .note.request = request, .frame_count = 1};
+    message.frames[0] = buffer_copy(text, strlen(text));
+    give(fake, OPERATOR, &message);
+}
+
+/* What bidbrain says stands in the report, once. */
+static void test_a_note_is_reported_once(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"", "[]", "{\"type\":\"summary\"}", "{\"text\":\"x\"}", "{\"type\":\"money\""};
+    struct message outcome;
+    struct fake *fake = cluster_new(STAGE_1, 20);
+    cluster_open(fake, 1, 1);
+    play_to(fake, 4);
+    for (unsigned n = 0; n < 2; n++) {
+        note(fake, 17, "{\"type\":\"decision\",\"seconds\":-1,\"text\":\"2 x c4\"}");
+        expect_outcome(fake, OPERATOR, 0, "");
+    }
+    assert_int_equal(lines_with(fake, "\"text\":\"2 x c4\""), 1);
+    assert_int_equal(lines_with(fake, "\"seconds\":-1"), 0);
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        size_t lines = fake->controller.report.count;
+        note(fake, 18, wrong[w]);
+        assert_int_equal(sent(fake, node(OPERATOR), MESSAGE_OUTCOME, &outcome), 1);
+        assert_int_equal(outcome.outcome.code, AML_EINPUT);
+        assert_int_equal(fake->controller.report.count, lines);
+        forget(fake);
+    }
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
 static void test_metrics_of_another_number_end_the_job(void **state) {
     (void)state;
     struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1000});
@@ -4294,6 +4326,7 @@ int main(void) {
         cmocka_unit_test(test_progress_has_an_origin),
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_the_report_says_what_nodes_do),
+        cmocka_unit_test(test_a_note_is_reported_once),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
         cmocka_unit_test(test_an_observer_who_comes_late_hears_how_it_ended),
         cmocka_unit_test(test_an_observer_that_reads_on_hears_how_it_ended),

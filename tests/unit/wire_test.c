@@ -103,6 +103,7 @@ static const struct wire_field {
     FIELD(MESSAGE_GONE, WHOLE, gone.request, UINT64_MAX),
     FIELD(MESSAGE_GONE, WHOLE, gone.signal, WIRE_SIGNAL_MAX),
     FIELD(MESSAGE_ALLOCATION, WHOLE, allocation.request, UINT64_MAX),
+    FIELD(MESSAGE_NOTE, WHOLE, note.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, WHOLE, outcome.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, SIGNED, outcome.code, 0),
     FIELD(MESSAGE_OUTCOME, TEXT, outcome.text, 0),
@@ -196,7 +197,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
-    MESSAGE_ACCUSE,
+    MESSAGE_ACCUSE,     MESSAGE_NOTE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -263,6 +264,7 @@ static struct message new_message(enum message_type type) {
         break;
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
+    case MESSAGE_NOTE:
         add_frame(&message, 17);
         break;
     case MESSAGE_EVICT:
@@ -430,9 +432,9 @@ static void test_payload_frames_are_checked(void **state) {
         expect_refused(&message);
     }
     static const enum message_type with_frames[] = {
-        MESSAGE_REGISTER, MESSAGE_PLAN,       MESSAGE_LOADED,     MESSAGE_START,    MESSAGE_PROGRESS,
-        MESSAGE_EVICT,    MESSAGE_GONE,       MESSAGE_FENCED,     MESSAGE_REPLICAS, MESSAGE_STATUS,
-        MESSAGE_REPORT,   MESSAGE_CHECKPOINT, MESSAGE_ALLOCATION, MESSAGE_INPUT,    MESSAGE_EVALUATE};
+        MESSAGE_REGISTER,   MESSAGE_PLAN,   MESSAGE_LOADED,   MESSAGE_START,  MESSAGE_PROGRESS, MESSAGE_EVICT,
+        MESSAGE_GONE,       MESSAGE_FENCED, MESSAGE_REPLICAS, MESSAGE_STATUS, MESSAGE_REPORT,   MESSAGE_CHECKPOINT,
+        MESSAGE_ALLOCATION, MESSAGE_INPUT,  MESSAGE_EVALUATE, MESSAGE_NOTE};
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* one too few */
         message = new_message(with_frames[t]);
         buffer_drop(message.frames[--message.frame_count]);
@@ -441,7 +443,7 @@ static void test_payload_frames_are_checked(void **state) {
     for (unsigned t = 0; t < sizeof with_frames / sizeof with_frames[0]; t++) { /* part of a record */
         message = new_message(with_frames[t]);
         message.frames[0]->size -= 1;
-        if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS) {
+        if (with_frames[t] == MESSAGE_REPORT || with_frames[t] == MESSAGE_STATUS || with_frames[t] == MESSAGE_NOTE) {
             message_close(&message); /* text of any length */
         } else {
             expect_refused(&message);
