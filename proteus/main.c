@@ -19,10 +19,12 @@ static const struct {
     {"evict", command_evict, "have nodes leave a running job in time"},
     {"checkpoint", command_checkpoint, "have a running job write a checkpoint now"},
     {"stop", command_stop, "end a running job well, before its time"},
+    {"report", command_report, "make a page of finished or running jobs' reports, to look at in a browser"},
     {"keygen", command_keygen, "make a job's key, and tokens that give a part of its rights"},
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
-static const char EXPECTED[] = "expected run, controller, join, status, evict, checkpoint, stop or keygen, see --help";
+static const char EXPECTED[] =
+    "expected run, controller, join, status, evict, checkpoint, stop, report or keygen, see --help";
 
 static void print_help(void) {
     printf("usage: proteus COMMAND [OPTIONS]\n\n");

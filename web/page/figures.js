@@ -5,6 +5,7 @@ const CHART_COLOURS = ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9
 const colourOf = (number) => CHART_COLOURS[number % CHART_COLOURS.length];
 const NODES_BY_NAME = 10;
 const MARKETS_SHOWN = 6;
+const FEW_ITERATIONS = 40; /* while there are fewer, their clocks are shown too */
 
 /* ---- The objective and metrics ---- */
 
@@ -28,10 +29,10 @@ class Learning {
             const series = state.reports.map((report, r) =>
                 ({ name: several ? report.name : "by iteration", colour: colourOf(r) }));
             const curves = state.reports.map((report) => report.curve(metric, state.axis));
-            if (!several && state.chosen.clocks.items.length > 0) {
+            if (!several && state.chosen.iterations.items.length < FEW_ITERATIONS) {
                 const clocks = state.chosen.curve(metric, state.axis, true);
                 if (clocks.length > 0) {
-                    series.push({ name: "by clock", colour: "rest", dashed: false });
+                    series.push({ name: "by clock", colour: "rest" });
                     curves.push(clocks);
                 }
             }
@@ -329,7 +330,7 @@ class Heading {
         this.element = header;
         this.figures = new Map();
         for (const label of ["Iteration", "Time", "Time left", "Objective", "Items per second",
-            "Reliable + transient nodes", "Stage", "Cost"]) {
+            "Reliable + transient", "Stage", "Cost"]) {
             const value = element("dd", { textContent: "-" });
             this.figures.set(label, value);
             byId("figures").append(element("div", {}, element("dt", { textContent: label }), value));
@@ -350,7 +351,7 @@ class Heading {
         this.put("Time left", summary ? "-" : Format.seconds(state.live ? report.secondsLeft : NaN));
         this.put("Objective", Format.number((summary ?? last ?? status)?.objective));
         this.put("Items per second", last ? Format.scaled(last.items_per_second) : "-");
-        this.put("Reliable + transient nodes", Heading.nodes(report));
+        this.put("Reliable + transient", Heading.nodes(report));
         this.put("Stage", String(status?.stage ?? report.stage ?? "-"));
         this.put("Cost", Heading.cost(report));
     }

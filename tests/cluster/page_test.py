@@ -1,0 +1,230 @@
+#!/usr/bin/env python3
+"""The page of a job in a headless Chromium: as a file that `proteus report` has made, and what that command refuses.
+Without Chromium and chromedriver only the command is tested. Finds the programs by $PROTEUS_BIN."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import browser
+import made_report
+
+PROTEUS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve() / "proteus"
+PATIENCE_S = 120  # for what takes seconds; no time is asserted
+
+
+def in_browser(test):
+    reason = "the browser is not sanitized" if "PROTEUS_SANITIZED" in os.environ else browser.missing()
+    return unittest.skipIf(reason, reason)(test)
+
+
+class Folder(unittest.TestCase):
+    """Each test has a folder, in which it runs `proteus report`."""
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory(prefix="page-test-")
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def write(self, name, text):
+        (self.folder / name).write_text(text, encoding="utf-8")
+
+    def make(self, name, **job):
+        """Writes a made-up report, and returns its lines."""
+        lines = list(made_report.Job(**job).lines())
+        self.write(name, "".join(json.dumps(line) + "\n" for line in lines))
+        return lines
+
+    def report(self, *arguments):
+        return subprocess.run([PROTEUS, "report", *arguments], cwd=self.folder, capture_output=True, text=True,
+                              timeout=PATIENCE_S, check=False)
+
+    def page(self, *arguments):
+        done = self.report(*arguments)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        return (self.folder / "report.html").as_uri()
+
+
+class Command(Folder):
+    def assert_refused(self, message, *arguments):
+        done = self.report(*arguments)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertEqual(len(done.stderr.splitlines()), 1, done.stderr)
+        self.assertIn(message, done.stderr)
+        self.assertEqual([path.name for path in self.folder.glob("*.html*")], [], "half a page was left")
+
+    def test_what_is_no_report(self):
+        self.make("good.jsonl", seconds=5)
+        self.write("empty.jsonl", "")
+        self.write("damaged.jsonl", '{"type":"event","event":"start"}\n{"type":"event",\n{"type":"summary"}\n')
+        self.write("other.jsonl", '{"type":"event","event":"start"}\n{"name":"x"}\n')
+        self.write("text.jsonl", "iteration 1\niteration 2\n")
+        self.write("gap.jsonl", '{"type":"event","event":"start"}\n\n{"type":"summary"}\n')
+        self.write("long.jsonl", '{"type":"event","reason":"' + "x" * (1 << 20) + '"}\n')
+        self.assert_refused("no file; expected 'proteus report")
+        self.assert_refused("missing.jsonl", "missing.jsonl")
+        self.assert_refused("empty.jsonl: no line", "empty.jsonl")
+        self.assert_refused("damaged.jsonl:2: ", "damaged.jsonl")
+        self.assert_refused("other.jsonl:2: no type", "other.jsonl")
+        self.assert_refused("text.jsonl:1: ", "text.jsonl")
+        self.assert_refused("gap.jsonl:2: an empty line", "gap.jsonl")
+        self.assert_refused("long.jsonl:1: a line of more than 1 MiB", "long.jsonl")
+        self.assert_refused("damaged.jsonl:2: ", "good.jsonl", "damaged.jsonl")
+        self.assert_refused("11 files, expected at most 10", *["good.jsonl"] * 11)
+        self.assert_refused("--out good.jsonl: that is one of the reports", "--out", "good.jsonl", "good.jsonl")
+        self.assert_refused("unknown option", "--output", "x.html", "good.jsonl")
+
+    def test_a_line_that_a_kill_cut_off(self):
+        self.write("cut.jsonl", '{"type":"event","event":"start","seconds":0}\n{"type":"iteration","itera')
+        done = self.report("cut.jsonl")
+        self.assertEqual(done.returncode, 0)
+        self.assertIn("cut.jsonl:2: the last line is cut off", done.stderr)
+        page = (self.folder / "report.html").read_text(encoding="utf-8")
+        self.assertIn('"event":"start"', page)
+        self.assertNotIn('"itera"', page)
+
+    def test_nothing_in_a_report_becomes_a_part_of_the_page(self):
+        evil = '</script><script>document.title="taken"</script><!--'
+        self.write('a"<b>&.jsonl', json.dumps({"type": "event", "event": "failure", "seconds": 1, "nodes": [evil],
+                                               "reason": evil}) + "\n")
+        self.page('a"<b>&.jsonl')
+        page = (self.folder / "report.html").read_text(encoding="utf-8")
+        self.assertNotIn("<script>document", page)
+        self.assertIn('data-name="a&quot;&lt;b&gt;&amp;.jsonl"', page)
+
+    def test_an_earlier_page_is_replaced_or_kept(self):
+        self.make("good.jsonl", seconds=5)
+        self.write("bad.jsonl", "{}\n")
+        self.write("out.html", "earlier")
+        self.assertEqual(self.report("--out", "out.html", "bad.jsonl").returncode, 2)
+        self.assertEqual((self.folder / "out.html").read_text(encoding="utf-8"), "earlier")
+        self.assertEqual(self.report("--out", "out.html", "good.jsonl").returncode, 0)
+        self.assertIn("<title>Proteus</title>", (self.folder / "out.html").read_text(encoding="utf-8"))
+
+
+# What the page shows, as a reader of it would find out.
+POINTS = """return Object.fromEntries([...document.querySelectorAll(arguments[0] + " figure")].map(figure =>
+    [figure.querySelector("figcaption").textContent, figure.querySelector(".plot").getAttribute("aria-label")]))"""
+ROWS = "return document.querySelectorAll(arguments[0] + ' tbody tr').length"
+TEXT = "return document.querySelector(arguments[0]).textContent"
+COLOURED = """const canvas = document.getElementById("timeline-canvas");
+    const bytes = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+    const wanted = [16, 8, 0].map(shift => arguments[0] >> shift & 255);
+    for (let b = 0; b < bytes.length; b += 4) {
+        if (wanted.every((part, place) => bytes[b + place] === part)) return true;
+    }
+    return false"""
+LABEL = "return document.getElementById('timeline-canvas').ariaLabel"
+SHOW = "document.querySelector(arguments[0]).scrollIntoView()"
+
+
+@in_browser
+class FilePage(Folder):
+    def open(self, page, address):
+        page.open(address)
+        page.wait("return document.getElementById('state').textContent !== 'reading the report'")
+
+    def section(self, page, name):
+        page.run(SHOW, f"#{name}")
+
+    def assert_clean(self, page, address):
+        """No error on the console, and no request to anywhere but the file itself."""
+        self.assertEqual(page.console_errors(), [])
+        self.assertEqual(set(page.requests()) - {address, "about:blank", "data:,"}, set())
+
+    def points(self, page, section):
+        """How many points the charts of a section have."""
+        self.section(page, section)
+        page.wait("return [...document.querySelectorAll(arguments[0] + ' .plot')].some(plot => plot.ariaLabel)",
+                  f"#{section}")
+        labels = page.run(POINTS, f"#{section}")
+        return {name: int(re.search(r"(\d+) points?,", label).group(1)) for name, label in labels.items() if label}
+
+    def test_a_report(self):
+        lines = self.make("job.jsonl", nodes=8, seconds=60, money=True)
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            self.assertEqual(page.run(TEXT, "#state"), "ended well")
+            iterations = [line for line in lines if line["type"] == "iteration"]
+            tested = [line for line in iterations if line["test_rmse"] is not None]
+            expected = {"objective": len(iterations), "train rmse": len(iterations), "test rmse": len(tested)}
+            self.assertEqual(self.points(page, "learning"), expected)
+            usages = sum(1 for line in lines if line["type"] == "usage")
+            self.assertEqual(set(self.points(page, "work").values()), {usages - 1})
+            self.assertEqual(len(self.points(page, "money")), 4)
+            self.section(page, "timeline")
+            page.run("document.querySelector('#timeline-table').open = true")
+            names = {node["name"] for line in lines if line["type"] == "nodes" for node in line["nodes"]}
+            page.wait(f"{ROWS} === arguments[1]", "#timeline-table", len(names))
+            self.assertIn(f"Timeline of {len(names)} nodes", page.run(LABEL))
+            active = page.run("return getComputedStyle(document.documentElement).getPropertyValue('--activeps')")
+            self.assertTrue(page.run(COLOURED, int(active.strip()[1:], 16)), "no ActivePS is drawn")
+            self.section(page, "placement")
+            page.wait(f"{ROWS} > 0", "#placement")
+            self.assertNotIn("undefined", page.run("return document.body.innerText"))
+            self.assertNotIn("NaN", page.run("return document.body.innerText"))
+            self.assert_clean(page, address)
+
+    def test_over_iterations_and_by_keys(self):
+        self.make("job.jsonl", nodes=8, seconds=60)
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            page.run("document.querySelector('input[value=iteration]').click()")
+            page.wait("return document.querySelector('#learning .plot').ariaLabel?.includes('over iteration')")
+            self.section(page, "timeline")
+            page.wait(f"{LABEL}.includes('over iteration')")
+            page.run("document.getElementById('timeline-canvas').focus()")
+            page.keys("\ue015")  # arrow down
+            page.wait(f"{TEXT}.startsWith('node-1 (reliable')", "#timeline-at")
+            page.keys("\ue015++\ue014\ue00e\ue011")  # down, zoom, right, taller rows, all
+            page.wait(f"{TEXT}.startsWith('node-2 (transient')", "#timeline-at")
+            self.section(page, "events")
+            page.wait(f"{ROWS} > 8", "#events")
+            page.run("const box = document.querySelector('#events input'); box.value = 'node-3';"
+                     "box.dispatchEvent(new Event('input'))")
+            shown = page.run("return [...document.querySelectorAll('#events tbody tr')].map(row => row.textContent)")
+            self.assertGreater(len(shown), 0)
+            self.assertEqual([row for row in shown if "node-3" not in row], [])
+            self.assert_clean(page, address)
+
+    def test_several_reports(self):
+        self.make("first.jsonl", nodes=4, seconds=30)
+        self.make("second.jsonl", nodes=9, seconds=50, seed=2)
+        address = self.page("first.jsonl", "second.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            self.points(page, "learning")
+            legend = page.run(TEXT, "#learning .legend")
+            self.assertRegex(legend, r"first\.jsonl .*second\.jsonl ")
+            before = page.run(LABEL)
+            page.run("const choice = document.getElementById('report'); choice.value = '1';"
+                     "choice.dispatchEvent(new Event('change'))")
+            self.section(page, "timeline")
+            page.wait(f"{LABEL} !== arguments[0]", before)
+            self.assert_clean(page, address)
+
+    def test_the_look(self):
+        """Nothing sticks out at any width; dark where the reader wants it."""
+        self.make("job.jsonl", nodes=200, seconds=40, money=True)
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            for width, dark in ((1280, False), (390, False), (390, True)):
+                page.look(width, 900, dark)
+                self.open(page, address)
+                self.points(page, "money")
+                self.assertLessEqual(page.run("return document.documentElement.scrollWidth"), width)
+                ground = page.run("return getComputedStyle(document.body).backgroundColor")
+                self.assertEqual(ground, "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)")
+            self.assert_clean(page, address)
+
+
+if __name__ == "__main__":
+    if browser.missing():
+        print(browser.missing(), file=sys.stderr)
+    unittest.main()
