@@ -67,20 +67,22 @@ static bool row_wanted(enum rows_wanted wanted, uint32_t stamp, uint32_t row_clo
     return wanted == ROWS_NEW ? stamp == 0 : stamp != 0 && (lacks || (wanted == ROWS_ALL && row_clock <= clock));
 }
 
-/* Copies a pushed row into the row, and into the base unless own updates will be added (settle_row). With a rounding
- * encoding only the base gets the pushed row; the row then holds its unsent difference until settle_row. */
-static void apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
-                      const struct rows_codec *codec, bool own_later) {
+/* Decodes a pushed row into the row, and into the base unless own updates will be added (settle_row). With a rounding
+ * encoding only the base gets the pushed row; the row then holds its unsent difference until settle_row. Returns the
+ * bytes of the encoded row. */
+static size_t apply_row(const struct cache_table *table, uint32_t slot, const unsigned char *value,
+                        const struct rows_codec *codec, bool own_later) {
     const struct row_shape *shape = table->shape;
+    unsigned char *row = cache_row(table, slot);
     if (rows_rounded(shape->flushed)) {
-        rows_codec(shape->flushed)->unsent(shape, cache_row(table, slot), cache_base(table, slot));
-        codec->copy(shape, cache_base(table, slot), value, 1);
-        return;
+        rows_codec(shape->flushed)->unsent(shape, row, cache_base(table, slot));
+        return codec->copy(shape, cache_base(table, slot), value, 1);
     }
-    codec->copy(shape, cache_row(table, slot), value, 1);
+    size_t bytes = codec->copy(shape, row, value, 1);
     if (cache_based(table) && !own_later) {
-        codec->copy(shape, cache_base(table, slot), value, 1);
+        memcpy(cache_base(table, slot), row, shape->row_bytes);
     }
+    return bytes;
 }
 
 /* Completes a pushed row after own updates were added: with a rounding encoding the row is the base plus the unsent
@@ -104,12 +106,13 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
     const unsigned char *value = view->values;
     bool own_later = /* we have own updates that the pushed rows lack */
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
-    for (uint32_t i = 0; i < view->count; i++, value += codec->bytes(table->shape, value)) {
+    for (uint32_t i = 0; i < view->count; i++) {
         uint32_t slot = slots[i];
         if (!row_wanted(wanted, stamps[slot], clocks[slot], clock)) {
+            value += codec->bytes(table->shape, value);
             continue;
         }
-        apply_row(table, slot, value, codec, own_later);
+        value += apply_row(table, slot, value, codec, own_later);
         stamps[slot] = client->stamp;
         clocks[slot] = (uint32_t)clock;
     }

@@ -100,8 +100,9 @@ static size_t full_delta(const struct row_shape *shape, unsigned char *to, void 
 static size_t full_write(const struct row_shape *shape, unsigned char *to, const void *rows, const void *errors,
                          size_t count) {
     (void)errors;
-    memcpy(to, rows, count * shape->row_bytes);
-    return count * shape->row_bytes;
+    size_t bytes = count * shape->row_bytes;
+    memcpy(to, rows, bytes);
+    return bytes;
 }
 
 static size_t full_add(const struct row_shape *shape, void *rows, const unsigned char *encoded, size_t count) {
@@ -229,7 +230,7 @@ static size_t sparse_rows_subtract(const struct row_shape *shape, void *rows, co
 
 /* ---- The encodings ---- */
 
-static const struct rows_codec CODECS[WIRE_ENCODINGS] = {
+const struct rows_codec ROWS_CODECS[WIRE_ENCODINGS] = {
     [WIRE_FULL] = {.name = "full",
                    .bytes_max = full_bytes_max,
                    .bytes = full_bytes,
@@ -260,10 +261,6 @@ static const struct rows_codec CODECS[WIRE_ENCODINGS] = {
                      .copy = sparse_rows_copy,
                      .subtract = sparse_rows_subtract},
 };
-
-const struct rows_codec *rows_codec(enum wire_encoding encoding) {
-    return &CODECS[encoding];
-}
 
 size_t rows_not_finite(const struct row_shape *shape, const struct rows_view *view) {
     const struct rows_codec *codec = rows_codec(view->encoding);

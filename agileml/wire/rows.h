@@ -68,7 +68,11 @@ struct rows_codec {
     void (*unsent)(const struct row_shape *shape, void *row, const void *base);
 };
 
-const struct rows_codec *rows_codec(enum wire_encoding encoding);
+extern const struct rows_codec ROWS_CODECS[WIRE_ENCODINGS];
+
+static inline const struct rows_codec *rows_codec(enum wire_encoding encoding) {
+    return &ROWS_CODECS[encoding];
+}
 
 static inline bool rows_rounded(enum wire_encoding encoding) {
     return rows_codec(encoding)->feed != NULL;
