@@ -413,6 +413,10 @@ static void tick(void *context) {
         daemon_ask_again(daemon);
         check_local(daemon);
     }
+    if (wall >= daemon->loop.next_money && job_link_caught_up(daemon->link) && daemon->market.priced) {
+        daemon->loop.next_money = wall + DAEMON_MONEY_S;
+        daemon_note_money(daemon);
+    }
     if (now >= daemon->loop.next_prices && wall >= daemon->cloud.retry_wall) {
         daemon_ask_prices(daemon);
     }

@@ -301,6 +301,7 @@ void daemon_market_close(struct daemon *daemon) {
         interruptions_close(&daemon->market.interruptions);
     }
     market_store_close(daemon->market.store);
+    json_decref(daemon->market.money_noted);
     markets_close(&daemon->market.markets);
     markets_close(&daemon->market.fresh);
     free(daemon->market.buyable);

@@ -1,7 +1,7 @@
 /* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (the job's reports), daemon_market.c
  * (prices, purchasable markets, decisions), daemon_fleet.c (rows of launches, machines and closed markets),
- * daemon_launches.c and daemon_machines.c (their life cycles), daemon_report.c (output for people and programs) and
- * daemon_commands.c (commands that open a daemon briefly).
+ * daemon_launches.c and daemon_machines.c (their life cycles), daemon_report.c (output for people and programs),
+ * daemon_money.c (what the job's report says of money) and daemon_commands.c (commands that open a daemon briefly).
  *
  * Times are of the market (market_clock.h), or "real": "wall" times are those of market_clock_elapsed. */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
@@ -55,6 +55,8 @@ enum {
     DAEMON_BILL_S = 30,          /* real: wait of the bill for the prices of the last hours */
     DAEMON_BOOT_S = 120,         /* market: from a launch to its node's joining, until it is measured */
     DAEMON_BOOTS = 4,            /* each new launch counts 1/4 in the running mean of these */
+    DAEMON_MONEY_S = 2,          /* real: between two looks at what the job's report should say of money */
+    DAEMON_MONEY_MARKETS = 64,   /* markets that it names without a machine */
     DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour comes at least so long before the margin */
 };
 
@@ -126,6 +128,7 @@ struct daemon_market {
     char unwanted_said[UNWANTED_TEXT],
         unwanted_reason_said[UNWANTED_TEXT]; /* last text of a warning, of a decision; "": none */
     unsigned reasons_said[REASONS];          /* counts in the last line that said why nothing is bought */
+    json_t *money_noted;                     /* the last line `money` without its time; NULL: none */
     int late_said; /* whether the last message said that the deadline will be missed; -1: no message yet */
 };
 
@@ -185,7 +188,7 @@ struct daemon_loop {
     enum daemon_phase phase;
     unsigned signals;
     double next_prices, next_list, next_decision, next_budget; /* market */
-    double next_link, phase_wall;                              /* wall */
+    double next_link, next_money, phase_wall;                  /* wall */
     double bill_wall; /* since when all machines are gone and the bill waits for prices; 0: not yet */
     double silence_warned;
     bool waited; /* "waiting for the controller" was said */
@@ -316,6 +319,12 @@ void daemon_machine_joined(struct daemon *daemon, size_t machine);
 void daemon_machine_left(struct daemon *daemon, size_t machine);
 /* Nothing is left, neither a machine nor a launch that may bring one. */
 bool daemon_all_gone(const struct daemon *daemon);
+
+/* ---- daemon_money.c ---- */
+/* Adds a line `decision` to the job's report, if there is a link to the job. */
+void daemon_note_decision(struct daemon *daemon, const char *text);
+/* Adds a line `money` to the job's report, if it differs from the last one. */
+void daemon_note_money(struct daemon *daemon);
 
 /* ---- daemon_report.c ---- */
 __attribute__((format(printf, 2, 3))) void daemon_say(struct daemon *daemon, const char *format, ...);

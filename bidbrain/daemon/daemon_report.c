@@ -15,18 +15,18 @@ static const char *const ENDS[] = {"running", "released", "evicted", "vanished"}
 
 void daemon_say(struct daemon *daemon, const char *format, ...) {
     char time[INSTANT_TEXT_MAX];
-    va_list list;
-    if (daemon->options->quiet) {
-        return;
-    }
-    instant_format(daemon_now(daemon), time);
     char text[DAEMON_LINE_MAX];
+    va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
     text_make_printable(text); /* it quotes the cloud's and the job's answers */
-    printf("%s %s\n", time, text);
-    fflush(stdout);
+    daemon_note_decision(daemon, text);
+    if (!daemon->options->quiet) {
+        instant_format(daemon_now(daemon), time);
+        printf("%s %s\n", time, text);
+        fflush(stdout);
+    }
 }
 
 void daemon_report(struct daemon *daemon, const char *type, json_t *object) {

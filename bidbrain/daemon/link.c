@@ -23,6 +23,15 @@ struct link_node {
     bool present;
 };
 
+/* Lines for the job's report that the controller has not confirmed, oldest first. Only the first is under way: the
+ * controller takes one that comes after a newer one for a repetition. */
+struct link_notes {
+    json_t *list[LINK_NOTES_MAX];
+    size_t count;
+    uint64_t request; /* the number of the first one's request; 0: none is under way */
+    bool full;        /* a line was left out since the list was last empty */
+};
+
 struct job_link {
     struct job_link_listener listener;
     struct net *net;
@@ -39,6 +48,7 @@ struct job_link {
     size_t expected_count;
     uint64_t expected_request; /* its number */
     uint64_t expected_us;      /* when it was last told; 0: never */
+    struct link_notes notes;
 };
 
 static uint64_t link_now(const struct job_link *link) {
@@ -192,7 +202,63 @@ static void request_refused(struct job_link *link, const struct message *message
     }
 }
 
+/* ---- Lines for the report ---- */
+
+static void send_note(struct job_link *link) {
+    struct link_notes *notes = &link->notes;
+    if (notes->count > 0 && notes->request == 0) {
+        struct message note = {.type = MESSAGE_NOTE};
+        char *text = json_dumps(notes->list[0], JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+        message_add_copy(&note, text, strlen(text));
+        free(text);
+        notes->request = observer_request(&link->observer, &note);
+    }
+}
+
+static bool is_money(const json_t *line) {
+    return strcmp(json_string_value(json_object_get(line, "type")), "money") == 0;
+}
+
+static void drop_note(struct link_notes *notes, size_t index) {
+    json_decref(notes->list[index]);
+    notes->count--;
+    memmove(notes->list + index, notes->list + index + 1, (notes->count - index) * sizeof *notes->list);
+}
+
+void job_link_note(struct job_link *link, json_t *line) {
+    struct link_notes *notes = &link->notes;
+    for (size_t n = notes->request != 0 ? 1 : 0; is_money(line) && n < notes->count; n++) {
+        if (is_money(notes->list[n])) {
+            drop_note(notes, n);
+            break;
+        }
+    }
+    if (notes->count == LINK_NOTES_MAX) {
+        if (!notes->full) {
+            log_warn("the controller confirms nothing: some of bidbrain's lines are left out of the job's report");
+        }
+        notes->full = true;
+        return;
+    }
+    notes->list[notes->count++] = json_incref(line);
+    send_note(link);
+}
+
+/* The controller has the line, or the job is over, so that the report takes no more. */
+static void note_answered(struct job_link *link) {
+    struct link_notes *notes = &link->notes;
+    notes->request = 0;
+    drop_note(notes, 0);
+    notes->full = notes->full && notes->count > 0;
+    send_note(link);
+}
+
 static void receive_outcome(struct job_link *link, const struct message_outcome *outcome, struct message *request) {
+    if (request->type == MESSAGE_NOTE) {
+        note_answered(link);
+        message_close(request);
+        return;
+    }
     bool in_full = outcome->code == 0 && outcome->text[0] == '\0';
     if (!in_full && request->type == MESSAGE_EVICT) {
         request_refused(link, request);
@@ -322,6 +388,9 @@ void job_link_close(struct job_link *link) {
         return;
     }
     observer_close(&link->observer);
+    while (link->notes.count > 0) {
+        drop_note(&link->notes, link->notes.count - 1);
+    }
     if (link->io != NULL) {
         net_io_close(link->io);
     }

@@ -6,9 +6,12 @@
 
 #include "agileml/net/zmq.h"
 
+#include <jansson.h>
+
 enum {
     LINK_REPEAT_MS = 500,
     LINK_NODES_MAX = 1 << 16, /* names that a job has ever had */
+    LINK_NOTES_MAX = 256,     /* lines for the job's report that wait */
 };
 
 /* What an iteration's line of the report says. */
@@ -64,6 +67,10 @@ void job_link_evict(struct job_link *link, const char *const *nodes, size_t coun
 /* Reports the machines whose nodes have not joined yet, all of them each time. Sent when the list changes, and
  * repeated, since a controller that is started again knows none. */
 void job_link_expect(struct job_link *link, const struct wire_machine *machines, size_t count);
+/* Adds a line to the job's report: an object of type money or decision (MESSAGE_NOTE). Lines are sent one after the
+ * other. Of lines `money` that wait only the newest is kept; of others at most LINK_NOTES_MAX, then a warning says that
+ * some are left out. */
+void job_link_note(struct job_link *link, json_t *line);
 /* Reports that these nodes' processes have ended. */
 void job_link_gone(struct job_link *link, const char *const *nodes, size_t count);
 
