@@ -12,5 +12,6 @@ int command_report(int argc, char **argv);
 int command_run(int argc, char **argv);
 int command_status(int argc, char **argv);
 int command_stop(int argc, char **argv);
+int command_top(int argc, char **argv);
 
 #endif

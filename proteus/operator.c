@@ -80,15 +80,17 @@ static void operator_timer(void *self) {
     struct conversation *conversation = self;
     struct io *io = net_io_of(conversation->io);
     uint64_t now_us = io->now_us(io);
-    if (now_us - conversation->heard_us >= OPERATOR_SILENCE_MS * UINT64_C(1000)) {
-        error_set(&conversation->error, AML_EFAIL, "no answer from a controller at %.128s for %d s",
-                  conversation->options->controller, OPERATOR_SILENCE_MS / 1000);
+    const struct operator_call *call = conversation->call;
+    unsigned silent_ms = (unsigned)((now_us - conversation->heard_us) / 1000);
+    if (call->wait != NULL ? !call->wait(call->context, silent_ms) : silent_ms >= OPERATOR_SILENCE_MS) {
+        error_set(&conversation->error, AML_EFAIL, "no answer from a controller at %.128s for %u s",
+                  conversation->options->controller, silent_ms / 1000);
         net_io_stop(conversation->io);
         return;
     }
     observer_repeat_requests(&conversation->observer);
-    conversation->call->ask(conversation->call->context, &conversation->observer);
-    io->set_timer(io, now_us + OPERATOR_REPEAT_MS * UINT64_C(1000));
+    call->ask(call->context, &conversation->observer);
+    io->set_timer(io, now_us + (call->repeat_ms > 0 ? call->repeat_ms : OPERATOR_REPEAT_MS) * UINT64_C(1000));
 }
 
 static void operator_refused(void *self, const char *endpoint, const char *why) {
@@ -122,8 +124,14 @@ static int operator_run(const struct operator_options *options, const struct ope
         struct io *io = net_io_of(conversation.io);
         conversation.heard_us = io->now_us(io);
         observer_open(&conversation.observer, io, call->lines_from);
+        result = call->begin != NULL ? call->begin(call->context, conversation.io, error) : 0;
+    }
+    if (result == 0) {
         operator_timer(&conversation);
         result = net_io_run(conversation.io, error);
+    }
+    if (call->end != NULL) {
+        call->end(call->context);
     }
     if (result == 0 && conversation.error.code != 0) {
         result = error_set(error, conversation.error.code, "%s", conversation.error.text);

@@ -3,14 +3,13 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/printable.h"
-#include "proteus/progress.h"
+#include "proteus/progress_text.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Makes each string in `value` safe for a terminal: nodes choose their own names. */
-static void make_printable(json_t *value) {
+void status_make_printable(json_t *value) {
     const char *key;
     size_t index;
     json_t *inner;
@@ -21,10 +20,10 @@ static void make_printable(json_t *value) {
         free(text);
     }
     json_object_foreach(value, key, inner) {
-        make_printable(inner);
+        status_make_printable(inner);
     }
     json_array_foreach(value, index, inner) {
-        make_printable(inner);
+        status_make_printable(inner);
     }
 }
 
@@ -68,17 +67,23 @@ static const char *change_text(const json_t *status) {
     return "";
 }
 
-static void print_job(FILE *stream, const json_t *status) {
+void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]) {
     const json_t *stage = json_object_get(status, "stage");
-    const json_t *objective = json_object_get(status, "objective");
     const char *app = text_of(status, "app"); /* empty until the first node has joined */
-    fprintf(stream, "%s: %s%s", app[0] != '\0' ? app : "job", phase_text(status), change_text(status));
+    struct progress_text job = {.bytes = text, .size = STATUS_JOB_TEXT};
+    progress_add(&job, "%s: %s%s", app[0] != '\0' ? app : "job", phase_text(status), change_text(status));
     if (json_is_string(stage)) {
-        fprintf(stream, ", %s", json_string_value(stage));
+        progress_add(&job, ", %s", json_string_value(stage));
     } else if (json_number_value(stage) > 0) {
-        fprintf(stream, ", stage %.0f", json_number_value(stage));
+        progress_add(&job, ", stage %.0f", json_number_value(stage));
     }
-    fprintf(stream, ", iteration %.0f, %.1f s", number_of(status, "iteration"), number_of(status, "seconds"));
+}
+
+static void print_job(FILE *stream, const json_t *status) {
+    const json_t *objective = json_object_get(status, "objective");
+    char job[STATUS_JOB_TEXT];
+    status_job_text(status, job);
+    fprintf(stream, "%s, iteration %.0f, %.1f s", job, number_of(status, "iteration"), number_of(status, "seconds"));
     if (json_is_number(objective)) {
         fprintf(stream, ", objective %.6g", json_number_value(objective));
     }
@@ -107,14 +112,19 @@ static void add_role(char text[STATUS_ROLE_TEXT], json_int_t count, const char *
     }
 }
 
-static void print_node(FILE *stream, const json_t *node, bool traditional) {
-    char role[STATUS_ROLE_TEXT] = "";
-    char network[PROGRESS_NUMBER_TEXT];
-    char memory[PROGRESS_NUMBER_TEXT];
+void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]) {
     bool transient = strcmp(text_of(node, "tier"), "transient") == 0;
+    role[0] = '\0';
     add_role(role, json_integer_value(json_object_get(node, "serves")),
              transient && !traditional ? "ActivePS" : "ParamServ");
     add_role(role, json_integer_value(json_object_get(node, "follows")), transient ? "copied" : "BackupPS");
+}
+
+static void print_node(FILE *stream, const json_t *node, bool traditional) {
+    char role[STATUS_ROLE_TEXT];
+    char network[PROGRESS_NUMBER_TEXT];
+    char memory[PROGRESS_NUMBER_TEXT];
+    status_role_text(node, traditional, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
     progress_bytes_text(number_of(node, "memory_bytes"), memory);
     fprintf(stream, "%-9.20s %-10.10s %-9s %-11s %7.0f %6.0f %7s %7s  %s\n", text_of(node, "name"),
@@ -129,7 +139,7 @@ static void print_expected(FILE *stream, const json_t *machine) {
 
 void status_print(FILE *stream, const json_t *answer) {
     json_t *status = json_deep_copy(answer);
-    make_printable(status);
+    status_make_printable(status);
     const json_t *stage = json_object_get(status, "stage");
     const json_t *nodes = json_object_get(status, "nodes");
     const json_t *expected = json_object_get(status, "expected");

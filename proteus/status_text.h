@@ -3,11 +3,21 @@
 #define PROTEUS_STATUS_TEXT_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 
-enum { STATUS_ROLE_TEXT = 64 };
+enum { STATUS_ROLE_TEXT = 64, STATUS_JOB_TEXT = 160 };
 
 /* Prints control characters of texts as '?': texts come from nodes and apps, and must not control the terminal. */
 void status_print(FILE *stream, const json_t *answer);
+
+/* ---- Parts of it ---- */
+
+/* Makes each string of the answer safe for a terminal. */
+void status_make_printable(json_t *status);
+/* Writes "mf: training, preparing a change, stage 2". */
+void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]);
+/* Writes "2 ParamServ, 6 BackupPS" of an element of `nodes`. `traditional`: the job's stage. */
+void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]);
 
 #endif

@@ -65,8 +65,7 @@ static void test_no_progress(void **state) {
     run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --progress '' ", "--progress: expected auto");
 }
 
-static void test_a_live_line(void **state) {
-    (void)state;
+static void check_live_line(int columns) {
     char command[512];
     struct pty pty;
     run_well("printf 'iteration 40 join transient 1\\n' >events && echo $PWD $bin/proteus $tests/sum_app");
@@ -79,18 +78,92 @@ static void test_a_live_line(void **state) {
         command, sizeof command,
         "cd %s && exec %s run --events events --report report -- %s --data ratings --slow-us 2000 --iterations 200",
         folder, proteus, app);
-    pty_open(&pty, 20, 70, (const char *const[]){"sh", "-c", command, NULL});
+    pty_open(&pty, 20, columns, (const char *const[]){"sh", "-c", command, NULL});
     assert_true(pty_wait_for(&pty, "of 200"));
-    assert_true(pty_shows(&pty, "▕"));
+    assert_int_equal(pty_shows(&pty, "▕"), columns >= 50);
     assert_true(pty_wait_for(&pty, " left  iteration"));
     assert_true(pty_wait_for(&pty, " join node-2"));
-    pty_resize(&pty, 20, 40);
     assert_true(pty_wait_for(&pty, "iterations     200"));
     assert_int_equal(pty_close(&pty), 0);
-    assert_false(pty_shows(&pty, "▕")); /* the live line, which never took two rows, has made way for the summary */
+    assert_false(pty_shows(&pty, " left ")); /* the live line, which never took two rows, has made way */
     assert_true(pty_shows(&pty, "controller at tcp://"));
     assert_true(pty_shows(&pty, " join node-2"));
     free(paths);
+}
+
+static void test_a_live_line(void **state) {
+    (void)state;
+    check_live_line(70);
+    check_live_line(40);
+}
+
+/* ---- proteus top ---- */
+
+/* A job of these nodes that has no end, in the background; $at is the controller's endpoint. */
+#define JOB                                                                                                            \
+    "$run --reliable 2 --transient 6 -- " SUMS " 100000000 >job 2>said & job=$!; "                                     \
+    "while ! grep -qs '\"type\":\"iteration\"' report; do kill -0 $job || exit 1; sleep 0.05; done; "                  \
+    "at=$(sed -n 's/^controller at //p' job); "
+#define STOP "$bin/proteus stop --controller $at >stopped && wait $job"
+
+static void test_top_once(void **state) {
+    (void)state;
+    run_well("rm -f report; " JOB "$bin/proteus top --controller $at --once --interval 0.3 >table && "
+             "timeout 20 $bin/proteus top --controller $at --interval 0.1 </dev/null | "
+             "awk '/^name/ && ++tables == 3 { print \"three\"; exit }' >tables; " STOP);
+    assert_text("table", "sum: training, stage ");
+    assert_text("table", "2 reliable and 6 transient nodes;");
+    assert_text("table", "\nname   tier      state   role ");
+    assert_text("table", "\nnode-8 transient started ");
+    assert_no_text("table", "\033");
+    assert_text("tables", "three");
+    run_well("grep -c '^node-' table");
+    assert_text("out", "8\n");
+    run_refused("$bin/proteus top", "--controller tcp://HOST:PORT is missing");
+    run_refused("$bin/proteus top --controller tcp://127.0.0.1:1 --interval 0", "--interval");
+}
+
+static void test_top_on_a_screen(void **state) {
+    (void)state;
+    char row[PTY_COLUMNS_MAX * PTY_CELL];
+    struct pty pty;
+    run_well("rm -f report; (" JOB "echo $at >started; wait) & "
+             "while [ ! -s started ]; do sleep 0.05; done; cat started; echo $bin/proteus");
+    char *words = read_text("out");
+    char *rest = NULL;
+    const char *endpoint = strtok_r(words, " \n", &rest);
+    const char *proteus = strtok_r(NULL, " \n", &rest);
+    pty_open(&pty, 11, 90, (const char *const[]){proteus, "top", "--controller", endpoint, "--interval", "0.2", NULL});
+    assert_true(pty_wait_for(&pty, "1-5 of 8"));
+    assert_true(pty.alternate && pty.hidden);
+    pty_row(&pty, 0, row);
+    assert_memory_equal(row, "sum: training, stage ", strlen("sum: training, stage "));
+    pty_row(&pty, 5, row);
+    assert_memory_equal(row, "node-1 reliable", strlen("node-1 reliable"));
+    pty_type(&pty, "n"); /* the other way round */
+    assert_true(pty_wait_for(&pty, "node-8 transient"));
+    pty_type(&pty, "j");
+    assert_true(pty_wait_for(&pty, "2-6 of 8"));
+    pty_row(&pty, 5, row);
+    assert_memory_equal(row, "node-7 transient", strlen("node-7 transient"));
+    pty_type(&pty, "\033[6~");
+    assert_true(pty_wait_for(&pty, "4-8 of 8"));
+    pty_type(&pty, "\033[A");
+    assert_true(pty_wait_for(&pty, "3-7 of 8"));
+    pty_resize(&pty, 30, 60);
+    assert_true(pty_wait_for(&pty, "1-8 of 8"));
+    pty_type(&pty, "q");
+    assert_int_equal(pty_close(&pty), 0);
+    assert_false(pty.alternate || pty.hidden);
+    /* Ctrl-C, too, leaves the terminal as it was. */
+    pty_open(&pty, 20, 90, (const char *const[]){proteus, "top", "--controller", endpoint, NULL});
+    assert_true(pty_wait_for(&pty, "1-8 of 8"));
+    assert_true(pty.alternate);
+    pty_type(&pty, "\003");
+    assert_int_equal(pty_close(&pty), 0);
+    assert_false(pty.alternate || pty.hidden);
+    run_well("$bin/proteus stop --controller $(cat started)");
+    free(words);
 }
 
 static int set_up(void **state) {
@@ -109,10 +182,9 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_is_the_report),
-        cmocka_unit_test(test_plain_lines_are_few),
-        cmocka_unit_test(test_no_progress),
-        cmocka_unit_test(test_a_live_line),
+        cmocka_unit_test(test_json_is_the_report), cmocka_unit_test(test_plain_lines_are_few),
+        cmocka_unit_test(test_no_progress),        cmocka_unit_test(test_a_live_line),
+        cmocka_unit_test(test_top_once),           cmocka_unit_test(test_top_on_a_screen),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }

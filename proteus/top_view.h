@@ -1,0 +1,63 @@
+/* What `proteus top` shows: the nodes' table with rates, sorted and scrolled, as text. Does not read keys or the
+ * network, and does not change the terminal's modes. */
+#ifndef PROTEUS_TOP_VIEW_H
+#define PROTEUS_TOP_VIEW_H
+
+#include "proteus/forecast.h"
+#include "proteus/terminal.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+enum { TOP_VIEW_COLUMNS_MAX = 300 };
+
+/* Older differences of a counter count little in its rate. */
+#define TOP_VIEW_RATE_S 3.0
+
+enum top_order { TOP_BY_NAME, TOP_BY_CLOCK, TOP_BY_ITEMS, TOP_BY_MEMORY, TOP_BY_SILENCE };
+
+/* A counter that grows, and its rate: sums in which older differences count less. */
+struct top_counter {
+    double value; /* NaN: not known */
+    double grown, seconds;
+};
+
+struct top_node {
+    const char *name, *tier, *state; /* in the view's status */
+    char role[64];
+    double process; /* the node's process; NaN: a machine that is expected */
+    double clock, memory, silent;
+    struct top_counter items, bytes;
+};
+
+struct top_view {
+    json_t *status; /* the last answer; NULL: none yet */
+    double at;      /* when it came: seconds of a clock that does not jump */
+    struct top_node *nodes;
+    size_t count;
+    enum top_order order;
+    bool reversed;
+    size_t first;  /* node of the first row */
+    size_t page;   /* rows of nodes in the last frame */
+    double silent; /* seconds without an answer that are worth a warning; 0: none */
+    struct forecast forecast;
+};
+
+void top_view_open(struct top_view *view);
+void top_view_close(struct top_view *view);
+
+/* Takes an answer to STATUS that came at `now`. */
+void top_view_take(struct top_view *view, const json_t *status, double now);
+/* Sorts by `order`, in the other direction when it is the present one. */
+void top_view_sort(struct top_view *view, enum top_order order);
+/* Moves the table by so many rows. */
+void top_view_scroll(struct top_view *view, long rows);
+/* Writes a frame that fills a screen of this size, at `now`. */
+void top_view_draw(struct top_view *view, const struct terminal *terminal, struct terminal_size size, double now,
+                   FILE *stream);
+/* Writes all of it as lines. */
+void top_view_print(struct top_view *view, const struct terminal *terminal, FILE *stream);
+
+#endif
