@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """The page of a job in a headless Chromium: as a file that `proteus report` has made, and what that command refuses.
 Without Chromium and chromedriver only the command is tested. Finds the programs by $PROTEUS_BIN."""
+import http.server
 import json
 import os
 import pathlib
@@ -8,12 +9,15 @@ import re
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 
 import browser
 import made_report
 
 PROTEUS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve() / "proteus"
+LIVE_PAGE = PROTEUS.parent.parent / "web" / "page" / "page.html"
 PATIENCE_S = 120  # for what takes seconds; no time is asserted
 
 
@@ -222,6 +226,150 @@ class FilePage(Folder):
                 ground = page.run("return getComputedStyle(document.body).backgroundColor")
                 self.assertEqual(ground, "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)")
             self.assert_clean(page, address)
+
+
+class Stub(http.server.ThreadingHTTPServer):
+    """Answers as a job's server does, but as a test wants it: `lines` are the report, of which the history has those
+    before `known`. `down`: every connection ends at once. `token`: what a login has to show."""
+    daemon_threads = True
+
+    def __init__(self, lines, known, token=None):
+        super().__init__(("127.0.0.1", 0), StubHandler)
+        self.lines, self.known, self.token, self.run = lines, known, token, "first"
+        self.until = known  # events are sent up to here
+        self.down = self.over = False
+        self.asked = []  # the paths
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+    def handle_error(self, *_):
+        """A browser that goes away is no error."""
+
+
+class StubHandler(http.server.BaseHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+    def answer(self, kind, text, status=200, **headers):
+        self.send_response(status)
+        for name, value in {"Content-Type": kind, "Content-Length": str(len(text.encode())), **headers}.items():
+            self.send_header(name.replace("_", "-"), value)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def do_POST(self):
+        good = self.headers["Authorization"] == f"Bearer {self.server.token}"
+        self.answer("text/plain", "", 200 if good else 401, **({"Set_Cookie": "job=yes"} if good else {}))
+
+    def do_GET(self):
+        stub = self.server
+        stub.asked.append(self.path)
+        path = self.path.split("?")[0]
+        if stub.down:
+            self.close_connection = True
+        elif path == "/":
+            self.answer("text/html", LIVE_PAGE.read_text(encoding="utf-8"))
+        elif stub.token and "job=yes" not in self.headers.get("Cookie", ""):
+            self.answer("text/plain", "", 401)
+        elif path == "/api/history":
+            first = {"type": "history", "run": stub.run, "next": stub.known, "whole": True}
+            lines = [first, *stub.lines[:stub.known]]
+            self.answer("application/x-ndjson", "".join(json.dumps(line) + "\n" for line in lines))
+        elif path == "/api/status":
+            self.answer("application/json", json.dumps({"app": "made-up", "phase": "train", "nodes": []}))
+        else:
+            self.events(f"run={stub.run}&" in self.path, int(self.path.split("from=")[1]))
+
+    def events(self, same_run, place):
+        stub = self.server
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        if not same_run:
+            self.wfile.write(b"event: reset\ndata:\n\n")
+        while same_run and not stub.down:
+            while place < stub.until:
+                self.wfile.write(f"id: {place}\ndata: {json.dumps(stub.lines[place])}\n\n".encode())
+                place += 1
+            if stub.over:
+                self.wfile.write(b"event: end\ndata:\n\n")
+                return
+            time.sleep(0.02)
+
+
+@in_browser
+class LivePage(unittest.TestCase):
+    """A page that watches a server, through all that may happen between them."""
+
+    def serve(self, **more):
+        self.lines = list(made_report.Job(nodes=4, seconds=40).lines())
+        stub = Stub(self.lines, len(self.lines) // 3, **more)
+        self.addCleanup(stub.server_close)
+        self.addCleanup(stub.shutdown)
+        self.address = f"http://127.0.0.1:{stub.server_port}/"
+        return stub
+
+    def events_until(self, place):
+        return sum(1 for line in self.lines[:place] if line["type"] == "event")
+
+    def assert_shows(self, page, place):
+        """The table of events counts those of the lines before `place`, each once."""
+        page.run(SHOW, "#events")
+        page.wait(f"{TEXT}.endsWith(' of ' + arguments[1])", "#events .pager span", self.events_until(place))
+
+    def test_lines_come_as_they_are_written(self):
+        stub = self.serve()
+        with browser.Browser() as page:
+            page.open(self.address)
+            self.assert_shows(page, stub.known)
+            page.wait(f"{TEXT} === 'training'", "#state")
+            stub.until = len(self.lines) * 2 // 3
+            self.assert_shows(page, stub.until)
+            stub.until = len(self.lines)
+            stub.over = True
+            self.assert_shows(page, stub.until)
+            page.wait(f"{TEXT} === 'the job has ended'", "#notice")
+            page.wait(f"{TEXT} === 'ended well'", "#state")
+            self.assertEqual(page.console_errors(), [])
+            self.assertEqual([url for url in page.requests() if not url.startswith((self.address, "data:,"))], [])
+
+    def test_a_lost_connection(self):
+        stub = self.serve()
+        with browser.Browser() as page:
+            page.open(self.address)
+            self.assert_shows(page, stub.known)
+            stub.down = True
+            page.wait(f"{TEXT} === 'connection lost, trying again'", "#notice")
+            stub.until = len(self.lines) // 2
+            stub.asked.clear()
+            stub.down = False
+            page.wait(f"{TEXT} === ''", "#notice")
+            self.assert_shows(page, stub.until)
+            self.assertNotIn("/api/history", stub.asked, "it goes on where it was")
+
+    def test_another_job_behind_the_same_address(self):
+        stub = self.serve()
+        with browser.Browser() as page:
+            page.open(self.address)
+            self.assert_shows(page, stub.known)
+            stub.down = True
+            page.wait(f"{TEXT} === 'connection lost, trying again'", "#notice")
+            self.lines = list(made_report.Job(nodes=7, seconds=9, seed=5).lines())
+            stub.lines, stub.run, stub.known, stub.until = self.lines, "second", 12, 12
+            stub.down = False
+            self.assert_shows(page, 12)
+
+    def test_the_token(self):
+        stub = self.serve(token="secret")
+        with browser.Browser() as page:
+            page.open(self.address)
+            page.wait("return !document.getElementById('login').hidden")
+            self.assertTrue(page.run("return document.activeElement.id === 'token'"))
+            page.keys("guess\ue007")
+            page.wait(f"{TEXT} === 'The server does not take this token.'", "#login-error")
+            page.run("document.getElementById('token').value = ''")
+            page.keys("secret\ue007")
+            page.wait("return document.getElementById('login').hidden")
+            self.assert_shows(page, stub.known)
 
 
 if __name__ == "__main__":

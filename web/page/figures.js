@@ -133,7 +133,7 @@ class TimelineSection {
         const report = state.chosen;
         this.axis = state.axis;
         this.rows = [...report.rows.values()].filter((row) => row.segments.length > 0);
-        this.timeline.set(this.rows, report.marks.items, state.axis, report[state.axis]);
+        this.timeline.set(this.rows, report.marks, state.axis, report[state.axis]);
         this.fill();
     }
     fill() {
@@ -347,8 +347,10 @@ class Heading {
         const summary = report.summary;
         const done = summary?.iterations ?? Math.max(last?.iteration ?? 0, status?.iteration ?? 0);
         this.put("Iteration", Format.whole(done) + (last?.iterations ? ` of ${Format.whole(last.iterations)}` : ""));
-        this.put("Time", Format.seconds(Math.max(report.seconds, summary ? 0 : status?.seconds ?? 0)));
-        this.put("Time left", summary ? "-" : Format.seconds(state.live ? report.secondsLeft : NaN));
+        const seconds = Math.max(report.seconds, summary ? 0 : status?.seconds ?? 0);
+        const left = state.live && !summary ? report.secondsLeft({ ...report.terms, ...status }, seconds) : NaN;
+        this.put("Time", Format.seconds(seconds));
+        this.put("Time left", Number.isFinite(left) ? `about ${Format.seconds(left)}` : "-");
         this.put("Objective", Format.number((summary ?? last ?? status)?.objective));
         this.put("Items per second", last ? Format.scaled(last.items_per_second) : "-");
         this.put("Reliable + transient", Heading.nodes(report));

@@ -6,7 +6,7 @@ const LIMITS = {
     usageNumbers: 1500000, /* counters of all nodes in all kept `usage` lines */
     rows: 3000, /* nodes of the timeline; those that left first go first */
     segments: 40000, /* of all rows; the oldest go first */
-    marks: 3000,
+    marks: 600, /* of each kind */
     events: 2000,
     decisions: 500,
     namesShown: 20, /* of an event's nodes */
@@ -128,7 +128,8 @@ class Report {
         this.rows = new Map(); /* by name, in the order of joining */
         this.segments = 0;
         this.usages = new Thinned(LIMITS.points);
-        this.marks = new Newest(LIMITS.marks);
+        this.marksOf = new Map(Object.keys(MARKS).map((kind) => [kind, new Thinned(LIMITS.marks)]));
+        this.terms = {}; /* the stop criteria */
         this.events = new Newest(LIMITS.events);
         this.decisions = new Newest(LIMITS.decisions);
         this.money = new Thinned(LIMITS.points);
@@ -322,9 +323,14 @@ class Report {
         const event = { seconds: line.seconds, iteration: line.iteration, event: line.event, nodes: shown,
             names: shown.join(", ") + (more > 0 ? ` and ${more} more` : ""), reason: line.reason ?? "" };
         this.events.add(event);
-        if (Object.hasOwn(MARKS, line.event)) {
-            this.marks.add(event);
+        this.marksOf.get(line.event)?.add(event);
+        if (line.event === "start") {
+            this.terms = line;
         }
+    }
+    /* All kinds, by time. */
+    get marks() {
+        return [...this.marksOf.values()].flatMap((marks) => marks.items).sort((a, b) => a.seconds - b.seconds);
     }
     takeMoney(line) {
         this.money.add(line);
@@ -354,15 +360,21 @@ class Report {
         return points;
     }
 
-    /* Seconds until the last iteration by the pace of the last ones; NaN if nobody knows. */
-    get secondsLeft() {
+    /* Seconds until the stop criterion of time or of iterations, these by the pace of the last ones; NaN if there is
+     * neither. `terms` are the criteria: of the job's start, or of its status. */
+    secondsLeft(terms, seconds) {
         const items = this.iterations.items;
         const last = items[items.length - 1];
         const first = items[Math.max(0, items.length - 20)];
-        if (!last || !last.iterations || last === first) {
-            return NaN;
+        const left = [];
+        const iterations = last?.iterations ?? terms.iterations;
+        if (terms.until_seconds > 0) {
+            left.push(terms.until_seconds - seconds);
         }
-        const pace = (last.seconds - first.seconds) / (last.iteration - first.iteration);
-        return Math.max(0, (last.iterations - last.iteration) * pace);
+        if (iterations > 0 && last && last !== first) {
+            const pace = (last.seconds - first.seconds) / (last.iteration - first.iteration);
+            left.push((iterations - last.iteration) * pace - (seconds - last.seconds));
+        }
+        return left.length > 0 ? Math.max(0, Math.min(...left)) : NaN;
     }
 }

@@ -34,6 +34,7 @@ class RecordTable {
     }
     makePager() {
         this.filter = element("input", { type: "search", size: 14 });
+        this.filter.setAttribute("aria-label", `${this.options.filter}: ${this.options.caption}`);
         this.filter.addEventListener("input", () => this.turn(0));
         this.choice = element("select");
         this.choice.append(new Option("all", ""));
