@@ -1,5 +1,6 @@
-/* See kernel.h. Here: the reference loop, the vector operations of each instruction set (the loops over
- * them are kernel_variants.h, included once per set), the choice among them, and the start values. */
+/* See kernel.h. Here: the reference loop, the vector operations that each instruction set has its own way for (the
+ * other operations and the loops are kernel_variants.h, included once per set), the choice among them, and the start
+ * values. */
 #include "apps/mf/kernel.h"
 
 #include "agileml/base/hash.h"
@@ -93,24 +94,6 @@ static double reference_squared_error(const struct mf_sgd *sgd, const struct mf_
 
 typedef float portable_vector __attribute__((vector_size(16)));
 
-MF_INLINE portable_vector portable_zero(void) {
-    return (portable_vector){0, 0, 0, 0};
-}
-
-MF_INLINE portable_vector portable_fill(float x) {
-    return (portable_vector){x, x, x, x};
-}
-
-MF_INLINE portable_vector portable_load(const float *x) {
-    portable_vector v;
-    memcpy(&v, x, sizeof v);
-    return v;
-}
-
-MF_INLINE void portable_store(float *x, portable_vector v) {
-    memcpy(x, &v, sizeof v);
-}
-
 MF_INLINE portable_vector portable_load_part(const float *x, uint32_t n) {
     portable_vector v = {x[0], n > 1 ? x[1] : 0, n > 2 ? x[2] : 0, 0};
     return v;
@@ -120,14 +103,6 @@ MF_INLINE void portable_store_part(float *x, portable_vector v, uint32_t n) {
     for (uint32_t k = 0; k < n; k++) {
         x[k] = v[k];
     }
-}
-
-MF_INLINE portable_vector portable_add(portable_vector a, portable_vector b) {
-    return a + b;
-}
-
-MF_INLINE portable_vector portable_multiply(portable_vector a, portable_vector b) {
-    return a * b;
 }
 
 MF_INLINE portable_vector portable_multiply_add(portable_vector a, portable_vector b, portable_vector c) {
@@ -142,9 +117,6 @@ MF_INLINE float portable_sum(portable_vector v) {
 #define MF_LANES 4
 #define MF_TARGET
 #include "apps/mf/kernel_variants.h"
-#undef MF_SET
-#undef MF_LANES
-#undef MF_TARGET
 
 #if defined(__x86_64__)
 
@@ -153,22 +125,6 @@ MF_INLINE float portable_sum(portable_vector v) {
 
 typedef __m256 avx2_vector;
 #define MF_AVX2 __attribute__((target("avx2,fma")))
-
-MF_AVX2 MF_INLINE __m256 avx2_zero(void) {
-    return _mm256_setzero_ps();
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_fill(float x) {
-    return _mm256_set1_ps(x);
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_load(const float *x) {
-    return _mm256_loadu_ps(x);
-}
-
-MF_AVX2 MF_INLINE void avx2_store(float *x, __m256 v) {
-    _mm256_storeu_ps(x, v);
-}
 
 MF_AVX2 MF_INLINE __m256i avx2_mask(uint32_t n) {
     return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
@@ -180,14 +136,6 @@ MF_AVX2 MF_INLINE __m256 avx2_load_part(const float *x, uint32_t n) {
 
 MF_AVX2 MF_INLINE void avx2_store_part(float *x, __m256 v, uint32_t n) {
     _mm256_maskstore_ps(x, avx2_mask(n), v);
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_add(__m256 a, __m256 b) {
-    return _mm256_add_ps(a, b);
-}
-
-MF_AVX2 MF_INLINE __m256 avx2_multiply(__m256 a, __m256 b) {
-    return _mm256_mul_ps(a, b);
 }
 
 MF_AVX2 MF_INLINE __m256 avx2_multiply_add(__m256 a, __m256 b, __m256 c) {
@@ -205,30 +153,11 @@ MF_AVX2 MF_INLINE float avx2_sum(__m256 v) {
 #define MF_LANES  8
 #define MF_TARGET MF_AVX2
 #include "apps/mf/kernel_variants.h"
-#undef MF_SET
-#undef MF_LANES
-#undef MF_TARGET
 
 /* Vectors of 16: AVX-512. */
 
 typedef __m512 avx512_vector;
 #define MF_AVX512 __attribute__((target("avx2,fma,avx512f,avx512dq")))
-
-MF_AVX512 MF_INLINE __m512 avx512_zero(void) {
-    return _mm512_setzero_ps();
-}
-
-MF_AVX512 MF_INLINE __m512 avx512_fill(float x) {
-    return _mm512_set1_ps(x);
-}
-
-MF_AVX512 MF_INLINE __m512 avx512_load(const float *x) {
-    return _mm512_loadu_ps(x);
-}
-
-MF_AVX512 MF_INLINE void avx512_store(float *x, __m512 v) {
-    _mm512_storeu_ps(x, v);
-}
 
 MF_AVX512 MF_INLINE __m512 avx512_load_part(const float *x, uint32_t n) {
     return _mm512_maskz_loadu_ps((__mmask16)((1U << n) - 1U), x);
@@ -236,14 +165,6 @@ MF_AVX512 MF_INLINE __m512 avx512_load_part(const float *x, uint32_t n) {
 
 MF_AVX512 MF_INLINE void avx512_store_part(float *x, __m512 v, uint32_t n) {
     _mm512_mask_storeu_ps(x, (__mmask16)((1U << n) - 1U), v);
-}
-
-MF_AVX512 MF_INLINE __m512 avx512_add(__m512 a, __m512 b) {
-    return _mm512_add_ps(a, b);
-}
-
-MF_AVX512 MF_INLINE __m512 avx512_multiply(__m512 a, __m512 b) {
-    return _mm512_mul_ps(a, b);
 }
 
 MF_AVX512 MF_INLINE __m512 avx512_multiply_add(__m512 a, __m512 b, __m512 c) {
@@ -258,9 +179,6 @@ MF_AVX512 MF_INLINE float avx512_sum(__m512 v) {
 #define MF_LANES  16
 #define MF_TARGET MF_AVX512
 #include "apps/mf/kernel_variants.h"
-#undef MF_SET
-#undef MF_LANES
-#undef MF_TARGET
 
 #endif
 

@@ -6,6 +6,21 @@
 #define MF_JOIN(a, b)  MF_JOIN_(a, b)
 #define MF_(name)      MF_JOIN(MF_SET, name)
 
+MF_TARGET MF_INLINE MF_(vector) MF_(load)(const float *x) {
+    MF_(vector) v;
+    memcpy(&v, x, sizeof v);
+    return v;
+}
+
+MF_TARGET MF_INLINE void MF_(store)(float *x, MF_(vector) v) {
+    memcpy(x, &v, sizeof v);
+}
+
+/* Returns a vector with x in all places. Subtracts 0, since adding 0 would make -0 into 0. */
+MF_TARGET MF_INLINE MF_(vector) MF_(fill)(float x) {
+    return x - (MF_(vector)){0};
+}
+
 /* Prefetches the item row of MF_PREFETCH_DISTANCE ratings after `i`, to change it or to read it. */
 MF_TARGET MF_INLINE void MF_(prefetch)(const struct mf_sgd *sgd, const struct mf_item *ratings, size_t count, size_t i,
                                        size_t row_size, const bool change) {
@@ -23,7 +38,7 @@ MF_TARGET MF_INLINE void MF_(prefetch)(const struct mf_sgd *sgd, const struct mf
 
 /* p . q */
 MF_TARGET MF_INLINE float MF_(dot)(const float *p, const float *q, uint32_t rank) {
-    MF_(vector) sum[2] = {MF_(zero)(), MF_(zero)()};
+    MF_(vector) sum[2] = {{0}};
     uint32_t k = 0;
     for (; k + 2 * MF_LANES <= rank; k += 2 * MF_LANES) {
         sum[0] = MF_(multiply_add)(MF_(load)(p + k), MF_(load)(q + k), sum[0]);
@@ -36,7 +51,7 @@ MF_TARGET MF_INLINE float MF_(dot)(const float *p, const float *q, uint32_t rank
     if (k < rank) {
         sum[1] = MF_(multiply_add)(MF_(load_part)(p + k, rank - k), MF_(load_part)(q + k, rank - k), sum[1]);
     }
-    return MF_(sum)(MF_(add)(sum[0], sum[1]));
+    return MF_(sum)(sum[0] + sum[1]);
 }
 
 /* One rating's step, any rank: both rows are read twice, the second time from the first-level cache. The user's
@@ -51,14 +66,14 @@ MF_TARGET MF_INLINE void MF_(step)(float *p, float *q, uint32_t rank, float step
     for (; k + MF_LANES <= rank; k += MF_LANES) {
         MF_(vector) old_p = MF_(load)(p + k);
         MF_(vector) old_q = MF_(load)(q + k);
-        MF_(store)(p + k, MF_(multiply_add)(steps, old_q, MF_(multiply)(keeps, old_p)));
-        MF_(store)(q + k, MF_(multiply_add)(item_steps, old_p, MF_(multiply)(item_keeps, old_q)));
+        MF_(store)(p + k, MF_(multiply_add)(steps, old_q, keeps * old_p));
+        MF_(store)(q + k, MF_(multiply_add)(item_steps, old_p, item_keeps * old_q));
     }
     if (k < rank) {
         MF_(vector) old_p = MF_(load_part)(p + k, rank - k);
         MF_(vector) old_q = MF_(load_part)(q + k, rank - k);
-        MF_(store_part)(p + k, MF_(multiply_add)(steps, old_q, MF_(multiply)(keeps, old_p)), rank - k);
-        MF_(store_part)(q + k, MF_(multiply_add)(item_steps, old_p, MF_(multiply)(item_keeps, old_q)), rank - k);
+        MF_(store_part)(p + k, MF_(multiply_add)(steps, old_q, keeps * old_p), rank - k);
+        MF_(store_part)(q + k, MF_(multiply_add)(item_steps, old_p, item_keeps * old_q), rank - k);
     }
 }
 
@@ -123,13 +138,13 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
             MF_(prefetch)(sgd, ratings, count, i, (rank + biases) * sizeof(float), true);
             float *item_row = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
             MF_(vector) q[BLOCKS_MAX];
-            MF_(vector) products[4] = {MF_(zero)(), MF_(zero)(), MF_(zero)(), MF_(zero)()};
+            MF_(vector) products[4] = {{0}};
 #pragma GCC unroll 32
             for (uint32_t b = 0; b < blocks; b++) {
                 q[b] = MF_(load)(item_row + b * MF_LANES);
                 products[b % 4] = MF_(multiply_add)(p[b], q[b], products[b % 4]);
             }
-            float dot = MF_(sum)(MF_(add)(MF_(add)(products[0], products[1]), MF_(add)(products[2], products[3])));
+            float dot = MF_(sum)((products[0] + products[1]) + (products[2] + products[3]));
             float item_bias = biases ? item_row[rank] : 0;
             float error = (ratings[i].rating - mean - item_bias) - user_bias - dot;
             sum += (double)error * (double)error;
@@ -140,9 +155,9 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
 #pragma GCC unroll 32
             for (uint32_t b = 0; b < blocks; b++) {
                 MF_(vector) old_p = p[b];
-                p[b] = MF_(multiply_add)(steps, q[b], MF_(multiply)(keeps, old_p));
+                p[b] = MF_(multiply_add)(steps, q[b], keeps * old_p);
                 MF_(store)
-                (item_row + b * MF_LANES, MF_(multiply_add)(item_steps, old_p, MF_(multiply)(item_keeps, q[b])));
+                (item_row + b * MF_LANES, MF_(multiply_add)(item_steps, old_p, item_keeps * q[b]));
             }
             if (biases) {
                 user_bias = keep_bias * user_bias + rate * error;
@@ -208,3 +223,6 @@ MF_TARGET static double MF_(squared_error)(const struct mf_sgd *sgd, const struc
 #undef MF_
 #undef MF_JOIN
 #undef MF_JOIN_
+#undef MF_SET
+#undef MF_LANES
+#undef MF_TARGET
