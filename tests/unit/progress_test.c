@@ -567,6 +567,30 @@ static void test_a_live_line_can_be_forced(void **state) {
     assert_int_equal(unsetenv("COLUMNS"), 0);
 }
 
+/* A controller that is started again knows the job's terms and its pace from the lines of the earlier one, and shows
+ * none of them again. */
+static void test_lines_that_were_shown_before(void **state) {
+    (void)state;
+    struct progress progress;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    progress_begin(&progress, stream, PROGRESS_LINE);
+    for (size_t l = 0; l < sizeof training / sizeof *training; l++) {
+        json_t *line = json_of(training[l]);
+        progress_recall(&progress, line);
+        json_decref(line);
+    }
+    fflush(stream);
+    assert_int_equal(size, 0);
+    progress_tick(&progress);
+    progress_end(&progress);
+    fclose(stream);
+    assert_non_null(strstr(text, " left  iteration 2 of 10  loss 0.5"));
+    assert_null(strchr(text, '\n'));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_numbers),
@@ -590,6 +614,7 @@ int main(void) {
         cmocka_unit_test(test_bars),
         cmocka_unit_test(test_events_stay_above_the_live_line),
         cmocka_unit_test(test_a_live_line_can_be_forced),
+        cmocka_unit_test(test_lines_that_were_shown_before),
         cmocka_unit_test(test_texts_are_no_orders_to_the_terminal),
         cmocka_unit_test(test_long_line),
         cmocka_unit_test(test_nodes_that_join_are_counted),
