@@ -24,6 +24,10 @@ static int name_order(const struct dirent **a, const struct dirent **b) {
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
+int folder_list(const char *path, struct dirent ***entries) {
+    return scandir(path, entries, name_is_shown, name_order);
+}
+
 static int walk_path(const struct walk *walk, const char *path, int depth);
 
 static int walk_entry(const struct walk *walk, const char *folder, const char *name, int depth) {
@@ -48,7 +52,7 @@ static int walk_path(const struct walk *walk, const char *path, int depth) {
     if (depth > FOLDER_DEEPEST) {
         return error_set(walk->error, AML_EINPUT, "%s: folders nested more than %d deep", path, FOLDER_DEEPEST);
     }
-    int count = scandir(path, &entries, name_is_shown, name_order);
+    int count = folder_list(path, &entries);
     if (count < 0) {
         return error_set(walk->error, AML_EINPUT, "%s: %s", path, strerror(errno));
     }

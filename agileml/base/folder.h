@@ -4,6 +4,7 @@
 
 #include "agileml/base/error.h"
 
+#include <dirent.h>
 #include <stdbool.h>
 
 enum { FOLDER_DEEPEST = 8 /* folders in each other */ };
@@ -14,5 +15,9 @@ enum { FOLDER_DEEPEST = 8 /* folders in each other */ };
  * read, or folders are nested more than FOLDER_DEEPEST deep. */
 int folder_walk(const char *path, bool (*wanted)(const char *name),
                 int (*visit)(void *context, const char *path, struct error *error), void *context, struct error *error);
+
+/* Lists a folder's entries in the order of names, without those that begin with a dot. Returns their number; the caller
+ * frees each entry and the list. Otherwise -1 with errno. */
+int folder_list(const char *path, struct dirent ***entries);
 
 #endif

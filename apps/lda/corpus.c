@@ -1,12 +1,12 @@
 /* See corpus.h. */
 #include "apps/lda/corpus.h"
 
+#include "agileml/base/folder.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
 #include "apps/lda/tokens.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -370,14 +370,6 @@ static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
     return result;
 }
 
-static int name_order(const struct dirent **a, const struct dirent **b) {
-    return strcmp((*a)->d_name, (*b)->d_name);
-}
-
-static int name_is_shown(const struct dirent *entry) {
-    return entry->d_name[0] != '.';
-}
-
 static int read_text_file(struct reader *reader, const char *path, uint64_t number, struct tokenizer *tokenizer) {
     int result = text_lines_open(&reader->lines, path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
@@ -401,7 +393,7 @@ static int read_folder(struct reader *reader, struct tokenizer *tokenizer) {
     if (corpus->vocabulary == NULL || (corpus->format != LDA_FORMAT_AUTO && corpus->format != LDA_FORMAT_TEXT)) {
         return error_set(reader->error, AML_EINPUT, "%s: a folder is for text alone: expected a file", corpus->path);
     }
-    int count = scandir(corpus->path, &names, name_is_shown, name_order);
+    int count = folder_list(corpus->path, &names);
     if (count < 0) {
         return error_set(reader->error, AML_EINPUT, "%s: %s", corpus->path, strerror(errno));
     }

@@ -581,9 +581,8 @@ static int visit_file(void *context, const char *path, struct error *error) {
     return read_file(context, path, path);
 }
 
-/* `name` is NULL for what may be a folder. */
-static int read_all(struct markets *markets, const char *path, const char *name, const char *product,
-                    struct error *error) {
+int market_read_named(struct markets *markets, const char *path, const char *name, const char *product,
+                      struct error *error) {
     uint64_t files = markets->files;
     struct error first = {0}; /* error may be NULL or hold an earlier failure */
     struct reader reader = {.markets = markets, .product = product, .error = &first};
@@ -597,12 +596,7 @@ static int read_all(struct markets *markets, const char *path, const char *name,
 }
 
 int market_read(struct markets *markets, const char *path, const char *product, struct error *error) {
-    return read_all(markets, path, NULL, product, error);
-}
-
-int market_read_named(struct markets *markets, const char *path, const char *name, const char *product,
-                      struct error *error) {
-    return read_all(markets, path, name, product, error);
+    return market_read_named(markets, path, NULL, product, error);
 }
 
 void market_read_warn(const struct markets *markets) {

@@ -24,7 +24,8 @@ enum {
  * .json, .csv, .tsv or .tar are read, with or without .gz. Call markets_finish after the last. AML_EINPUT with one
  * line. */
 int market_read(struct markets *markets, const char *path, const char *product, struct error *error);
-/* The same for one file, whose format, type and zone follow from `name`; `path` opens it and stands in messages. */
+/* The same for one file, whose format, type and zone follow from `name`; `path` opens it and stands in messages.
+ * Without a name (NULL) this is market_read. */
 int market_read_named(struct markets *markets, const char *path, const char *name, const char *product,
                       struct error *error);
 /* Logs one warning for each kind of flaw that was counted. */
