@@ -14,8 +14,7 @@ enum {
     MARKETPLACE_TRANSIENT = 8,    /* machines at most, unless told */
     MARKETPLACE_VCPUS_EACH = 8,   /* on average, at most */
     MARKETPLACE_HISTORY_DAYS = 7, /* of prices before the start, at most: what bidbrain learns from */
-    MARKETPLACE_NOTICE_MAX_S = 1800,
-    MARKETPLACE_SPEED_MAX = 600, /* the longest notice allows no more */
+    MARKETPLACE_SPEED_MAX = 600,  /* the longest notice allows no more */
     MARKETPLACE_TYPES_MAX = 200,
     MARKETPLACE_SUMMARY_TEXT = 1024,
     MARKETPLACE_APART_TEXT = 600,

@@ -1,5 +1,4 @@
 /* See api.h: finds the action, frames its answer. */
-#include "agileml/base/memory.h"
 #include "spotmarket/api_private.h"
 
 #include <stdlib.h>

@@ -17,8 +17,7 @@
 enum {
     MARKET_TEXT_MAX = 48,  /* bytes of a type, a zone or a product with the NUL */
     MARKET_NAME_MAX = 100, /* bytes of "type/zone" with the NUL */
-    MARKET_FAN = 16,       /* points under a maximum of the lowest level, and maxima under one of the next level */
-    MARKET_LEVELS = 8,     /* 16^8 points are more than memory holds */
+    MARKET_LEVELS = 8,     /* each has maxima of 16 entries of the one below; 16^8 points are more than memory holds */
     MARKETS_MAX = 100000,  /* markets that are kept at once */
 };
 #define MARKET_NEVER INT64_MAX
