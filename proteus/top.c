@@ -37,6 +37,7 @@ struct top {
     uint64_t asked;   /* the number of the last request */
     unsigned answers; /* so far */
     bool ended;       /* the job */
+    bool silent;      /* the controller is, and the job was at its end */
     bool full;        /* we have the whole screen */
     bool keys;        /* standard input is a terminal, in the mode of `ours` */
     bool printed;
@@ -211,18 +212,20 @@ static void ask(void *context, struct observer *observer) {
     observer_ask_status(observer, ++top->asked);
 }
 
-/* Returns whether the job may be over when nothing more is heard after the last answer. */
-static bool was_at_its_end(const json_t *status) {
+/* Returns whether the job was about to end when the last answer came, so that silence means its end: the last moments
+ * of a controller are too short to be seen. */
+static bool was_at_its_end(const struct top *top) {
+    const json_t *status = top->view.status;
     const char *phase = json_string_value(json_object_get(status, "phase"));
-    double final = json_number_value(json_object_get(status, "final"));
-    bool last = final > 0 && json_number_value(json_object_get(status, "clock")) >= final;
-    return last || (phase != NULL && (strcmp(phase, "save") == 0 || strcmp(phase, "leave") == 0));
+    double seconds = json_number_value(json_object_get(status, "seconds")) + now_seconds() - top->view.at;
+    bool over = forecast_left(&top->view.forecast, seconds).seconds <= 0; /* not known: NaN */
+    return status != NULL && (over || (phase != NULL && strcmp(phase, "save") == 0));
 }
 
 static bool bear_silence(void *context, unsigned silent_ms) {
     struct top *top = context;
-    if (silent_ms >= OPERATOR_SILENCE_MS && was_at_its_end(top->view.status)) {
-        top->ended = true;
+    if (silent_ms >= OPERATOR_SILENCE_MS && was_at_its_end(top)) {
+        top->silent = true;
         net_io_stop(top->io);
         return true;
     }
@@ -271,6 +274,8 @@ static int tell_end(void *context, struct error *error) {
         top_view_print(&top->view, &top->terminal, stdout);
     } else if (top->ended && !top->once) {
         printf("the job has ended\n");
+    } else if (top->silent) {
+        printf("the controller does not answer any more; the job was at its end\n");
     }
     return 0;
 }

@@ -123,6 +123,24 @@ static void test_top_once(void **state) {
     run_refused("$bin/proteus top --controller tcp://127.0.0.1:1 --interval 0", "--interval");
 }
 
+/* The controller's last moments are too short to be seen. */
+static void test_top_ends_with_the_job(void **state) {
+    (void)state;
+    run_well("rm -f report; $run --reliable 1 --transient 1 -- " SUMS " 2000 >job 2>said & job=$!; "
+             "while ! grep -qs '\"type\":\"iteration\"' report; do kill -0 $job || exit 1; sleep 0.05; done; "
+             "$bin/proteus top --controller $(sed -n 's/^controller at //p' job) --interval 0.1 && wait $job");
+    assert_text("out", "sum: training, stage ");
+    char *out = read_text("out");
+    char *last = strrchr(out, '\n');
+    assert_non_null(last);
+    *last = '\0';
+    last = strrchr(out, '\n');
+    assert_non_null(last);
+    assert_true(strcmp(last, "\nthe job has ended") == 0 ||
+                strcmp(last, "\nthe controller does not answer any more; the job was at its end") == 0);
+    free(out);
+}
+
 static void test_top_on_a_screen(void **state) {
     (void)state;
     char row[PTY_COLUMNS_MAX * PTY_CELL];
@@ -184,7 +202,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_json_is_the_report), cmocka_unit_test(test_plain_lines_are_few),
         cmocka_unit_test(test_no_progress),        cmocka_unit_test(test_a_live_line),
-        cmocka_unit_test(test_top_once),           cmocka_unit_test(test_top_on_a_screen),
+        cmocka_unit_test(test_top_once),           cmocka_unit_test(test_top_ends_with_the_job),
+        cmocka_unit_test(test_top_on_a_screen),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }
