@@ -402,6 +402,35 @@ static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
     json_decref(summary);
 }
 
+/* The job's own report says what bidbrain spends, and why, also after a bidbrain that was killed. */
+static void test_the_report_has_the_money(void **state) {
+    (void)state;
+    struct job job = begin("", "");
+    wait_for(&job, ".report", "\"type\":\"money\"", 2);
+    kill(child_of(job.pid, "bidbrain.json"), SIGKILL);
+    wait_for(&job, ".out", "starting it again", 1);
+    wait_for(&job, ".report", "\"type\":\"money\"", 4);
+    check_end(&job);
+    json_t *money = last_line(&job, "money");
+    json_t *market = last_line(&job, "market");
+    json_t *decision = last_line(&job, "decision");
+    assert_true(number_of(money, "dollars") > 0);
+    assert_true(number_of(money, "dollars") <= number_of(market, "dollars") + 1e-6);
+    assert_true(number_of(money, "dollars_per_work") > 0);
+    assert_true(number_of(money, "seconds") > 0);
+    const json_t *markets = json_object_get(money, "markets");
+    unsigned machines = 0;
+    for (size_t m = 0; m < json_array_size(markets); m++) {
+        machines += (unsigned)number_of(json_array_get(markets, m), "machines");
+    }
+    assert_true(machines > 0);
+    assert_true(json_is_string(json_object_get(decision, "text")));
+    run_well("grep -q '\"text\":\"decision: [1-9] x' %s.report", job.name);
+    json_decref(decision);
+    json_decref(market);
+    json_decref(money);
+}
+
 static void test_bidbrain_is_killed(void **state) {
     (void)state;
     struct job job = begin("", "");
@@ -518,6 +547,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
         cmocka_unit_test(test_machines_are_bought_and_taken_and_bought_anew),
         cmocka_unit_test(test_everything_goes_wrong_at_once),
+        cmocka_unit_test(test_the_report_has_the_money),
         cmocka_unit_test(test_bidbrain_is_killed),
         cmocka_unit_test(test_bidbrain_dies_while_it_buys),
         cmocka_unit_test(test_a_market_that_is_killed_ends_the_job),
