@@ -13,7 +13,8 @@ void live_line_begin(struct live_line *live) {
     forecast_begin(&live->forecast);
 }
 
-static void show_metric(struct progress_text *text, const char *name, double value) {
+static void show_metric(void *context, const char *name, double value) {
+    struct progress_text *text = context;
     progress_add(text, "%s%s %.6g", text->used > 0 ? "\n" : "", name, value);
 }
 
@@ -21,7 +22,7 @@ static void show_metric(struct progress_text *text, const char *name, double val
 static void take_metrics(struct live_line *live, const json_t *line) {
     char bytes[PROGRESS_LINE_TEXT] = "";
     struct progress_text text = {.bytes = bytes, .size = sizeof bytes};
-    progress_each_metric(line, show_metric, &text);
+    progress_visit_metrics(line, show_metric, &text);
     if (text.used == 0 || isnan(progress_number(line, "objective"))) {
         return; /* not evaluated: the earlier values stay */
     }

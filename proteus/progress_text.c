@@ -76,8 +76,8 @@ static bool has(const json_t *line, const char *key) {
 
 /* The first metric is mostly the objective under its own name, which is shown once. A null metric was not evaluated,
  * such as a test's error when nothing is held out, and is not shown. */
-void progress_each_metric(const json_t *line, void (*show)(struct progress_text *text, const char *name, double value),
-                          struct progress_text *text) {
+void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
+                            void *context) {
     const char *key;
     json_t *value;
     bool first = true;
@@ -89,19 +89,19 @@ void progress_each_metric(const json_t *line, void (*show)(struct progress_text 
             continue;
         }
         if (first && !isnan(objective) && json_number_value(value) != objective) {
-            show(text, "objective", objective);
+            visit(context, "objective", objective);
         }
         first = false;
         if (json_is_number(value)) {
-            show(text, key, json_number_value(value));
+            visit(context, key, json_number_value(value));
         }
     }
     if (first && !isnan(objective)) {
-        show(text, "objective", objective);
+        visit(context, "objective", objective);
     }
 }
 
-static void show_in_line(struct progress_text *text, const char *name, double value) {
+static void show_in_line(void *text, const char *name, double value) {
     progress_add(text, "  %s %.6g", name, value);
 }
 
@@ -130,7 +130,7 @@ void progress_line_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     if (progress_is_partial(line)) {
         progress_add(&text, "  (metrics of %.1f %% of the items)", progress_percent(progress_number(line, "partial")));
     }
-    progress_each_metric(line, show_in_line, &text);
+    progress_visit_metrics(line, show_in_line, &text);
     if (has(line, "items_per_second")) {
         progress_count_text(progress_number(line, "items_per_second"), number);
         progress_add(&text, "  %s items/s", number);
@@ -187,7 +187,7 @@ void progress_decision_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) 
 
 enum { SUMMARY_COLUMN = 14 };
 
-static void show_in_summary(struct progress_text *text, const char *name, double value) {
+static void show_in_summary(void *text, const char *name, double value) {
     char printable[PROGRESS_LINE_TEXT];
     snprintf(printable, sizeof printable, "%s", name);
     text_make_printable(printable);
@@ -207,7 +207,7 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
                      "resumed", progress_number(line, "resumed_iteration"), progress_number(line, "resumed_clock"),
                      progress_number(line, "seconds_before"), number);
     }
-    progress_each_metric(line, show_in_summary, &text);
+    progress_visit_metrics(line, show_in_summary, &text);
     if (progress_is_partial(line)) {
         progress_add(&text, "%-*s metrics of %.1f %% of the items: nodes were lost before they could report\n",
                      SUMMARY_COLUMN, "partial", progress_percent(progress_number(line, "partial")));

@@ -45,9 +45,9 @@ void progress_decision_text(const json_t *line, char text[PROGRESS_LINE_TEXT]);
 double progress_number(const json_t *line, const char *key);
 /* Returns whether the line's metrics are of a part of the items. */
 bool progress_is_partial(const json_t *line);
-/* Calls `show` for the objective and each metric of the line. */
-void progress_each_metric(const json_t *line, void (*show)(struct progress_text *text, const char *name, double value),
-                          struct progress_text *text);
+/* Calls `visit` for the objective and each metric of the line. */
+void progress_visit_metrics(const json_t *line, void (*visit)(void *context, const char *name, double value),
+                            void *context);
 /* Adds "  stage 2, 4+60 nodes": the numbers of reliable and transient nodes. */
 void progress_add_cluster(struct progress_text *text, const json_t *line);
 /* Adds "node-3 silent for 0.6 s, given up in 0.4 s". */

@@ -5,6 +5,7 @@
 #include "agileml/base/options.h"
 #include "agileml/base/printable.h"
 #include "proteus/command.h"
+#include "proteus/report_figures.h"
 #include "proteus/report_reader.h"
 #include "web/page/page.h"
 
@@ -17,10 +18,10 @@
 enum { REPORTS_MAX = 10 }; /* as many as the page has colours */
 
 static const char USAGE[] =
-    "usage: proteus report [--out FILE] REPORT...\n\n"
+    "usage: proteus report [--out FILE] [--svg DIR] REPORT...\n\n"
     "Makes one HTML page of a job's report (--report of 'proteus run' and 'proteus controller'), finished or not: a\n"
     "file that needs nothing else, to look at in a browser or to send to others. Several reports are laid over one\n"
-    "another.\n\n";
+    "another. With --svg writes the single figures, for a paper.\n\n";
 
 struct part {
     char *text; /* the page's element of a report */
@@ -132,7 +133,7 @@ static int check_files(const char *out, char *const *paths, int count, struct er
         return error_set(error, AML_ELIMIT, "report: %d files, expected at most %d", count, REPORTS_MAX);
     }
     for (int r = 0; r < count; r++) {
-        if (is_same_file(out, paths[r])) {
+        if (out != NULL && is_same_file(out, paths[r])) {
             return error_set(error, AML_EINPUT, "--out %.200s: that is one of the reports; expected another file", out);
         }
     }
@@ -141,7 +142,7 @@ static int check_files(const char *out, char *const *paths, int count, struct er
 
 static int make_page(const char *out, char *const *paths, int count, struct error *error) {
     struct part parts[REPORTS_MAX] = {0};
-    int result = check_files(out, paths, count, error);
+    int result = 0;
     for (int r = 0; result == 0 && r < count; r++) {
         result = read_part(&parts[r], paths, count, r, error);
     }
@@ -149,14 +150,46 @@ static int make_page(const char *out, char *const *paths, int count, struct erro
     for (int r = 0; r < REPORTS_MAX; r++) {
         free(parts[r].text);
     }
+    if (result == 0) {
+        printf("wrote %s: open it in a browser\n", out);
+    }
     return result;
+}
+
+static int make_figures(const char *folder, char *const *paths, int count, struct error *error) {
+    struct report_figures *figures = report_figures_new();
+    unsigned written = 0;
+    int result = 0;
+    for (int r = 0; result == 0 && r < count; r++) {
+        char *name = report_name(paths, count, r);
+        result = report_figures_add(figures, paths[r], name, error);
+        free(name);
+    }
+    result = result == 0 ? report_figures_write(figures, folder, &written, error) : result;
+    report_figures_free(figures);
+    if (result == 0) {
+        printf("wrote %u figure%s into %s\n", written, written == 1 ? "" : "s", folder);
+    }
+    return result;
+}
+
+/* Makes what was asked for: a page, figures, or both. */
+static int make_report(const char *out, const char *svg, char *const *paths, int count, struct error *error) {
+    out = out == NULL && svg == NULL ? "report.html" : out;
+    int result = check_files(out, paths, count, error);
+    if (result == 0 && svg != NULL) {
+        result = make_figures(svg, paths, count, error);
+    }
+    return result == 0 && out != NULL ? make_page(out, paths, count, error) : result;
 }
 
 int command_report(int argc, char **argv) {
     bool help = false;
-    const char *out = "report.html";
+    const char *out = NULL;
+    const char *svg = NULL;
     const struct aml_option table[] = {
-        {"out", "FILE", AML_OPTION_STRING, &out, 0, 0, "the page's file; earlier contents are replaced"},
+        {"out", "FILE", AML_OPTION_STRING, &out, 0, 0, "the page's file (report.html); earlier contents are replaced"},
+        {"svg", "DIR", AML_OPTION_STRING, &svg, 0, 0, "write single figures into DIR; a page only with --out"},
         {.name = "help", .type = AML_OPTION_FLAG, .target = &help, .help = "this text"},
         {0},
     };
@@ -169,11 +202,10 @@ int command_report(int argc, char **argv) {
         options_help(stdout, table);
         return 0;
     }
-    result = result == 0 ? make_page(out, argv + operand, argc - operand, &error) : result;
+    result = result == 0 ? make_report(out, svg, argv + operand, argc - operand, &error) : result;
     if (result != 0) {
         log_error("%s", error.text);
         return error_exit_status(result);
     }
-    printf("wrote %s: open it in a browser\n", out);
     return 0;
 }

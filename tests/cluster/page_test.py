@@ -12,6 +12,7 @@ import tempfile
 import threading
 import time
 import unittest
+import xml.etree.ElementTree
 
 import browser
 import made_report
@@ -99,6 +100,51 @@ class Command(Folder):
         page = (self.folder / "report.html").read_text(encoding="utf-8")
         self.assertNotIn("<script>document", page)
         self.assertIn('data-name="a&quot;&lt;b&gt;&amp;.jsonl"', page)
+
+    def figure(self, name):
+        """A figure's elements, which all lie within it: (tag, attributes, text)."""
+        root = xml.etree.ElementTree.parse(self.folder / "figures" / name).getroot()
+        width, height = (float(side) for side in root.get("viewBox").split()[2:])
+        elements = [(element.tag.split("}")[1], element.attrib, "".join(element.itertext())) for element in root.iter()]
+        for tag, at, _ in elements:
+            points = at.get("points", "").split() + ([f"{at['x']},{at['y']}"] if "x" in at else [])
+            for x, y in (map(float, point.split(",")) for point in points):
+                self.assertTrue(0 <= x <= width and 0 <= y <= height, (name, tag, at))
+        return elements
+
+    def test_figures(self):
+        lines = self.make("a.jsonl", seconds=40, money=True, nodes=9)
+        self.make("b.jsonl", seconds=20, seed=2)
+        evil = "</text><script>&\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9"
+        self.write("evil.jsonl", "".join(json.dumps(line) + "\n" for line in (
+            {"type": "nodes", "seconds": 1, "nodes": [{"name": evil, "tier": "reliable", "state": "started"}]},
+            {"type": "iteration", "iteration": 1, "seconds": 2, "../x/" + evil: 1e300, "objective": None})))
+        done = self.report("--svg", "figures", "a.jsonl", "b.jsonl", "evil.jsonl")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        names = sorted(path.name for path in (self.folder / "figures").iterdir())
+        self.assertIn(f"wrote {len(names)} figures into figures", done.stdout)
+        self.assertFalse((self.folder / "report.html").exists(), "a page that nobody asked for")
+        figures = {name: self.figure(name) for name in names}
+        for name in ("metric-train-rmse.svg", "items.svg", "bytes.svg"):
+            curves = [at for tag, at, _ in figures[name] if tag == "polyline"]
+            self.assertGreaterEqual(len(curves), 2, name)
+            self.assertGreaterEqual(len(curves[0]["points"].split()), 10, name)
+        rows = {node["name"] for line in lines if line["type"] == "nodes" for node in line["nodes"]}
+        texts = [text for tag, _, text in figures["nodes.svg"] if tag == "text"]
+        self.assertLessEqual(rows, set(texts))
+        marks = [text for tag, _, text in figures["nodes.svg"] if tag == "line" and text]
+        self.assertEqual(marks.count("failure"), sum(line.get("event") == "failure" for line in lines))
+        self.assertIn("dollars.svg", names)
+        self.assertIn("prices.svg", names)
+        self.assertIn("nodes-3.svg", names)
+        self.assertTrue(all(re.fullmatch(r"[a-z0-9-]+\.svg", name) for name in names), names)
+        self.assertEqual(sum(tag == "script" for figure in figures.values() for tag, _, _ in figure), 0)
+
+    def test_figures_that_cannot_be_written(self):
+        self.make("good.jsonl", seconds=5)
+        self.write("file", "")
+        self.assert_refused("--svg file/figures: can't make the folder", "--svg", "file/figures", "good.jsonl")
+        self.assert_refused("--svg file: not a folder", "--svg", "file", "good.jsonl")
 
     def test_an_earlier_page_is_replaced_or_kept(self):
         self.make("good.jsonl", seconds=5)
