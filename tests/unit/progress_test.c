@@ -184,8 +184,8 @@ static void test_plain_lines(void **state) {
         "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0}",
         "{\"type\":\"clock\",\"clock\":1,\"seconds\":0.5}",
         "{\"type\":\"event\",\"event\":\"join\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4}",
-        "{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4,"
-        "\"silent_seconds\":0.6,\"left_seconds\":0.4}",
+        ("{\"type\":\"event\",\"event\":\"silent\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.4,"
+         "\"silent_seconds\":0.6,\"left_seconds\":0.4}"),
         "{\"type\":\"event\",\"event\":\"heard\",\"nodes\":[\"node-2\"],\"iteration\":0,\"seconds\":0.5}",
         "{\"type\":\"iteration\",\"iteration\":1,\"seconds\":0.5,\"objective\":1,\"evil\\u001b[2J\":1}",
         "{\"type\":\"later\"}",
@@ -324,12 +324,12 @@ static const char *live(const char *const *lines, size_t count, double seconds, 
 
 static const char *const training[] = {
     "{\"type\":\"event\",\"event\":\"start\",\"nodes\":[],\"iteration\":0,\"seconds\":0,\"iterations\":10}",
-    "{\"type\":\"iteration\",\"iteration\":1,\"iterations\":10,\"seconds\":2,\"objective\":0.5,\"loss\":0.5,"
-    "\"error\\u001b\":7,"
-    "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":2}",
+    ("{\"type\":\"iteration\",\"iteration\":1,\"iterations\":10,\"seconds\":2,\"objective\":0.5,\"loss\":0.5,"
+     "\"error\\u001b\":7,"
+     "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":2}"),
     "{\"type\":\"money\",\"dollars\":1.984,\"budget_dollars\":50}",
-    "{\"type\":\"iteration\",\"iteration\":2,\"iterations\":10,\"seconds\":4,\"objective\":null,\"loss\":null,"
-    "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":4}",
+    ("{\"type\":\"iteration\",\"iteration\":2,\"iterations\":10,\"seconds\":4,\"objective\":null,\"loss\":null,"
+     "\"stage\":2,\"reliable\":4,\"transient\":60,\"items_per_second\":12300000,\"clock\":4}"),
 };
 
 static void test_live_line(void **state) {
