@@ -117,5 +117,6 @@ class Browser:
         """The size and colour scheme that the page sees."""
         self.devtools("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                       mobile=False)
+        self.devtools("Emulation.setScrollbarsHidden", hidden=True)
         self.devtools("Emulation.setEmulatedMedia", features=[
             {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])

@@ -274,6 +274,13 @@ class FilePage(Folder):
             self.assert_clean(page, address)
 
 
+SHIFTS = """window.shifts = [];
+    new PerformanceObserver(list => window.shifts.push(...list.getEntries().map(entry =>
+        entry.sources.map(source => source.node?.id || source.node?.className || source.node?.nodeName).join())))
+        .observe({ type: "layout-shift" })"""
+SECTIONS = ("learning", "work", "timeline", "nodes", "placement", "events")
+
+
 class Stub(http.server.ThreadingHTTPServer):
     """Answers as a job's server does, but as a test wants it: `lines` are the report, of which the history has those
     before `known`. `down`: every connection ends at once. `token`: what a login has to show."""
@@ -377,6 +384,22 @@ class LivePage(unittest.TestCase):
             page.wait(f"{TEXT} === 'ended well'", "#state")
             self.assertEqual(page.console_errors(), [])
             self.assertEqual([url for url in page.requests() if not url.startswith((self.address, "data:,"))], [])
+
+    def test_nothing_moves_while_lines_come(self):
+        stub = self.serve()
+        with browser.Browser() as page:
+            page.open(self.address)
+            for section in SECTIONS:
+                page.run(SHOW, f"#{section}")
+            self.assert_shows(page, stub.known)
+            page.run(SHIFTS)
+            for place, section in enumerate(SECTIONS, 1):
+                page.run(SHOW, f"#{section}")
+                stub.until = stub.known + (len(self.lines) - stub.known) * place // len(SECTIONS)
+                lines = [line for line in self.lines[:stub.until] if line["type"] == "iteration"]
+                page.wait("return document.querySelector('#figures dd').textContent.startsWith(arguments[0])",
+                          f"{lines[-1]['iteration']} of ")
+            self.assertEqual(page.run("return window.shifts"), [])
 
     def test_a_lost_connection(self):
         stub = self.serve()

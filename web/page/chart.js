@@ -172,7 +172,8 @@ class Chart {
         const formatX = (x) => (this.options.time ? new Date(x).toISOString().slice(0, 19) : Format.number(x));
         this.table.replaceChildren(...rows.map(([x, ...values]) => element("tr", {},
             element("td", { textContent: formatX(x) }),
-            ...values.map((value) => element("td", { textContent: value === null ? "" : this.options.y(value) })))));
+            ...values.map((value) =>
+                element("td", { textContent: Number.isFinite(value) ? this.options.y(value) : "" })))));
     }
     /* The colours of the page have changed. */
     recolour() {

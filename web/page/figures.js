@@ -57,36 +57,19 @@ class Work {
         this.holder = holder;
     }
     draw(state) {
-        this.stack(this.items, state.chosen.rates((items) => items), state.axis);
-        this.stack(this.bytes, state.chosen.rates((items, sent, received) => sent + received), state.axis);
+        this.stack(this.items, (items) => items, state);
+        this.stack(this.bytes, (items, sent, received) => sent + received, state);
         if (state.reports.length > 1) {
             this.compare(state);
         }
     }
-    /* The rates of the nodes that did most, and of all others as one. */
-    stack(chart, rates, axis) {
-        const totals = new Map();
-        rates.forEach((one, i) => {
-            const elapsed = one.seconds - (i > 0 ? rates[i - 1].seconds : 0);
-            one.rates.forEach((rate, row) => totals.set(row, (totals.get(row) ?? 0) + rate * elapsed));
-        });
-        const top = [...totals.keys()].sort((a, b) => totals.get(b) - totals.get(a)).slice(0, NODES_BY_NAME)
-            .sort((a, b) => RecordTable.compare(a.name, b.name));
-        const series = top.map((row, s) => ({ name: row.name, colour: colourOf(s) }));
-        const others = totals.size > top.length;
-        if (others) {
-            series.push({ name: Format.count(totals.size - top.length, "other"), colour: "rest" });
+    stack(chart, measure, state) {
+        const { rows, others, data } = state.chosen.topRates(measure, NODES_BY_NAME, state.axis);
+        const series = rows.map((row, s) => ({ name: row.name, colour: colourOf(s) }));
+        if (others > 0) {
+            series.push({ name: Format.count(others, "other"), colour: "rest" });
         }
-        const data = rates.map((one) => {
-            const values = top.map((row) => one.rates.get(row) ?? 0);
-            if (others) {
-                let all = 0;
-                one.rates.forEach((rate) => { all += rate; });
-                values.push(Math.max(0, all - values.reduce((sum, value) => sum + value, 0)));
-            }
-            return [one[axis], ...values];
-        });
-        chart.set(series, data, axis);
+        chart.set(series, data, state.axis);
     }
     compare(state) {
         this.all ??= new Chart(this.holder,
@@ -277,7 +260,7 @@ class Money {
     drawMarkets(lines, known) {
         const curve = (market, key) => lines.map((line) => {
             const one = (line.markets ?? []).find((other) => other.market === market);
-            return [Date.parse(line.time), one?.[key] ?? null];
+            return [Date.parse(line.time), one?.[key] ?? NaN]; /* NaN is a gap in the curve */
         });
         const series = [];
         const curves = [];
@@ -285,14 +268,14 @@ class Money {
             series.push({ name: market, colour: colourOf(m) });
             curves.push(curve(market, "price"));
             const bids = curve(market, "bid");
-            if (bids.some(([, bid]) => bid !== null)) {
+            if (bids.some(([, bid]) => Number.isFinite(bid))) {
                 series.push({ name: `${market} bid`, colour: colourOf(m), dashed: true });
                 curves.push(bids);
             }
         });
         this.prices.set(series, joinCurves(curves), "time");
         this.machines.set(known.map((name, m) => ({ name, colour: colourOf(m) })),
-            joinCurves(known.map((market) => curve(market, "machines").map(([x, count]) => [x, count ?? 0]))), "time");
+            joinCurves(known.map((market) => curve(market, "machines").map(([x, count]) => [x, count || 0]))), "time");
     }
     drawCurves(chart, keys, curve) {
         const found = Object.entries(keys).map(([key, look]) => ({ look, points: curve(key) }))

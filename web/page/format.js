@@ -15,6 +15,13 @@ function setText(node, text) {
     }
 }
 
+/* The order of names: node-9 before node-10. */
+const compareTexts = new Intl.Collator("en", { numeric: true }).compare;
+
+function compareValues(a, b) {
+    return typeof a === "number" && typeof b === "number" ? a - b : compareTexts(String(a), String(b));
+}
+
 function cssColour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }

@@ -102,7 +102,7 @@ function roleOf(node, stage) {
 class Row {
     constructor(name) {
         Object.assign(this, { name, tier: "", host: "", threads: 0, state: "", serves: [], follows: [], shards: 0,
-            role: "idle", gone: false, segments: [], finals: null });
+            role: "idle", gone: false, segments: [], finals: null, stamp: 0, measured: 0 });
     }
     get open() {
         const last = this.segments[this.segments.length - 1];
@@ -128,6 +128,7 @@ class Report {
         this.rows = new Map(); /* by name, in the order of joining */
         this.segments = 0;
         this.usages = new Thinned(LIMITS.points);
+        this.stamp = 1; /* tells in which usage a row was measured last */
         this.marksOf = new Map(Object.keys(MARKS).map((kind) => [kind, new Thinned(LIMITS.marks)]));
         this.terms = {}; /* the stop criteria */
         this.events = new Newest(LIMITS.events);
@@ -284,34 +285,50 @@ class Report {
         }
     }
 
-    /* Returns, for each pair of kept usages that follow each other, {seconds, iteration, rates}: a Map from rows to
-     * what `measure` makes of (items, bytes sent, bytes received) a second. */
-    rates(measure) {
-        const result = [];
-        let before = new Map();
+    /* Calls take(usage, row, rate, elapsed) for each node of each kept usage but the first: what `measure` makes of
+     * (items, bytes sent, bytes received), a second of those that elapsed since the usage before. Makes no objects, as
+     * there may be a million rates. */
+    eachRate(measure, take) {
         let previous = null;
         for (const usage of this.usages.items) {
-            const now = new Map();
-            const rates = new Map();
             const elapsed = previous ? usage.seconds - previous.seconds : 0;
-            for (let r = 0; r < usage.rows.length; r++) {
-                const row = usage.rows[r];
+            if (previous && elapsed <= 0) {
+                continue;
+            }
+            this.stamp++;
+            usage.rows.forEach((row, r) => {
                 const value = measure(usage.values[3 * r], usage.values[3 * r + 1], usage.values[3 * r + 2]);
-                const old = before.get(row) ?? 0;
-                now.set(row, value);
-                if (elapsed > 0) { /* a counter that fell has begun anew */
-                    rates.set(row, (value >= old ? value - old : value) / elapsed);
+                const old = row.stamp === this.stamp - 1 ? row.measured : 0;
+                row.stamp = this.stamp;
+                row.measured = value;
+                if (previous) { /* a counter that fell has begun anew */
+                    take(usage, row, (value >= old ? value - old : value) / elapsed, elapsed);
                 }
-            }
-            if (elapsed > 0) {
-                result.push({ seconds: usage.seconds, iteration: usage.iteration, rates });
-            }
-            if (elapsed > 0 || !previous) {
-                before = now;
-                previous = usage;
-            }
+            });
+            previous = usage;
         }
-        return result;
+    }
+
+    /* Returns {rows, others, data}: the `most` rows that did most by `measure`, by name; how many others there are; and
+     * [x, rate of each of them, rate of the others] for each kept usage but the first. */
+    topRates(measure, most, axis) {
+        const totals = new Map();
+        this.eachRate(measure, (usage, row, rate, elapsed) =>
+            totals.set(row, (totals.get(row) ?? 0) + rate * elapsed));
+        const rows = [...totals.keys()].sort((a, b) => totals.get(b) - totals.get(a)).slice(0, most)
+            .sort((a, b) => compareTexts(a.name, b.name));
+        const others = totals.size - rows.length;
+        const places = new Map(rows.map((row, place) => [row, 1 + place]));
+        const data = [];
+        let last = null;
+        this.eachRate(measure, (usage, row, rate) => {
+            if (usage !== last) {
+                last = usage;
+                data.push([usage[axis], ...rows.map(() => 0), ...(others > 0 ? [0] : [])]);
+            }
+            data[data.length - 1][places.get(row) ?? 1 + rows.length] += rate;
+        });
+        return { rows, others, data };
     }
 
     /* ---- Events ---- */

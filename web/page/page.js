@@ -66,7 +66,9 @@ function makeSections() {
         }
         schedule();
     }, { rootMargin: "200px" });
-    sections.forEach((section) => seen.observe(section.element));
+    const [heading, ...others] = sections;
+    heading.seen = true; /* always up to date, as it costs nothing */
+    others.forEach((section) => seen.observe(section.element));
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () =>
         sections.forEach((section) => section.recolour?.()));
     document.querySelectorAll("input[name=axis]").forEach((input) => input.addEventListener("change", () => {
@@ -81,9 +83,12 @@ function makeSections() {
 function readEmbedded(scripts) {
     for (const script of scripts) {
         const report = new Report(script.dataset.name);
-        for (const line of script.textContent.split("\n")) {
-            if (line.trim() !== "") {
-                report.take(JSON.parse(line));
+        const text = script.textContent;
+        for (let from = 0, end; from < text.length; from = end + 1) {
+            end = text.indexOf("\n", from);
+            end = end < 0 ? text.length : end;
+            if (end > from) {
+                report.take(JSON.parse(text.slice(from, end)));
             }
         }
         script.remove();

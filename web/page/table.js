@@ -95,13 +95,9 @@ class RecordTable {
         if (this.sortBy !== null) {
             const value = this.columns[this.sortBy].value;
             const sign = this.down ? -1 : 1;
-            records = [...records].sort((a, b) => sign * RecordTable.compare(value(a), value(b)));
+            records = [...records].sort((a, b) => sign * compareValues(value(a), value(b)));
         }
         return records;
-    }
-    static compare(a, b) {
-        return typeof a === "number" && typeof b === "number" ? a - b
-            : String(a).localeCompare(String(b), "en", { numeric: true });
     }
     draw() {
         const records = this.chosen();

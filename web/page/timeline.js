@@ -46,7 +46,7 @@ class Timeline {
     measure() {
         const width = this.canvas.clientWidth;
         const height = this.canvas.clientHeight;
-        const left = width < 600 ? 64 : 130;
+        const left = width < 600 ? 64 : 148;
         const area = height - TIMELINE.top - TIMELINE.bottom;
         const fit = Math.min(TIMELINE.rowMax, area / Math.max(1, this.rows.length));
         const row = Math.max(fit, Math.min(TIMELINE.rowMax, this.rowHeight));
