@@ -102,7 +102,8 @@ function roleOf(node, stage) {
 class Row {
     constructor(name) {
         Object.assign(this, { name, tier: "", host: "", threads: 0, state: "", serves: [], follows: [], shards: 0,
-            role: "idle", gone: false, segments: [], finals: null, stamp: 0, measured: 0 });
+            role: "idle", gone: false, segments: [], finals: null, pass: 0,
+            measured: 0, measuredAt: 0 });
     }
     get open() {
         const last = this.segments[this.segments.length - 1];
@@ -128,7 +129,7 @@ class Report {
         this.rows = new Map(); /* by name, in the order of joining */
         this.segments = 0;
         this.usages = new Thinned(LIMITS.points);
-        this.stamp = 1; /* tells in which usage a row was measured last */
+        this.pass = 0; /* tells rows that this pass over the usages has measured */
         this.marksOf = new Map(Object.keys(MARKS).map((kind) => [kind, new Thinned(LIMITS.marks)]));
         this.terms = {}; /* the stop criteria */
         this.events = new Newest(LIMITS.events);
@@ -290,17 +291,20 @@ class Report {
      * there may be a million rates. */
     eachRate(measure, take) {
         let previous = null;
+        this.pass++;
         for (const usage of this.usages.items) {
-            const elapsed = previous ? usage.seconds - previous.seconds : 0;
-            if (previous && elapsed <= 0) {
+            const begun = previous ? previous.seconds : 0;
+            if (previous && usage.seconds <= begun) {
                 continue;
             }
-            this.stamp++;
             usage.rows.forEach((row, r) => {
                 const value = measure(usage.values[3 * r], usage.values[3 * r + 1], usage.values[3 * r + 2]);
-                const old = row.stamp === this.stamp - 1 ? row.measured : 0;
-                row.stamp = this.stamp;
+                const known = row.pass === this.pass;
+                const old = known ? row.measured : 0;
+                const elapsed = usage.seconds - (known ? row.measuredAt : begun);
+                row.pass = this.pass;
                 row.measured = value;
+                row.measuredAt = usage.seconds;
                 if (previous) { /* a counter that fell has begun anew */
                     take(usage, row, (value >= old ? value - old : value) / elapsed, elapsed);
                 }
