@@ -234,6 +234,29 @@ class Report {
             this.segments++;
         }
     }
+    /* A node of which no line is left, as the report is not whole: it did this since then, at least. */
+    adopt(row, at, role, works) {
+        if (!this.whole && !row.gone && row.segments.length === 0) {
+            row.role = role;
+            row.segments.push({ seconds: at.seconds, iteration: at.iteration, end: null, role, works });
+            this.segments++;
+        }
+    }
+    /* Takes from the job's status what nodes do of which the report has no line any more. */
+    takeStatus(status) {
+        const first = this.iterations.items[0] ?? status;
+        for (const node of this.whole ? [] : status.nodes ?? []) {
+            const row = this.rowOf(node.name);
+            if (row.segments.length === 0) {
+                Object.assign(row, { tier: node.tier, host: node.host, threads: node.threads, state: node.state,
+                    shards: node.shards, gone: false });
+                const list = (count) => Array.from({ length: count }, () => 0); /* roleOf only counts them */
+                const role = roleOf({ ...node, state: node.leaving ? "leaving" : node.state,
+                    serves: list(node.serves), follows: list(node.follows) }, status.stage);
+                this.adopt(row, first, role, node.shards > 0);
+            }
+        }
+    }
     /* Halves the rows that have most segments. */
     dropSegments() {
         const most = Math.max(4, LIMITS.segments / 2 / this.rows.size);
@@ -261,6 +284,9 @@ class Report {
             row.memory = memory;
             row.items = items;
             row.bytes = sent + received;
+            if (items > 0) {
+                this.adopt(row, line, "working", true);
+            }
             rows.push(row);
             values.push(items, sent, received);
         }

@@ -14,6 +14,12 @@ function markAll() {
     schedule();
 }
 
+/* Draws all once, seen or not, so that each section has its size before the reader comes to it. */
+function sizeAll() {
+    sections.forEach((section) => { section.unsized = true; });
+    markAll();
+}
+
 function schedule() {
     if (drawTimer === null) {
         const each = (state.chosen?.rows.size ?? 0) > STATUS_MS.manyNodes ? DRAW_MANY_MS : DRAW_MS;
@@ -26,8 +32,8 @@ function drawAll() {
     drawnAt = performance.now();
     showMoney();
     for (const section of sections) {
-        if (section.dirty && section.seen) {
-            section.dirty = false;
+        if (section.dirty && (section.seen || section.unsized) && !section.element.hidden) {
+            section.dirty = section.unsized = false;
             section.draw(state);
         }
     }
@@ -105,7 +111,7 @@ function readEmbedded(scripts) {
         byId("choice").hidden = false;
     }
     setText(byId("source"), "Made by proteus report. This page holds all that it shows.");
-    markAll();
+    sizeAll();
 }
 
 /* ---- A live job ---- */
@@ -125,9 +131,10 @@ function watch() {
             }
             markAll();
         },
-        caughtUp: () => markAll(),
+        caughtUp: () => sizeAll(),
         status: (status) => {
             state.status = report.summary ? null : status;
+            report.takeStatus(status);
             markAll();
         },
         connection: (text) => setText(byId("notice"), text),
