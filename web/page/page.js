@@ -41,7 +41,7 @@ function drawAll() {
 }
 
 function showMoney() {
-    const hidden = !state.reports.some(Money.hasMoney);
+    const hidden = !Money.hasMoney(state.chosen);
     byId("money").hidden = hidden;
     byId("to-money").hidden = hidden;
 }

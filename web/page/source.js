@@ -20,12 +20,16 @@ async function eachLine(response, take) {
     }
 }
 
-class Unauthorized extends Error {}
+class Unauthorized extends Error {} /* a token would help */
+class Forbidden extends Error {}
 
 async function get(path) {
     const response = await fetch(path, { cache: "no-store", credentials: "same-origin" });
-    if (response.status === 401 || response.status === 403) {
+    if (response.status === 401) {
         throw new Unauthorized(path);
+    }
+    if (response.status === 403) {
+        throw new Forbidden(path);
     }
     if (!response.ok) {
         throw new Error(`${path}: ${response.status}`);
@@ -40,6 +44,7 @@ class Live {
         this.on = on;
         this.run = null;
         this.next = 0;
+        this.resets = 0; /* in a row, without a line between them */
         this.wait = RETRY.first;
         this.over = false;
         document.addEventListener("visibilitychange", () => !document.hidden && this.pollStatus());
@@ -73,21 +78,32 @@ class Live {
         this.events = new EventSource(`api/events?run=${encodeURIComponent(this.run ?? "")}&from=${this.next}`);
         this.events.addEventListener("open", () => this.connected());
         this.events.addEventListener("message", (event) => this.message(event));
-        this.events.addEventListener("reset", () => this.load());
+        this.events.addEventListener("reset", () => this.reset());
         this.events.addEventListener("end", () => this.end());
         this.events.addEventListener("error", () => this.lost());
     }
     message(event) {
         const number = Number(event.lastEventId);
         if (number > this.next) { /* lines between are missing */
-            this.load();
+            this.reset();
         } else if (number === this.next) {
             this.next = number + 1;
+            this.resets = 0;
             this.on.line(JSON.parse(event.data));
         }
     }
+    /* At once; later if no line came since the last time. */
+    reset() {
+        this.close();
+        this.resets++;
+        if (this.resets > 1) {
+            this.later(() => this.load());
+        } else {
+            this.load();
+        }
+    }
     connected() {
-        this.wait = RETRY.first;
+        this.wait = this.resets > 0 ? this.wait : RETRY.first;
         this.on.connection("");
     }
     end() {
@@ -117,7 +133,8 @@ class Live {
             this.on.login();
             return;
         }
-        this.on.connection("connection lost, trying again");
+        this.on.connection(problem instanceof Forbidden ? "the server does not let this browser in, trying again"
+            : "connection lost, trying again");
         this.later(again);
     }
     later(what) {

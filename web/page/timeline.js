@@ -120,7 +120,8 @@ class Timeline {
             context.moveTo(x, TIMELINE.top);
             context.lineTo(x, height - TIMELINE.bottom);
             context.stroke();
-            context.fillText(this.axis === "seconds" ? Format.clock(tick) : Format.whole(tick), x, height - 10);
+            context.fillText(this.axis === "seconds" ? Format.clock(tick) : Format.whole(tick),
+                Math.min(x, width - 18), height - 10);
         }
     }
     drawRows(context) {
