@@ -34,6 +34,15 @@ unsigned measure_processors(void);
 /* "2 x AMD EPYC, 32 MiB third-level cache", onto standard output. */
 void measure_print_machine(void);
 
+/* What one contender achieved in one case, such as "ml-1m, rank 16". Ratios are by the simplest contender of the same
+ * turn; NaN: not measured. */
+struct measured {
+    const char *benchmark, *by, *unit;
+    double rate, ratio, cpu_ratio; /* `unit` each second */
+};
+/* Adds it as a line of JSON to the file $PROTEUS_BENCH_RECORD, if that is set, for scripts/bench. */
+__attribute__((format(printf, 2, 3))) void measure_record(const struct measured *measured, const char *format, ...);
+
 /* Reads the command line of a benchmark. -1 to go on, else the exit status: 0 after --help, 2 after a bad line. */
 int measure_options(const struct aml_option *options, const char *summary, int argc, char **argv);
 

@@ -5,6 +5,7 @@
 #include "agileml/base/log.h"
 #include "proteus/command.h"
 #include "proteus/job_options.h"
+#include "proteus/job_page.h"
 #include "proteus/progress.h"
 #include "proteus/report_file.h"
 #include "proteus/signals.h"
@@ -36,6 +37,7 @@ struct controller_host {
     struct store *store; /* NULL: none */
     struct report_file report;
     struct progress progress;
+    struct job_page page;
     size_t lines_shown;
     const struct job_options *job;
     bool launched;
@@ -83,12 +85,14 @@ static void host_receive(void *self, actor_id from, struct message *message) {
     struct controller_host *host = self;
     controller_receive(&host->controller, from, message);
     show_new_lines(host);
+    job_page_step(&host->page);
 }
 
 static void host_timer(void *self) {
     struct controller_host *host = self;
     controller_timer(&host->controller);
     show_new_lines(host);
+    job_page_step(&host->page);
     progress_tick(&host->progress);
 }
 
@@ -116,6 +120,7 @@ static void host_signalled(void *context) {
         }
         controller_abort(&host->controller, AML_ESTOP, text);
         show_new_lines(host);
+        job_page_step(&host->page);
         if (host->signals++ > 0) { /* the second signal: ends without waiting for nodes */
             host_job_ended(host, AML_ESTOP, text);
         }
@@ -124,15 +129,20 @@ static void host_signalled(void *context) {
 
 /* ---- Life cycle ---- */
 
+/* Says where the controller and the page are: to people, or in one line to `proteus run`. */
 static int tell_endpoint(struct controller_host *host, const struct controller_options_read *options,
                          struct error *error) {
     const char *endpoint = net_io_endpoint(host->io);
+    const char *address = host->page.web != NULL ? web_address(host->page.web) : "";
     if (!host->launched) {
         progress_note(&host->progress, "listening on %s for %lld reliable and %lld transient nodes", endpoint,
                       (long long)options->job.reliable, (long long)options->job.transient);
+        if (address[0] != '\0') {
+            progress_note(&host->progress, "page at %s", address);
+        }
         return 0;
     }
-    int written = dprintf((int)options->ready_fd, "%s\n", endpoint);
+    int written = dprintf((int)options->ready_fd, "%s %s\n", endpoint, address);
     close((int)options->ready_fd);
     return written > 0 ? 0
                        : error_set(error, AML_EFAIL, "can't write the controller's endpoint to --ready-fd: %s",
@@ -189,20 +199,23 @@ static int host_run(struct controller_host *host, const struct controller_option
         .end = host_job_ended,
         .context = host,
     };
-    int result = controller_init(&host->controller, net_io_of(host->io), &controller_options, error);
+    job_page_begin(&host->page, net_io_of(host->io), &host->controller);
+    int result = controller_init(&host->controller, &host->page.io, &controller_options, error);
     if (result == 0) {
         /* The report has the lines of an earlier controller of this job. */
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         recall_lines(host);
-        result = tell_endpoint(host, options, error);
+        result = job_page_open(&host->page, host->io, job_options_web(&options->job), options->store, error);
     }
+    result = result == 0 ? tell_endpoint(host, options, error) : result;
     if (result == 0) {
         result = net_io_run(host->io, error);
     }
     if (result == 0 && host->code != 0) {
         result = error_set(error, host->code, "%s", host->text);
     }
+    job_page_close(&host->page, host->io);
     controller_close(&host->controller);
     return result;
 }

@@ -6,10 +6,11 @@
 #include "agileml/base/options.h"
 #include "agileml/control/plan.h"
 #include "agileml/net/zmq.h"
+#include "web/server.h"
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 20, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 26, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
@@ -42,6 +43,10 @@ struct job_options {
     bool insecure;
     const char *report;   /* file; NULL: none */
     const char *progress; /* how it is shown, see progress_parse */
+    struct job_http {
+        const char *listen;                                /* HOST:PORT or auto; NULL: no page */
+        const char *token, *certificate, *key, *client_ca; /* files; NULL: none */
+    } http;
     bool help;
 };
 
@@ -52,6 +57,9 @@ void job_options_table(struct job_options *options, const struct aml_option *own
 
 /* Checks what a table of options can't, and sets the policy and the defaults. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);
+
+/* Returns the options of the page's server that the command line gives. */
+struct web_options job_options_web(const struct job_options *options);
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 

@@ -61,6 +61,9 @@ static void start_job(struct launcher *launcher) {
         return;
     }
     progress_note(launcher->progress, "controller at %s", launcher->endpoint);
+    if (launcher->page[0] != '\0') {
+        progress_note(launcher->progress, "page at %s", launcher->page);
+    }
     launcher->phase = LAUNCHER_JOB;
     observer_ask_lines(&launcher->observer);
     if (launcher->market != NULL) {
@@ -77,9 +80,29 @@ static void controller_ready(void *context, const char *line) {
     child_lines_close(&launcher->controller.ready);
     launcher->controller.is_ready = true;
     launcher->controller.lost_us = 0;
-    if (launcher->phase == LAUNCHER_START) {
-        snprintf(launcher->endpoint, sizeof launcher->endpoint, "%s", line);
+    if (launcher->phase == LAUNCHER_START) { /* "ENDPOINT PAGE" */
+        size_t size = strcspn(line, " ");
+        snprintf(launcher->endpoint, sizeof launcher->endpoint, "%.*s", (int)size, line);
+        snprintf(launcher->page, sizeof launcher->page, "%s", line + size + (line[size] == ' ' ? 1 : 0));
         start_job(launcher);
+    }
+}
+
+static void add_page_arguments(const struct launcher *launcher, struct arguments *arguments) {
+    const struct job_http *http = &launcher->options->job->http;
+    const char *const files[][2] = {
+        {"token", http->token}, {"cert", http->certificate}, {"cert-key", http->key}, {"client-ca", http->client_ca}};
+    const char *first = strstr(launcher->page, "://"); /* http://HOST:PORT/ of the first controller */
+    if (first != NULL) {
+        first += strlen("://");
+        arguments_add(arguments, "--http=%.*s", (int)strcspn(first, "/"), first);
+    } else if (http->listen != NULL) {
+        arguments_add(arguments, "--http=%s", http->listen);
+    }
+    for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
+        if (files[f][1] != NULL) {
+            arguments_add(arguments, "--http-%s=%s", files[f][0], files[f][1]);
+        }
     }
 }
 
@@ -114,6 +137,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     /* Longer than ours: our message names the missing nodes. */
     arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);
     launcher_add_net_arguments(launcher, arguments);
+    add_page_arguments(launcher, arguments);
 }
 
 void launcher_start_controller(struct launcher *launcher) {

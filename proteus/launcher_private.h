@@ -70,6 +70,7 @@ struct launcher {
 
     struct launched_controller controller;
     char endpoint[WIRE_ENDPOINT_MAX + 1]; /* of all controllers, chosen by the first; empty: not known yet */
+    char page[WEB_ADDRESS_MAX];           /* likewise; empty: there is none */
 
     struct observer observer;
     struct launched_training training;

@@ -23,6 +23,7 @@ static const char *const KOS = "../shared/data/bow-kos/docword.kos.txt.gz";
 struct bench {
     int64_t threads, passes, rounds, partitions, proposals;
     const char *topics_text, *data;
+    const char *set; /* the present data's name */
     bool quick;
     unsigned topics[TOPICS_MAX];
     unsigned topics_count;
@@ -170,6 +171,13 @@ static int compare(const struct bench *bench, const struct plain_texts *texts, c
             printf("%6u  %-8s  %8.2f  %8.2f  %8.2f  %6.2f  %6.2f\n", topics, CONTENDER_NAMES[c],
                    tokens / series_median(&wall[c]), tokens / series_median(&wall[c]) / (double)bench->threads,
                    tokens / series_mean(&cpu[c]), series_median(&ratios[c]), series_median(&cpu_ratios[c]));
+            const struct measured measured = {"lda",
+                                              CONTENDER_NAMES[c],
+                                              "tokens",
+                                              tokens * 1e6 / series_median(&wall[c]),
+                                              series_median(&ratios[c]),
+                                              series_median(&cpu_ratios[c])};
+            measure_record(&measured, "%s, %u topics", bench->set, topics);
         }
         series_close(&wall[c]);
         series_close(&cpu[c]);
@@ -190,6 +198,7 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
         printf("topics              M tok/s  per core  M/CPU-s   ratio  CPU-r.\n");
     }
     struct bench sized = *bench;
+    sized.set = name;
     sized.passes = trial_passes(bench->passes, (double)texts.tokens, ENOUGH);
     for (unsigned t = 0; t < bench->topics_count && result == 0; t++) {
         result = compare(&sized, &texts, path, bench->topics[t], error);

@@ -25,6 +25,7 @@ static const char *const MOVIELENS = "../shared/data/ratings-ml-1m/ratings.tsv.g
 struct bench {
     int64_t threads, passes, rounds, partitions;
     const char *ranks_text, *data;
+    const char *set; /* the present data's name */
     bool quick, biases;
     unsigned ranks[RANKS_MAX];
     unsigned rank_count;
@@ -85,8 +86,8 @@ static void print_bandwidth(unsigned threads) {
     printf("\n");
 }
 
-static void print_result(const char *name, unsigned rank, const struct plain *plain, const struct result *result,
-                         double ratio, double cpu_ratio) {
+static void print_result(const char *data, const char *name, unsigned rank, const struct plain *plain,
+                         const struct result *result, double ratio, double cpu_ratio) {
     double ratings = (double)plain->ratings.count;
     double seconds = series_median(&result->wall);
     double cpu_seconds = series_mean(&result->cpu);        /* see trial_passes */
@@ -95,6 +96,8 @@ static void print_result(const char *name, unsigned rank, const struct plain *pl
     printf("%5u  %-16s  %7.2f  %7.2f  %6.2f  %6.2f  %8.2f  %7.2f  %9.5f\n", rank, name, ratings / seconds / 1e6,
            ratings / cpu_seconds / 1e6, ratio, cpu_ratio, FLOPS_PER_FACTOR * rank * ratings / seconds / 1e9,
            bytes / seconds / 1e9, result->objective);
+    const struct measured measured = {"mf", name, "ratings", ratings / seconds, ratio, cpu_ratio};
+    measure_record(&measured, "%s, rank %u", data, rank);
 }
 
 static int plain_round(const struct bench *bench, struct plain *plain, unsigned rank, struct result *result,
@@ -158,7 +161,7 @@ static int compare(const struct bench *bench, struct plain *plain, const char *p
     }
     for (unsigned c = 0; c < CONTENDERS; c++) {
         if (failed == 0) {
-            print_result(CONTENDER_NAMES[c], rank, plain, &results[c], series_median(&ratios[c]),
+            print_result(bench->set, CONTENDER_NAMES[c], rank, plain, &results[c], series_median(&ratios[c]),
                          series_median(&cpu_ratios[c]));
         }
         result_close(&results[c]);
@@ -179,6 +182,7 @@ static int run_data(const struct bench *bench, const char *name, const char *pat
         printf(" rank                    M/s  M/CPU-s   ratio  CPU-r.   GFLOP/s     GB/s       RMSE\n");
     }
     struct bench sized = *bench;
+    sized.set = name;
     sized.passes = trial_passes(bench->passes, (double)plain.ratings.count, ENOUGH);
     for (unsigned r = 0; r < bench->rank_count && result == 0; r++) {
         result = compare(&sized, &plain, path, bench->ranks[r], error);

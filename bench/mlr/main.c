@@ -230,6 +230,9 @@ static int compare(const struct bench *bench, const struct shape *shape, const s
                    shape->classes, shape->batch, threads, names[c], rate,
                    rate / shape->batch * step_operations(shape) / 1e9, series_median(&ratios[c]),
                    series_median(&cpu_ratios[c]));
+            const struct measured measured = {
+                "mlr", names[c], "samples", rate, series_median(&ratios[c]), series_median(&cpu_ratios[c])};
+            measure_record(&measured, "%s, batch %u, threads %u", shape->name, shape->batch, threads);
         }
         series_close(&rates[c]);
         series_close(&ratios[c]);

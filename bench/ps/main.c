@@ -4,6 +4,7 @@
 #include "bench/ps/peer.h"
 #include "bench/ps/protocol.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <zmq.h>
 
@@ -81,6 +82,10 @@ static void print_results(const struct shape *shape, bool pull, const struct res
             printf("  %9.1f", series_median(&results[c].gather) * 1e6);
         }
         printf("\n");
+        const struct measured measured = {
+            "ps", CONTENDER_NAMES[c], "rows", shape->rows / seconds, c == PROTOCOL ? ratio : 1, NAN};
+        measure_record(&measured, "%s of %u x %u in %u", pull ? "pull" : "push", shape->rows, shape->width,
+                       shape->partitions);
     }
 }
 

@@ -1,0 +1,288 @@
+/* See history.h. */
+#include "web/history.h"
+
+#include "agileml/base/memory.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+enum { STRIDE_MAX = 1 << 30 };
+
+/* The kept lines of one type. */
+struct kept {
+    struct report_line **lines;
+    uint64_t *places; /* of each line among all lines of its type, from 0 */
+    size_t count, capacity;
+    size_t bytes;
+    uint64_t seen; /* lines of this type so far */
+    uint64_t stride;
+};
+
+enum kind { KIND_ITERATION, KIND_CLOCK, KIND_USAGE, KIND_MONEY, KIND_NODES, KIND_DECISION, KIND_EVENT, KINDS };
+static const char *const NAMES[KINDS] = {"iteration", "clock", "usage", "money", "nodes", "decision", "event"};
+#define THINNED KIND_NODES /* the kinds before it */
+
+struct history {
+    char run[HISTORY_RUN_TEXT];
+    uint64_t next;
+    bool whole;
+    struct kept kept[KINDS]; /* an unknown type counts as KIND_EVENT */
+};
+
+/* ---- Lines ---- */
+
+struct report_line *report_line_new(uint64_t number, const char *text, size_t size) {
+    struct report_line *line = memory_zeroed(1, sizeof *line + size + 1);
+    line->references = 1;
+    line->number = number;
+    line->size = size;
+    memcpy(line->text, text, size);
+    return line;
+}
+
+struct report_line *report_line_hold(struct report_line *line) {
+    line->references++;
+    return line;
+}
+
+void report_line_drop(struct report_line *line) {
+    if (line != NULL && --line->references == 0) {
+        free(line);
+    }
+}
+
+/* The type is the first key "type": in texts quotes are escaped, so that they can't look like it. */
+static enum kind kind_of(const struct report_line *line) {
+    const char *type = strstr(line->text, "\"type\":");
+    type = type != NULL ? strchr(type + strlen("\"type\":"), '"') : NULL;
+    for (unsigned k = 0; type != NULL && k < KINDS; k++) {
+        size_t length = strlen(NAMES[k]);
+        if (strncmp(type + 1, NAMES[k], length) == 0 && type[1 + length] == '"') {
+            return (enum kind)k;
+        }
+    }
+    return KIND_EVENT;
+}
+
+/* ---- The kept lines of a type ---- */
+
+static void kept_append(struct kept *kept, struct report_line *line, uint64_t place) {
+    if (kept->count == kept->capacity) {
+        kept->capacity = kept->capacity > 0 ? 2 * kept->capacity : 64;
+        kept->lines = memory_resized(kept->lines, kept->capacity, sizeof *kept->lines);
+        kept->places = memory_resized(kept->places, kept->capacity, sizeof *kept->places);
+    }
+    kept->lines[kept->count] = report_line_hold(line);
+    kept->places[kept->count++] = place;
+    kept->bytes += line->size;
+}
+
+/* Keeps lines for which `stays` is true. */
+static void kept_filter(struct kept *kept, bool (*stays)(const struct kept *kept, size_t index)) {
+    size_t left = 0;
+    for (size_t l = 0; l < kept->count; l++) {
+        if (stays(kept, l)) {
+            kept->lines[left] = kept->lines[l];
+            kept->places[left++] = kept->places[l];
+        } else {
+            kept->bytes -= kept->lines[l]->size;
+            report_line_drop(kept->lines[l]);
+        }
+    }
+    kept->count = left;
+}
+
+static bool is_on_stride(const struct kept *kept, size_t index) {
+    return kept->places[index] % kept->stride == 0 || index + 1 == kept->count;
+}
+
+static bool is_in_newer_part(const struct kept *kept, size_t index) {
+    return index >= kept->count / 8;
+}
+
+static void kept_add_point(struct kept *kept, struct report_line *line) {
+    if (kept->count > 0 && kept->places[kept->count - 1] % kept->stride != 0) { /* it was there as the newest */
+        kept->count--;
+        kept->bytes -= kept->lines[kept->count]->size;
+        report_line_drop(kept->lines[kept->count]);
+    }
+    kept_append(kept, line, kept->seen++);
+    while (kept->bytes > HISTORY_CURVE_BYTES && kept->count > 2 && kept->stride < STRIDE_MAX) {
+        kept->stride *= 2;
+        kept_filter(kept, is_on_stride);
+    }
+}
+
+/* Returns whether all lines so far are still there. */
+static bool kept_add_item(struct kept *kept, struct report_line *line) {
+    bool whole = true;
+    kept_append(kept, line, kept->seen++);
+    while (kept->bytes > HISTORY_LIST_BYTES && kept->count > 8) {
+        kept_filter(kept, is_in_newer_part);
+        whole = false;
+    }
+    return whole;
+}
+
+/* ---- The history ---- */
+
+struct history *history_new(void) {
+    struct history *history = memory_zeroed(1, sizeof *history);
+    uint64_t random = 0;
+    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
+        abort(); /* the kernel has always random bytes once it runs */
+    }
+    snprintf(history->run, sizeof history->run, "%016llx", (unsigned long long)random);
+    history->whole = true;
+    for (unsigned k = 0; k < KINDS; k++) {
+        history->kept[k].stride = 1;
+    }
+    return history;
+}
+
+void history_free(struct history *history) {
+    for (unsigned k = 0; history != NULL && k < KINDS; k++) {
+        for (size_t l = 0; l < history->kept[k].count; l++) {
+            report_line_drop(history->kept[k].lines[l]);
+        }
+        free(history->kept[k].lines);
+        free(history->kept[k].places);
+    }
+    free(history);
+}
+
+void history_add(struct history *history, struct report_line *line) {
+    if (line->number < history->next) {
+        return;
+    }
+    enum kind kind = kind_of(line);
+    history->whole = history->whole && line->number == history->next;
+    history->next = line->number + 1;
+    if (kind < THINNED) {
+        kept_add_point(&history->kept[kind], line);
+    } else {
+        history->whole = kept_add_item(&history->kept[kind], line) && history->whole;
+    }
+}
+
+uint64_t history_next(const struct history *history) {
+    return history->next;
+}
+
+const char *history_run(const struct history *history) {
+    return history->run;
+}
+
+/* ---- As text ---- */
+
+static struct report_line *head_line(const struct history *history) {
+    char text[256];
+    int size = snprintf(text, sizeof text,
+                        "{\"type\":\"history\",\"run\":\"%s\",\"next\":%llu,\"whole\":%s,\"strides\":[",
+                        history->run, (unsigned long long)history->next, history->whole ? "true" : "false");
+    for (unsigned k = 0; k < THINNED; k++) {
+        size += snprintf(text + size, sizeof text - (size_t)size, "%s%llu", k > 0 ? "," : "",
+                         (unsigned long long)history->kept[k].stride);
+    }
+    size += snprintf(text + size, sizeof text - (size_t)size, "]}");
+    return report_line_new(0, text, (size_t)size);
+}
+
+struct history_view history_view_open(const struct history *history) {
+    size_t at[KINDS] = {0};
+    size_t count = 1;
+    for (unsigned k = 0; k < KINDS; k++) {
+        count += history->kept[k].count;
+    }
+    struct history_view view = {.lines = memory_zeroed(count, sizeof(struct report_line *)), .count = count};
+    view.lines[0] = head_line(history);
+    for (size_t l = 1; l < count; l++) {
+        unsigned first = KINDS;
+        for (unsigned k = 0; k < KINDS; k++) {
+            const struct kept *kept = &history->kept[k];
+            if (at[k] < kept->count &&
+                (first == KINDS || kept->lines[at[k]]->number < history->kept[first].lines[at[first]]->number)) {
+                first = k;
+            }
+        }
+        view.lines[l] = report_line_hold(history->kept[first].lines[at[first]++]);
+    }
+    return view;
+}
+
+void history_view_close(struct history_view *view) {
+    for (size_t l = 0; l < view->count; l++) {
+        report_line_drop(view->lines[l]);
+    }
+    free(view->lines);
+    *view = (struct history_view){0};
+}
+
+void history_view_write(const struct history_view *view, FILE *stream) {
+    for (size_t l = 0; l < view->count; l++) {
+        fwrite(view->lines[l]->text, 1, view->lines[l]->size, stream);
+        putc('\n', stream);
+    }
+}
+
+/* Takes the first line. Returns false if it is none. */
+static bool read_head(struct history *history, const char *text, uint64_t *next, bool *whole) {
+    json_t *head = json_loads(text, 0, NULL);
+    const char *run = json_string_value(json_object_get(head, "run"));
+    const json_t *number = json_object_get(head, "next");
+    const json_t *strides = json_object_get(head, "strides");
+    bool good = run != NULL && strlen(run) == HISTORY_RUN_TEXT - 1 &&
+                strspn(run, "0123456789abcdef") == HISTORY_RUN_TEXT - 1 && json_is_integer(number) &&
+                json_integer_value(number) >= 0 && json_array_size(strides) == THINNED;
+    for (unsigned k = 0; good && k < THINNED; k++) {
+        json_int_t stride = json_integer_value(json_array_get(strides, k));
+        good = stride >= 1 && stride <= STRIDE_MAX && (stride & (stride - 1)) == 0;
+        history->kept[k].stride = good ? (uint64_t)stride : 1;
+    }
+    if (good) {
+        memcpy(history->run, run, HISTORY_RUN_TEXT);
+        *next = (uint64_t)json_integer_value(number);
+        *whole = json_is_true(json_object_get(head, "whole"));
+    }
+    json_decref(head);
+    return good;
+}
+
+/* Keeps a line that was kept before. Its number and place are not known any more: only their order counts. */
+static void restore_line(struct history *history, uint64_t number, const char *text, size_t size) {
+    struct report_line *line = report_line_new(number, text, size);
+    struct kept *kept = &history->kept[kind_of(line)];
+    kept_append(kept, line, kept->seen);
+    kept->seen += kept->stride;
+    report_line_drop(line);
+}
+
+int history_read(struct history *history, FILE *stream, struct error *error) {
+    char *text = NULL;
+    size_t capacity = 0;
+    uint64_t next = 0;
+    bool whole = true;
+    uint64_t count = 0;
+    int result = 0;
+    ssize_t size;
+    while (result == 0 && (size = getline(&text, &capacity, stream)) > 0) {
+        bool ends = text[size - 1] == '\n';
+        text[size - 1] = ends ? '\0' : text[size - 1];
+        bool good = ends && strlen(text) == (size_t)size - 1 &&
+                    (count > 0 ? text[0] == '{' && count <= next : read_head(history, text, &next, &whole));
+        if (!good) {
+            result = error_set(error, AML_EINPUT, "line %llu is not one of a history", (unsigned long long)count + 1);
+        } else if (count++ > 0) {
+            restore_line(history, count - 2, text, (size_t)size - 1); /* at most as many as there were lines */
+        }
+    }
+    if (result == 0 && count == 0) {
+        result = error_set(error, AML_EINPUT, "it is empty");
+    }
+    history->next = result == 0 ? next : 0;
+    history->whole = whole;
+    free(text);
+    return result;
+}
