@@ -7,6 +7,7 @@
 #include "proteus/command.h"
 #include "proteus/report_figures.h"
 #include "proteus/report_reader.h"
+#include "web/history.h"
 #include "web/page/page.h"
 
 #include <stdbool.h>
@@ -72,10 +73,21 @@ static char *report_name(char *const *paths, int count, int own) {
 }
 
 static int take_line(void *context, const json_t *line, const char *text, size_t size, struct error *error) {
+    struct history *history = context;
     (void)line;
     (void)error;
-    put_line(context, text, size);
+    struct report_line *kept = report_line_new(history_next(history), text, size);
+    history_add(history, kept);
+    report_line_drop(kept);
     return 0;
+}
+
+static void put_history(FILE *stream, const struct history *history) {
+    struct history_view view = history_view_open(history);
+    for (size_t l = 0; l < view.count; l++) {
+        put_line(stream, view.lines[l]->text, view.lines[l]->size);
+    }
+    history_view_close(&view);
 }
 
 static int read_part(struct part *part, char *const *paths, int count, int own, struct error *error) {
@@ -88,7 +100,10 @@ static int read_part(struct part *part, char *const *paths, int count, int own, 
     put_attribute(stream, name);
     fputs("\">", stream);
     free(name);
-    int result = report_read(paths[own], take_line, stream, error);
+    struct history *history = history_new();
+    int result = report_read(paths[own], take_line, history, error);
+    put_history(stream, history);
+    history_free(history);
     fputs("</script>\n", stream);
     if (fclose(stream) != 0) {
         memory_exhausted(part->size);

@@ -13,10 +13,10 @@ enum { STRIDE_MAX = 1 << 30 };
 /* The kept lines of one type. */
 struct kept {
     struct report_line **lines;
-    uint64_t *places; /* of each line among all lines of its type, from 0 */
+    uint64_t *places; /* of each line's point among all points of its type, from 0 */
     size_t count, capacity;
     size_t bytes;
-    uint64_t seen; /* lines of this type so far */
+    uint64_t seen; /* points of this type so far */
     uint64_t stride;
 };
 
@@ -66,6 +66,15 @@ static enum kind kind_of(const struct report_line *line) {
     return KIND_EVENT;
 }
 
+/* Whether a line is of the same point as the one before it: a usage of many nodes is several lines, with one time. */
+static bool is_same_point(enum kind kind, const struct report_line *line, const struct report_line *before) {
+    static const char key[] = "\"seconds\":";
+    const char *a = strstr(line->text, key);
+    const char *b = strstr(before->text, key);
+    size_t size = a != NULL ? strcspn(a, ",}") : 0;
+    return kind == KIND_USAGE && a != NULL && b != NULL && strcspn(b, ",}") == size && memcmp(a, b, size) == 0;
+}
+
 /* ---- The kept lines of a type ---- */
 
 static void kept_append(struct kept *kept, struct report_line *line, uint64_t place) {
@@ -95,16 +104,21 @@ static void kept_filter(struct kept *kept, bool (*stays)(const struct kept *kept
 }
 
 static bool is_on_stride(const struct kept *kept, size_t index) {
-    return kept->places[index] % kept->stride == 0 || index + 1 == kept->count;
+    return kept->places[index] % kept->stride == 0 || kept->places[index] == kept->places[kept->count - 1];
 }
 
 static bool is_in_newer_part(const struct kept *kept, size_t index) {
     return index >= kept->count / 8;
 }
 
-static void kept_add_point(struct kept *kept, struct report_line *line) {
-    if (kept->count > 0 && kept->places[kept->count - 1] % kept->stride != 0) { /* it was there as the newest */
-        kept->count--;
+static void kept_add_point(struct kept *kept, enum kind kind, struct report_line *line) {
+    if (kept->count > 0 && is_same_point(kind, line, kept->lines[kept->count - 1])) {
+        kept_append(kept, line, kept->places[kept->count - 1]);
+        return; /* what it takes counts when the next point comes */
+    }
+    uint64_t newest = kept->count > 0 ? kept->places[kept->count - 1] : 0;
+    while (kept->count > 0 && newest % kept->stride != 0 && kept->places[kept->count - 1] == newest) {
+        kept->count--; /* it was there as the newest */
         kept->bytes -= kept->lines[kept->count]->size;
         report_line_drop(kept->lines[kept->count]);
     }
@@ -161,7 +175,7 @@ void history_add(struct history *history, struct report_line *line) {
     history->whole = history->whole && line->number == history->next;
     history->next = line->number + 1;
     if (kind < THINNED) {
-        kept_add_point(&history->kept[kind], line);
+        kept_add_point(&history->kept[kind], kind, line);
     } else {
         history->whole = kept_add_item(&history->kept[kind], line) && history->whole;
     }
@@ -253,9 +267,11 @@ static bool read_head(struct history *history, const char *text, uint64_t *next,
 /* Keeps a line that was kept before. Its number and place are not known any more: only their order counts. */
 static void restore_line(struct history *history, uint64_t number, const char *text, size_t size) {
     struct report_line *line = report_line_new(number, text, size);
-    struct kept *kept = &history->kept[kind_of(line)];
-    kept_append(kept, line, kept->seen);
-    kept->seen += kept->stride;
+    enum kind kind = kind_of(line);
+    struct kept *kept = &history->kept[kind];
+    bool continues = kept->count > 0 && is_same_point(kind, line, kept->lines[kept->count - 1]);
+    kept_append(kept, line, continues ? kept->places[kept->count - 1] : kept->seen);
+    kept->seen += continues ? 0 : kept->stride;
     report_line_drop(line);
 }
 

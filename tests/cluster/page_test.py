@@ -146,6 +146,36 @@ class Command(Folder):
         self.assert_refused("--svg file/figures: can't make the folder", "--svg", "file/figures", "good.jsonl")
         self.assert_refused("--svg file: not a folder", "--svg", "file", "good.jsonl")
 
+    def test_a_long_report_is_thinned(self):
+        """Of curves the page has points from the beginning to the end."""
+        lines = self.make("long.jsonl", nodes=6, seconds=20000, churn=0.0005)
+        self.assertGreater((self.folder / "long.jsonl").stat().st_size, 16e6)
+        self.page("long.jsonl")
+        page = (self.folder / "report.html").read_text(encoding="utf-8")
+        self.assertLess(len(page), 6e6)
+        data = page.split('class="report"')[1].split("</script>")[0].split(">")[1]
+        kept = [json.loads(line) for line in data.splitlines()]
+        for kind in ("iteration", "clock", "usage"):
+            times = [line["seconds"] for line in kept if line["type"] == kind]
+            before = [line["seconds"] for line in lines if line["type"] == kind]
+            self.assertEqual((times[0], times[-1]), (before[0], before[-1]), kind)
+            self.assertGreater(len(times), 500)
+            self.assertLess(max(b - a for a, b in zip(times, times[1:])), before[-1] / 200)
+        self.assertEqual(kept[-1]["type"], "summary")
+
+    def test_usages_of_many_nodes_stay_together(self):
+        """A usage of more than 500 nodes is several lines, which are one point of the curves."""
+        lines = self.make("wide.jsonl", nodes=700, seconds=6000, step=5, churn=0)
+        self.assertGreater(sum(len(json.dumps(line)) for line in lines if line["type"] == "usage"), 2e6)
+        self.page("wide.jsonl")
+        page = (self.folder / "report.html").read_text(encoding="utf-8")
+        names = {}
+        for line in re.findall(r'^{"type": "usage".*$', page, flags=re.M):
+            usage = json.loads(line)
+            names.setdefault(usage["seconds"], set()).update(node[0] for node in usage["nodes"])
+        self.assertGreater(len(names), 8)
+        self.assertEqual({len(found) for found in names.values()}, {700})
+
     def test_an_earlier_page_is_replaced_or_kept(self):
         self.make("good.jsonl", seconds=5)
         self.write("bad.jsonl", "{}\n")
@@ -439,6 +469,89 @@ class LivePage(unittest.TestCase):
             page.keys("secret\ue007")
             page.wait("return document.getElementById('login').hidden")
             self.assert_shows(page, stub.known)
+
+
+@in_browser
+class Job(Folder):
+    """The page of a real job, `proteus run --http auto`, while nodes join and the controller is killed."""
+
+    def setUp(self):
+        super().setUp()
+        ratings = (f"{user} {item} {1 + (user * item) % 5}\n" for user in range(100) for item in range(50))
+        self.write("ratings", "".join(ratings))
+        self.app = ["mf", "--data", "ratings", "--seconds", "1000"]
+
+    def start(self, *options):
+        job = subprocess.Popen([PROTEUS, "run", "--http", "auto", "--reliable", "1", "--transient", "2", "--report",
+                                "job.jsonl", *options, "--", *self.app], cwd=self.folder, text=True,
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        self.addCleanup(job.stdout.close)
+        self.addCleanup(job.wait, PATIENCE_S)
+        self.addCleanup(job.terminate)
+        self.controller = self.page_address = None
+        while not (self.controller and self.page_address):
+            line = job.stdout.readline()
+            self.assertNotEqual(line, "", "the job ended before it had said its addresses")
+            self.controller = self.controller or next(iter(re.findall(r"tcp://[\w.:]+", line)), None)
+            self.page_address = self.page_address or next(iter(re.findall(r"http://[\w.:]+/?", line)), None)
+        threading.Thread(target=job.stdout.read, daemon=True).start()
+        return job
+
+    def proteus(self, command, *arguments):
+        subprocess.run([PROTEUS, command, "--controller", self.controller, *arguments], cwd=self.folder, check=True,
+                       capture_output=True, timeout=PATIENCE_S)
+
+    def rows(self, page, count):
+        page.run(SHOW, "#timeline")
+        page.wait(f"{LABEL}.startsWith('Timeline of ' + arguments[0] + ' nodes')", count)
+
+    def shown_events(self, page):
+        page.run(SHOW, "#events")
+        page.wait(f"{ROWS} > 0", "#events")
+        return int(page.run(TEXT, "#events .pager span").split(" of ")[1])
+
+    def report_lines(self):
+        with open(self.folder / "job.jsonl", encoding="utf-8") as file:
+            return [json.loads(line) for line in file]
+
+    def test_joins_and_a_reload(self):
+        job = self.start()
+        with browser.Browser() as page:
+            page.open(self.page_address)
+            self.rows(page, 3)
+            joiner = subprocess.Popen([PROTEUS, "join", "--controller", self.controller, "--tier", "transient", "--",
+                                       *self.app], cwd=self.folder, stdout=subprocess.DEVNULL)
+            self.addCleanup(joiner.wait, PATIENCE_S)
+            self.rows(page, 4)
+            before = self.shown_events(page)
+            page.run("location.reload()")
+            page.wait("return document.getElementById('state').textContent === 'training'")
+            self.assertGreaterEqual(self.shown_events(page), before)
+            self.rows(page, 4)
+            self.assertGreater(page.run("return document.querySelectorAll('#timeline-key li').length"), 7)
+            self.assertEqual(page.console_errors(), [])
+            self.assertEqual([url for url in page.requests() if not url.startswith((self.page_address, "data:,"))], [])
+            self.proteus("stop")
+            page.wait(f"{TEXT} === 'ended well'", "#state")
+        self.assertEqual(job.wait(PATIENCE_S), 0)
+
+    def test_a_controller_that_is_killed(self):
+        self.write("events", "seconds 6 kill controller\nseconds 7 start controller\n")
+        job = self.start("--events", "events")
+        with browser.Browser() as page:
+            page.open(self.page_address)
+            self.rows(page, 3)
+            before = self.shown_events(page)
+            page.wait(f"{TEXT} === 'connection lost, trying again'", "#notice")
+            page.wait(f"{TEXT} === ''", "#notice")
+            self.assertGreaterEqual(self.shown_events(page), before)
+            page.run("location.reload()")
+            page.wait("return document.getElementById('state').textContent === 'training'")
+            self.assertGreaterEqual(self.shown_events(page), before)
+            self.proteus("stop")
+            page.wait(f"{TEXT} === 'ended well'", "#state")
+            self.assertEqual(self.shown_events(page), sum(1 for line in self.report_lines() if line["type"] == "event"))
+        self.assertEqual(job.wait(PATIENCE_S), 0)
 
 
 if __name__ == "__main__":
