@@ -535,6 +535,22 @@ class Job(Folder):
             page.wait(f"{TEXT} === 'ended well'", "#state")
         self.assertEqual(job.wait(PATIENCE_S), 0)
 
+    def test_the_token(self):
+        self.write("token", "0123456789abcdef-secret\n")
+        (self.folder / "token").chmod(0o600)
+        self.start("--http-token", "token")
+        with browser.Browser() as page:
+            page.open(self.page_address)
+            page.wait("return !document.getElementById('login').hidden")
+            page.keys("0123456789abcdef-guess\ue007")
+            page.wait(f"{TEXT} === 'The server does not take this token.'", "#login-error")
+            page.run("document.getElementById('token').value = ''")
+            page.keys("0123456789abcdef-secret\ue007")
+            page.wait(f"{TEXT} === 'training'", "#state")
+            self.rows(page, 3)
+            page.run("location.reload()")
+            self.rows(page, 3)
+
     def test_a_controller_that_is_killed(self):
         self.write("events", "seconds 6 kill controller\nseconds 7 start controller\n")
         job = self.start("--events", "events")

@@ -329,7 +329,7 @@ class Heading {
         const last = report.iterations.last;
         const summary = report.summary;
         const done = summary?.iterations ?? Math.max(last?.iteration ?? 0, status?.iteration ?? 0);
-        this.put("Iteration", Format.whole(done) + (last?.iterations ? ` of ${Format.whole(last.iterations)}` : ""));
+        this.put("Iteration", Format.whole(done) + (last?.iterations ? ` of ${Heading.limit(last.iterations)}` : ""));
         const seconds = Math.max(report.seconds, summary ? 0 : status?.seconds ?? 0);
         const left = state.live && !summary ? report.secondsLeft({ ...report.terms, ...status }, seconds) : NaN;
         this.put("Time", Format.seconds(seconds));
@@ -339,6 +339,9 @@ class Heading {
         this.put("Reliable + transient", Heading.nodes(report));
         this.put("Stage", String(status?.stage ?? report.stage ?? "-"));
         this.put("Cost", Heading.cost(report));
+    }
+    static limit(iterations) {
+        return iterations < 1e6 ? Format.whole(iterations) : Format.scaled(iterations);
     }
     static nodes(report) {
         const there = report.present;
