@@ -30,7 +30,7 @@ function schedule() {
 function drawAll() {
     drawTimer = null;
     drawnAt = performance.now();
-    showMoney();
+    showSections();
     for (const section of sections) {
         if (section.dirty && (section.seen || section.unsized) && !section.element.hidden) {
             section.dirty = section.unsized = false;
@@ -40,10 +40,16 @@ function drawAll() {
     showState();
 }
 
-function showMoney() {
-    const hidden = !Money.hasMoney(state.chosen);
-    byId("money").hidden = hidden;
-    byId("to-money").hidden = hidden;
+/* Money is shown where there is some; what is about the job, where there is more than money (bidbrain's own page). */
+function showSections() {
+    const { chosen: report, live, status } = state;
+    const money = Money.hasMoney(report);
+    const idle = report.iterations.items.length === 0 && report.rows.size === 0 && report.events.items.length === 0;
+    const job = !(money && idle && (live ? status && !status.phase : !report.summary));
+    for (const { element: { id }, element: part } of sections.slice(1)) {
+        part.hidden = id === "money" ? !money : !job;
+        document.querySelector(`nav a[href="#${id}"]`).hidden = part.hidden;
+    }
 }
 
 function showState() {
