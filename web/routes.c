@@ -107,6 +107,7 @@ static const struct {
     {"/api/events", false, send_events},
     {"/api/report", false, send_report},
     {"/api/status", false, stream_send_status},
+    {"/metrics", false, stream_send_metrics},
 };
 
 static enum MHD_Result handle_get(struct web *web, struct MHD_Connection *connection, const char *url,

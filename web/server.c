@@ -55,16 +55,25 @@ static void recent_add(struct web_feed *feed, struct report_line *line) {
     }
 }
 
+/* Whether metrics count the line: these are few. */
+static bool is_counted(const char *text) {
+    return strstr(text, "\"type\":\"event\"") != NULL || strstr(text, "\"type\":\"decision\"") != NULL ||
+           strstr(text, "\"type\":\"money\"") != NULL;
+}
+
 void web_line(struct web *web, uint64_t number, const char *text, size_t size) {
     struct report_line *line = report_line_new(number, text, size);
+    json_t *counted = is_counted(text) ? json_loadb(text, size, 0, NULL) : NULL;
     pthread_mutex_lock(&web->mutex);
     if (number >= history_next(web->feed.history)) {
+        metrics_line(&web->feed.metrics, counted, clock_seconds(CLOCK_REALTIME));
         history_add(web->feed.history, line);
         recent_add(&web->feed, line);
         web->feed.over = web->feed.over || strncmp(text, "{\"type\":\"summary\"", strlen("{\"type\":\"summary\"")) == 0;
         streams_resume(web, false);
     }
     pthread_mutex_unlock(&web->mutex);
+    json_decref(counted);
     report_line_drop(line);
 }
 
@@ -203,22 +212,24 @@ static void *keep(void *self) {
     return NULL;
 }
 
-static int read_history(struct web *web, const char *path, struct error *error) {
+/* Takes up the history of an earlier controller, or begins its file: from now on its run has a name that lasts. */
+static int open_history(struct web *web, const char *path, struct error *error) {
     struct error problem = {0};
     web->history_path = memory_string(path);
     FILE *file = fopen(path, "re");
-    if (file == NULL && errno == ENOENT) {
-        return 0;
-    }
-    if (file == NULL) {
+    if (file == NULL && errno != ENOENT) {
         return error_set(error, AML_EINPUT, "can't read the page's history %.200s: %s", path, strerror(errno));
     }
-    if (history_read(web->feed.history, file, &problem) != 0) {
+    if (file != NULL && history_read(web->feed.history, file, &problem) != 0) {
         log_warn("%.200s: %s; the page begins anew", path, problem.text);
         history_free(web->feed.history);
         web->feed.history = history_new();
     }
-    fclose(file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    uint64_t written = UINT64_MAX;
+    keep_history(web, &written);
     return 0;
 }
 
@@ -392,6 +403,7 @@ int web_open(struct web **opened, const struct web_options *options, struct erro
     web->context = options->context;
     web->feed.history = history_new();
     web->feed.alive_ms = web_now_ms();
+    web->feed.began = clock_seconds(CLOCK_REALTIME);
     pthread_mutex_init(&web->mutex, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -406,7 +418,7 @@ int web_open(struct web **opened, const struct web_options *options, struct erro
     if (result == 0 && options->client_ca != NULL) {
         result = read_pem("--http-client-ca", options->client_ca, false, &web->client_ca, error);
     }
-    result = result == 0 && options->history != NULL ? read_history(web, options->history, error) : result;
+    result = result == 0 && options->history != NULL ? open_history(web, options->history, error) : result;
     result = result == 0 ? listen_at(web, options, &descriptor, error) : result;
     result = result == 0 ? start(web, descriptor, error) : result;
     result = result == 0 ? start_keeper(web, error) : result;
@@ -467,6 +479,7 @@ void web_close(struct web *web) {
     free(web->feed.recent);
     text_drop(web->feed.status);
     history_free(web->feed.history);
+    metrics_close(&web->feed.metrics);
     explicit_bzero(web->access.token, sizeof web->access.token);
     free(web->history_path);
     free(web->certificate);

@@ -4,6 +4,7 @@
 #define WEB_SERVER_PRIVATE_H
 
 #include "web/history.h"
+#include "web/metrics.h"
 #include "web/server.h"
 
 #include <microhttpd.h>
@@ -71,6 +72,8 @@ struct web_feed {
     bool status_wanted;
     bool ready;
     uint64_t alive_ms;
+    struct metrics metrics;
+    double began; /* when the server was opened, seconds since 1970 */
 };
 
 struct web {
@@ -138,6 +141,7 @@ enum MHD_Result stream_begin(struct web *web, struct MHD_Connection *connection)
 enum MHD_Result stream_send_history(struct web *web, struct MHD_Connection *connection);
 enum MHD_Result stream_send_report(struct web *web, struct MHD_Connection *connection);
 enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *connection, struct request *request);
+enum MHD_Result stream_send_metrics(struct web *web, struct MHD_Connection *connection, struct request *request);
 /* Resumes what waits for lines. The mutex is held. */
 void streams_resume(struct web *web, bool keepalive);
 struct waiter *waiter_new(struct web *web, struct MHD_Connection *connection, uint64_t action); /* suspends */

@@ -332,29 +332,41 @@ static void close_status(void *self) {
     free(held);
 }
 
-enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *connection, struct request *request) {
+/* Returns the status as it is now, with a reference. NULL: the request waits for it (*waits), or nobody answers. */
+static struct held_text *hold_status(struct web *web, struct MHD_Connection *connection, struct request *request,
+                                     bool *waits) {
+    struct held_text *held = NULL;
     pthread_mutex_lock(&web->mutex);
     struct web_feed *feed = &web->feed;
     uint64_t now_ms = web_now_ms();
     uint64_t most_ms = WEB_STATUS_MS + WEB_STATUS_NODE_MS * feed->status_nodes;
     bool fresh = feed->status != NULL && now_ms - feed->status_ms < most_ms;
-    if (!fresh && request->waiter == NULL && !web->closing && now_ms - feed->alive_ms < WEB_ALIVE_S * UINT64_C(1000)) {
+    bool alive = now_ms - feed->alive_ms < WEB_ALIVE_S * UINT64_C(1000);
+    *waits = !fresh && request->waiter == NULL && !web->closing && alive;
+    if (*waits) {
         feed->status_wanted = true;
         request->waiter = waiter_new(web, connection, 0);
-        pthread_mutex_unlock(&web->mutex);
-        web->wake(web->context);
-        return MHD_YES;
-    }
-    struct held_text *held = NULL;
-    if (fresh) {
+    } else if (fresh) {
         held = memory_zeroed(1, sizeof *held);
         *held = (struct held_text){feed->status, web};
         feed->status->references++;
     }
     pthread_mutex_unlock(&web->mutex);
+    if (*waits) {
+        web->wake(web->context);
+    }
+    return held;
+}
+
+static enum MHD_Result say_no_answer(const struct web *web, struct MHD_Connection *connection) {
+    return routes_say(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain", "the controller does not answer\n");
+}
+
+enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *connection, struct request *request) {
+    bool waits;
+    struct held_text *held = hold_status(web, connection, request, &waits);
     if (held == NULL) {
-        return routes_say(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "text/plain",
-                          "the controller does not answer\n");
+        return waits ? MHD_YES : say_no_answer(web, connection);
     }
     struct MHD_Response *response =
         MHD_create_response_from_callback(held->text->size, BLOCK_BYTES, read_status, held, close_status);
@@ -363,4 +375,44 @@ enum MHD_Result stream_send_status(struct web *web, struct MHD_Connection *conne
         return MHD_NO;
     }
     return routes_send(web, connection, MHD_HTTP_OK, "application/json", response);
+}
+
+/* ---- Metrics ---- */
+
+static char *metrics_text(struct web *web, const struct held_text *held, bool open, size_t *size) {
+    char *text = NULL;
+    json_t *status = json_loadb(held->text->bytes, held->text->size, 0, NULL);
+    FILE *stream = open_memstream(&text, size);
+    if (stream == NULL) {
+        memory_exhausted(1);
+    }
+    pthread_mutex_lock(&web->mutex);
+    const struct metrics_moment moment = {
+        .status = status, .lines = history_next(web->feed.history), .controller_began = web->feed.began, .open = open};
+    metrics_write(&web->feed.metrics, &moment, stream);
+    pthread_mutex_unlock(&web->mutex);
+    if (fclose(stream) != 0) {
+        memory_exhausted(*size);
+    }
+    json_decref(status);
+    return text;
+}
+
+enum MHD_Result stream_send_metrics(struct web *web, struct MHD_Connection *connection, struct request *request) {
+    bool waits;
+    size_t size;
+    struct held_text *held = hold_status(web, connection, request, &waits);
+    if (held == NULL) {
+        return waits ? MHD_YES : say_no_answer(web, connection);
+    }
+    const char *accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT);
+    bool open = accept != NULL && strstr(accept, "application/openmetrics-text") != NULL;
+    char *text = metrics_text(web, held, open, &size);
+    close_status(held);
+    struct MHD_Response *response = MHD_create_response_from_buffer(size, text, MHD_RESPMEM_MUST_FREE);
+    if (response == NULL) {
+        free(text);
+        return MHD_NO;
+    }
+    return routes_send(web, connection, MHD_HTTP_OK, open ? METRICS_OPEN_TYPE : METRICS_TEXT_TYPE, response);
 }

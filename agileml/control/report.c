@@ -491,6 +491,7 @@ char *report_status(struct controller *controller) {
     set_covered(object, controller->progress.evaluated > 0 ? controller->progress.covered : 1);
     set_real(object, "threshold_2", thresholds.to_2);
     set_real(object, "threshold_3", thresholds.to_3);
+    set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);

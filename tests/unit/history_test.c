@@ -1,0 +1,204 @@
+/* Tests of web/history.h: what of a long report stays, in which order, and that it is read back. */
+#include "web/history.h"
+
+#include <jansson.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void add(struct history *history, uint64_t number, const char *type, size_t padding) {
+    char *text = malloc(padding + 256);
+    int size = snprintf(text, 256, "{\"type\":\"%s\",\"number\":%llu,\"text\":\"", type, (unsigned long long)number);
+    memset(text + size, 'x', padding);
+    size += (int)padding;
+    size += snprintf(text + size, 8, "\"}");
+    struct report_line *line = report_line_new(number, text, (size_t)size);
+    history_add(history, line);
+    report_line_drop(line);
+    free(text);
+}
+
+/* The history as text; the caller frees it. */
+static char *text_of(const struct history *history) {
+    char *text = NULL;
+    size_t size = 0;
+    FILE *stream = open_memstream(&text, &size);
+    struct history_view view = history_view_open(history);
+    history_view_write(&view, stream);
+    history_view_close(&view);
+    fclose(stream);
+    return text;
+}
+
+static struct history *read_back(const char *text, int code) {
+    struct error error = {0};
+    struct history *history = history_new();
+    FILE *stream = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+    assert_int_equal(history_read(history, stream, &error), code);
+    fclose(stream);
+    return history;
+}
+
+/* Calls `take` for each line of the text but the first. */
+static size_t each_line(const char *text, const char *type, uint64_t *last) {
+    size_t count = 0;
+    uint64_t before = 0;
+    for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
+        json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+        uint64_t number = (uint64_t)json_integer_value(json_object_get(object, "number"));
+        assert_non_null(object);
+        assert_true(before == 0 || number > before); /* in their order */
+        before = number;
+        if (strcmp(json_string_value(json_object_get(object, "type")), type) == 0) {
+            count++;
+            *last = number;
+        }
+        json_decref(object);
+    }
+    return count;
+}
+
+static void test_a_short_report_stays_whole(void **state) {
+    (void)state;
+    static const char *const types[] = {"event", "iteration", "clock", "usage", "nodes", "money", "decision", "new"};
+    struct history *history = history_new();
+    for (uint64_t n = 0; n < 800; n++) {
+        add(history, n, types[n % 8], 20);
+    }
+    add(history, 5, "event", 0); /* known */
+    assert_int_equal(history_next(history), 800);
+    char *text = text_of(history);
+    uint64_t last = 0;
+    for (unsigned t = 0; t < 8; t++) {
+        assert_int_equal(each_line(text, types[t], &last), 100);
+    }
+    assert_non_null(strstr(text, "\"next\":800,\"whole\":true"));
+    assert_non_null(strstr(text, history_run(history)));
+    free(text);
+    history_free(history);
+}
+
+static void test_a_long_report_is_thinned(void **state) {
+    (void)state;
+    enum { LINES = 100000 };
+    struct history *history = history_new();
+    uint64_t last = 0;
+    for (uint64_t n = 0; n < LINES; n++) {
+        add(history, n, n % 10 == 3 ? "event" : "iteration", 200);
+        if (n % 9973 == 0) {
+            char *text = text_of(history);
+            assert_true(strlen(text) < HISTORY_CURVE_BYTES + HISTORY_LIST_BYTES + 1000);
+            free(text);
+        }
+    }
+    char *text = text_of(history);
+    size_t points = each_line(text, "iteration", &last);
+    assert_true(points > HISTORY_CURVE_BYTES / 1000 && points * 200 < HISTORY_CURVE_BYTES);
+    assert_int_equal(last, LINES - 1);              /* the newest is there */
+    assert_non_null(strstr(text, "\"number\":0,")); /* and the first */
+    size_t events = each_line(text, "event", &last);
+    assert_int_equal(events, LINES / 10); /* they fit */
+    assert_non_null(strstr(text, "\"whole\":true"));
+    free(text);
+    for (uint64_t n = LINES; n < 2 * LINES; n++) {
+        add(history, n, "event", 200);
+    }
+    text = text_of(history);
+    assert_non_null(strstr(text, "\"whole\":false"));
+    assert_true(each_line(text, "iteration", &last) >= points - 1);
+    assert_true(each_line(text, "event", &last) < LINES);
+    assert_int_equal(last, 2 * LINES - 1);
+    free(text);
+    history_free(history);
+}
+
+/* A line's type is its own key, not a text in it. */
+static void test_a_text_is_no_type(void **state) {
+    (void)state;
+    struct history *history = history_new();
+    static const char text[] = "{\"reason\":\"\\\"type\\\":\\\"iteration\\\"\",\"type\":\"event\"}";
+    for (uint64_t n = 0; n < 20000; n++) { /* would be thinned if they were iterations */
+        struct report_line *line = report_line_new(n, text, strlen(text));
+        history_add(history, line);
+        report_line_drop(line);
+    }
+    char *all = text_of(history);
+    size_t count = 0;
+    for (const char *c = all; *c != '\0'; c++) {
+        count += *c == '\n' ? 1 : 0;
+    }
+    assert_int_equal(count, 20001);
+    free(all);
+    history_free(history);
+}
+
+static void test_a_gap_is_told(void **state) {
+    (void)state;
+    struct history *history = history_new();
+    add(history, 0, "event", 0);
+    add(history, 7, "event", 0);
+    char *text = text_of(history);
+    assert_non_null(strstr(text, "\"next\":8,\"whole\":false"));
+    free(text);
+    history_free(history);
+}
+
+static void test_it_is_read_back(void **state) {
+    (void)state;
+    struct history *history = history_new();
+    for (uint64_t n = 0; n < 30000; n++) {
+        add(history, n, n % 100 == 0 ? "nodes" : "usage", 300);
+    }
+    char *text = text_of(history);
+    struct history *again = read_back(text, 0);
+    char *same = text_of(again);
+    assert_string_equal(text, same);
+    assert_string_equal(history_run(history), history_run(again));
+    for (uint64_t n = 30000; n < 60000; n++) { /* it goes on within its bounds */
+        add(again, n, "usage", 300);
+    }
+    free(same);
+    same = text_of(again);
+    uint64_t last;
+    assert_true(each_line(same, "usage", &last) * 300 < HISTORY_CURVE_BYTES);
+    assert_int_equal(last, 59999);
+    assert_true(each_line(same, "nodes", &last) == 300);
+    free(same);
+    free(text);
+    history_free(again);
+    history_free(history);
+}
+
+static void test_what_is_no_history(void **state) {
+    (void)state;
+    static const char *const wrong[] = {
+        "\n",
+        "{}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":-1,\"whole\":true,\"strides\":[1,1,1,1]}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdeg\",\"next\":1,\"whole\":true,\"strides\":[1,1,1,1]}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":1,\"whole\":true,\"strides\":[1,1,1]}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":1,\"whole\":true,\"strides\":[1,3,1,1]}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":1,\"whole\":true,\"strides\":[0,1,1,1]}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":1,\"whole\":true,\"strides\":[1,1,1,1]}\n{}\n{}\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":9,\"whole\":true,\"strides\":[1,1,1,1]}\nx\n",
+        "{\"type\":\"history\",\"run\":\"0123456789abcdef\",\"next\":9,\"whole\":true,\"strides\":[1,1,1,1]}\n{\"a\":1",
+    };
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        history_free(read_back(wrong[w], AML_EINPUT));
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_short_report_stays_whole),
+        cmocka_unit_test(test_a_long_report_is_thinned),
+        cmocka_unit_test(test_a_text_is_no_type),
+        cmocka_unit_test(test_a_gap_is_told),
+        cmocka_unit_test(test_it_is_read_back),
+        cmocka_unit_test(test_what_is_no_history),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

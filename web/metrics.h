@@ -1,0 +1,43 @@
+/* A job's metrics for Prometheus, from its status and from the lines of its report (docs/operations.md, "Metrics"). In
+ * the OpenMetrics format or the older text format. Pure: no clock, no network. No locks: its owner has them. */
+#ifndef WEB_METRICS_H
+#define WEB_METRICS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+    METRICS_NODES_MAX = 1000,  /* nodes with series of their own; proteus_nodes_omitted says how many have none */
+    METRICS_MARKETS_MAX = 200, /* likewise markets */
+    METRICS_BUCKETS = 9,       /* of recovery times */
+    METRICS_EVENTS = 16,       /* kinds of events that are counted */
+};
+
+#define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define METRICS_TEXT_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+/* What the lines so far say. A zeroed struct has seen none. */
+struct metrics {
+    uint64_t events[METRICS_EVENTS];
+    uint64_t recoveries[METRICS_BUCKETS + 1]; /* not cumulative; the last ones took longer than any bucket */
+    double recovery_seconds;
+    double checkpoint_time; /* when the last checkpoint was reported, seconds since 1970; 0: none */
+    uint64_t decisions;
+    json_t *money; /* the last line; NULL: none */
+};
+
+void metrics_close(struct metrics *metrics);
+/* Counts a line of the report, which came at `now`, seconds since 1970. */
+void metrics_line(struct metrics *metrics, const json_t *line, double now);
+
+struct metrics_moment {
+    const json_t *status;    /* the answer to STATUS */
+    uint64_t lines;          /* of the report */
+    double controller_began; /* seconds since 1970 */
+    bool open;               /* OpenMetrics */
+};
+void metrics_write(const struct metrics *metrics, const struct metrics_moment *moment, FILE *stream);
+
+#endif
