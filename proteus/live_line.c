@@ -9,7 +9,7 @@
 /* ---- What is known ---- */
 
 void live_line_begin(struct live_line *live) {
-    *live = (struct live_line){.clock = NAN, .items_per_second = NAN, .dollars = NAN, .budget = NAN};
+    *live = (struct live_line){.clock = NAN, .measured = NAN, .items_per_second = NAN, .dollars = NAN, .budget = NAN};
     forecast_begin(&live->forecast);
 }
 
@@ -26,6 +26,7 @@ static void take_metrics(struct live_line *live, const json_t *line) {
     if (text.used == 0 || isnan(progress_number(line, "objective"))) {
         return; /* not evaluated: the earlier values stay */
     }
+    live->measured = progress_number(line, "iteration");
     char *rest = strchr(bytes, '\n');
     if (rest != NULL) {
         *rest++ = '\0';
@@ -138,6 +139,17 @@ static void append_iteration(struct assembly *line, const struct live_line *live
     append(line, text.used > 0 ? part : "training");
 }
 
+static void append_objective(struct assembly *line, const struct live_line *live) {
+    char part[LIVE_LINE_PART] = "";
+    struct progress_text text = {.bytes = part, .size = sizeof part};
+    append(line, live->objective);
+    if (live->measured < live->forecast.iteration) {
+        progress_add(&text, "(of iteration %.0f)", live->measured);
+        append(line, part);
+    }
+    append(line, live->partial);
+}
+
 static void append_numbers(struct assembly *line, const struct live_line *live) {
     char number[PROGRESS_NUMBER_TEXT];
     char part[LIVE_LINE_PART] = "";
@@ -187,8 +199,7 @@ void live_line_text(const struct live_line *live, const struct terminal *termina
     append(&line, percent);
     append(&line, time);
     append_iteration(&line, live, seconds);
-    append(&line, live->objective);
-    append(&line, live->partial);
+    append_objective(&line, live);
     append_numbers(&line, live);
     append(&line, live->cluster);
     append(&line, live->metrics);

@@ -21,6 +21,7 @@ enum {
 struct live_line {
     struct forecast forecast;
     double clock; /* the last one of the iteration that goes on */
+    double measured; /* the iteration of `objective` and `metrics`; NaN if they are of a clock */
     double items_per_second, dollars, budget;
     char objective[LIVE_LINE_PART]; /* "train_rmse 0.87" */
     char partial[LIVE_LINE_PART];

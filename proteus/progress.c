@@ -138,7 +138,10 @@ static void drop_held(struct progress_plain *plain) {
 static void take_iteration(struct progress *progress, const json_t *line) {
     struct progress_plain *plain = &progress->plain;
     double seconds = progress_number(line, "seconds");
-    bool early = plain->begun && seconds >= plain->seconds && seconds - plain->seconds < PROGRESS_PLAIN_S;
+    bool measured = !isnan(progress_number(line, "objective"));
+    double pause = plain->measured && !measured ? 2 * PROGRESS_PLAIN_S : PROGRESS_PLAIN_S;
+    bool early = plain->begun && seconds >= plain->seconds && seconds - plain->seconds < pause;
+    plain->measured = plain->measured || measured;
     drop_held(plain);
     if (early) {
         plain->held = json_incref((json_t *)(uintptr_t)line);

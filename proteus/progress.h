@@ -36,6 +36,7 @@ struct progress_silence {
 /* The lines of iterations in mode plain. */
 struct progress_plain {
     bool begun;
+    bool measured;  /* a line had an objective */
     double seconds; /* of the last line shown */
     json_t *held;   /* a line that came too early to be shown; NULL: none */
 };

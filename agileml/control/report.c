@@ -131,15 +131,20 @@ static void set_cluster(json_t *object, const struct controller *controller) {
     set_whole(object, "memory_bytes", memory);
 }
 
-char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds) {
+/* Adds what was measured in these clocks; null for what was not. */
+static void set_measured(json_t *object, const struct controller *controller, const struct clock_sums *sums) {
     double values[WIRE_METRICS_MAX];
-    json_t *object = new_line("clock");
-    set_whole(object, "clock", controller->progress.completed);
-    set_real(object, "seconds", seconds);
     for (unsigned i = 0; i < controller->job.metric_count; i++) {
         values[i] = report_metric(&controller->job.metrics[i], &sums->metrics[i]);
     }
     set_values(object, controller, values);
+}
+
+char *report_clock(const struct controller *controller, const struct clock_sums *sums, double seconds) {
+    json_t *object = new_line("clock");
+    set_whole(object, "clock", controller->progress.completed);
+    set_real(object, "seconds", seconds);
+    set_measured(object, controller, sums);
     set_whole(object, "items", sums->items);
     set_covered(object, progress_covered(controller, sums, 1));
     return finish_line(object);
@@ -156,7 +161,7 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
         set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
     }
     set_real(object, "seconds", seconds);
-    set_values(object, controller, controller->progress.values);
+    set_measured(object, controller, sums);
     set_cluster(object, controller);
     set_whole(object, "bytes_sent", sent - controller->progress.iteration_bytes_sent);
     set_whole(object, "bytes_received", received - controller->progress.iteration_bytes_received);

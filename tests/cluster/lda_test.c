@@ -78,9 +78,9 @@ static void test_the_last_iteration_is_always_measured(void **state) {
         "--iterations 60",
         "$bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 --likelihood-every 1000000 "
         "--seconds 0.3",
-        "rm -f out; ($bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 "
+        "rm -f report; ($bin/proteus run --report report -- lda --data uci --topics 8 --test-fraction 0.1 "
         "--likelihood-every 1000000 --iterations 100000000 >out) & "
-        "while ! grep -q 'iteration 2[0-9] ' out; do sleep 0.05; done; "
+        "while ! grep -qs '\"iteration\":2[0-9],' report; do kill -0 $! || exit 1; sleep 0.05; done; "
         "$bin/proteus stop --controller $(sed -n 's/^controller at \\([^ ]*\\).*/\\1/p' out); wait $!"};
     for (size_t s = 0; s < sizeof stops / sizeof *stops; s++) {
         double first[2];
@@ -92,6 +92,7 @@ static void test_the_last_iteration_is_always_measured(void **state) {
         for (int k = 0; k < 2; k++) {
             last[k] = summary(keys[k]);
             assert_true(whole_metric("report", 1, keys[k], &first[k]));
+            assert_false(whole_metric("report", 2, keys[k], &expected)); /* it was not measured: null */
             assert_true(whole_metric("report", iterations, keys[k], &expected) && expected == last[k]);
             assert_true(last[k] != first[k]);
         }

@@ -334,11 +334,18 @@ class Heading {
         const left = state.live && !summary ? report.secondsLeft({ ...report.terms, ...status }, seconds) : NaN;
         this.put("Time", Format.seconds(seconds));
         this.put("Time left", Number.isFinite(left) ? `about ${Format.seconds(left)}` : "-");
-        this.put("Objective", Format.number((summary ?? last ?? status)?.objective));
+        this.put("Objective", Heading.objective(summary, report, status));
         this.put("Items per second", last ? Format.scaled(last.items_per_second) : "-");
         this.put("Reliable + transient", Heading.nodes(report));
         this.put("Stage", String(status?.stage ?? report.stage ?? "-"));
         this.put("Cost", Heading.cost(report));
+    }
+    /* The last one that was measured: not every iteration has to measure it. */
+    static objective(summary, report, status) {
+        const [iteration, value] = summary ? [] : report.curve("objective", "iteration").pop() ?? [];
+        const of = value !== undefined && iteration < report.iterations.last.iteration;
+        return Format.number(summary?.objective ?? value ?? status?.objective) +
+            (of ? ` of iteration ${Format.whole(iteration)}` : "");
     }
     static limit(iterations) {
         return iterations < 1e6 ? Format.whole(iterations) : Format.scaled(iterations);
