@@ -65,7 +65,8 @@ int tool_main(const struct tool *tool, int argc, char **argv) {
         options_help(stdout, tool->options);
         return 0;
     }
-    int result = parse(tool, argc, argv, &error);
+    int result = log_set_up(NULL, &error);
+    result = result != 0 ? result : parse(tool, argc, argv, &error);
     result = result != 0 ? result : tool->run(tool->context, &error);
     if (result != 0) {
         log_error("%s", error.text);

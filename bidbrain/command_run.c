@@ -32,6 +32,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
     const char *path = NULL;
     const char *deadline = NULL;
     bool help = false;
+    struct log_options log = {0};
     const struct aml_option options[] = {
         {"config", "FILE", AML_OPTION_STRING, &path, 0, 0, "bidbrain.json, see docs/bidbrain.md"},
         {"deadline", "TIME", AML_OPTION_STRING, &deadline, 0, 0,
@@ -41,6 +42,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
         {"report", "FILE", AML_OPTION_STRING, &run.report, 0, 0, "append lines of JSON: decisions, machines, bills"},
         {"no-bill", NULL, AML_OPTION_FLAG, &run.no_bill, 0, 0, "don't print the bill at the end; the report has it"},
         {"quiet", NULL, AML_OPTION_FLAG, &run.quiet, 0, 0, "warnings and errors only"},
+        LOG_OPTIONS(log),
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
@@ -49,6 +51,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
     if (code == 1) {
         return 0;
     }
+    code = code != 0 ? code : log_set_up(&log, &error);
     code = code != 0 ? code : read_config(&config, path, &error);
     if (code == 0 && deadline != NULL && !instant_parse(deadline, &config.deadline)) {
         code = error_set(&error, AML_EINPUT, "--deadline: expected a time such as 2026-03-01T18:00:00Z, got '%.60s'",

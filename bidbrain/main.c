@@ -55,7 +55,12 @@ static int run_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    struct error error = {0};
     log_set_name("bidbrain");
+    if (log_set_up(NULL, &error) != 0) {
+        log_error("%s", error.text);
+        return error_exit_status(error.code);
+    }
     int status = run_command(argc, argv);
     errno = 0;
     if (fflush(stdout) != 0 || ferror(stdout) != 0) {

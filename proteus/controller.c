@@ -316,6 +316,9 @@ int command_controller(int argc, char **argv) {
         print_help(table);
         return 0;
     }
+    if (result == 0) {
+        result = log_set_up(&options.job.log, &error);
+    }
     if (result == 0 && operand < argc) {
         result = error_set(&error, AML_EINPUT, "controller: unexpected '%.100s', expected options only", argv[operand]);
     }

@@ -54,6 +54,7 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"http-cert-key", "FILE", AML_OPTION_STRING, &options->http.key, 0, 0, "its key (PEM)"},
         {"http-client-ca", "FILE", AML_OPTION_STRING, &options->http.client_ca, 0, 0,
          "readers of the page need a certificate of this authority (PEM)"},
+        LOG_OPTIONS(options->log),
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
     };

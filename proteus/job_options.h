@@ -3,6 +3,7 @@
 #ifndef PROTEUS_JOB_OPTIONS_H
 #define PROTEUS_JOB_OPTIONS_H
 
+#include "agileml/base/log.h"
 #include "agileml/base/options.h"
 #include "agileml/control/plan.h"
 #include "agileml/net/zmq.h"
@@ -10,7 +11,7 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 26, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 29, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_HEARTBEAT_MIN_MS = 50,
@@ -43,6 +44,7 @@ struct job_options {
     bool insecure;
     const char *report;   /* file; NULL: none */
     const char *progress; /* how it is shown, see progress_parse */
+    struct log_options log;
     struct job_http {
         const char *listen;                                /* HOST:PORT or auto; NULL: no page */
         const char *token, *certificate, *key, *client_ca; /* files; NULL: none */

@@ -60,7 +60,12 @@ static int run_command(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    struct error error = {0};
     log_set_name("proteus");
+    if (log_set_up(NULL, &error) != 0) {
+        log_error("%s", error.text);
+        return error_exit_status(error.code);
+    }
     setvbuf(stdout, NULL, _IOLBF, 0); /* a pipe's reader also gets progress at once */
     int status = run_command(argc, argv);
     bool failed = ferror(stdout) != 0;

@@ -238,10 +238,27 @@ static void report_summary(struct progress *progress, const json_t *line) {
     }
 }
 
+/* What happens goes to the log in all modes. */
+static void log_line(const struct progress *progress, const json_t *line) {
+    char text[PROGRESS_LINE_TEXT];
+    const char *type = json_string_value(json_object_get(line, "type"));
+    if (is(type, "event")) {
+        progress_event_text(line, text);
+        log_info("%s", text);
+    } else if (is(type, "decision") && progress->decisions) {
+        progress_decision_text(line, text);
+        log_info("%s", text);
+    } else if (is(type, "summary") && json_is_true(json_object_get(line, "ok"))) {
+        log_info("iteration %.0f  %.2f s  the job has ended", progress_number(line, "iterations"),
+                 progress_number(line, "seconds"));
+    }
+}
+
 void progress_report(struct progress *progress, const json_t *line) {
     const char *type = json_string_value(json_object_get(line, "type"));
     const char *event = json_string_value(json_object_get(line, "event"));
     char text[PROGRESS_LINE_TEXT];
+    log_line(progress, line);
     if (progress->mode == PROGRESS_NONE || progress->mode == PROGRESS_JSON || type == NULL) {
         return;
     }

@@ -204,6 +204,9 @@ int command_run(int argc, char **argv) {
         return 0;
     }
     if (result == 0) {
+        result = log_set_up(&options.job.log, &error);
+    }
+    if (result == 0) {
         result = check_options(&options, operand, argc, argv, &error);
     }
     int status = error_exit_status(result);

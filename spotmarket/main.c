@@ -407,8 +407,10 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
 
 static int run_command(struct spotmarket *market, const struct aml_option *options, int argc, char **argv) {
     struct error error = {0};
-    int code = command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]", argc,
-                               argv, &error);
+    int code = log_set_up(NULL, &error);
+    code = code != 0 ? code
+                     : command_options(options, "spotmarket --prices PATH --credentials FILE --folder DIR [OPTIONS]",
+                                       argc, argv, &error);
     if (code == 1) {
         return 0;
     }

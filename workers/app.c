@@ -26,7 +26,7 @@ _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
 /* ---- The command line ---- */
 
 /* Options of the library, with the entry that ends the table. */
-enum { COMMON_OPTIONS_MAX = 32 };
+enum { COMMON_OPTIONS_MAX = 40 };
 
 static void fill_options(struct runtime_options *o, struct aml_option table[COMMON_OPTIONS_MAX]) {
     const struct aml_option all[] = {
@@ -76,6 +76,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "check options and input, then stop, as proteus run does first"},
         {"supervised", NULL, AML_OPTION_FLAG, &o->supervised, 0, 0,
          "set by proteus run: leave errors that reach the controller to it"},
+        LOG_OPTIONS(o->log),
         {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "print the version"},
         {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
@@ -331,7 +332,6 @@ static int parse_options(struct runtime *runtime, int argc, char **argv, struct 
     if (describe_check_first(app, common, error) != 0) {
         return AML_EINPUT;
     }
-    log_set_name(app->name);
     int64_t iterations = options->iterations;
     if (asks_for_help(argc, argv)) { /* shows the defaults, whatever other options are given */
         print_help(app, own, common);
@@ -339,9 +339,10 @@ static int parse_options(struct runtime *runtime, int argc, char **argv, struct 
     }
     options->iterations = iterations_unset;
     options->poll_notice = -1;
-    if (options_parse(tables, 2, argc, argv, &operand, error) != 0) {
-        return AML_EINPUT;
+    if (options_parse(tables, 2, argc, argv, &operand, error) != 0 || log_set_up(&options->log, error) != 0) {
+        return error->code;
     }
+    crash_take_frame();
     if (operand < argc) {
         return error_set(error, AML_EINPUT, "unexpected argument '%s': expected options only; see --help",
                          argv[operand]);
@@ -429,7 +430,9 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
     runtime_init(runtime);
     int result =
         app == NULL ? error_set(&error, AML_EINPUT, "aml_main: app is NULL") : check_open(&runtime->check, &error);
-    result = result != 0 ? result : crash_open(app->name != NULL ? app->name : "app", &error);
+    log_set_name(app != NULL && app->name != NULL ? app->name : "app");
+    result = result != 0 ? result : log_set_up(NULL, &error);
+    result = result != 0 ? result : crash_open(&error);
     result = result != 0 ? result : aml_configure(runtime, argc, argv, &error);
     bool told = false;
     if (result == 0) {

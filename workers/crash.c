@@ -2,6 +2,7 @@
 #include "workers/crash.h"
 
 #include "agileml/base/crash_signals.h"
+#include "agileml/base/log.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -21,10 +22,10 @@
 #include <unistd.h>
 
 enum {
-    NAME_MAX_BYTES = 64,
     HANDLER_FRAMES_MAX = 8, /* frames of the handler in a backtrace */
     EXITS_MAX = 64,         /* threads that call exit at once */
-    LINE_BYTES = 512        /* longer paths are cut; less than a pipe's atomic size, so that lines don't mix */
+    LINE_BYTES = 1280,      /* longer paths are cut; less than a pipe's atomic size, so that lines don't mix */
+    BEHIND_MAX = 8          /* bytes behind a line's text, with the newline */
 };
 
 /* Where a thread is in the app's code. */
@@ -36,7 +37,7 @@ struct place {
 /* The state of the process. The thread that crashes first sets `crashed`. It alone uses the fields after that, until it
  * has raised `wake`; then the loop uses them too. */
 static struct {
-    char name[NAME_MAX_BYTES];
+    char before[LOG_FRAME_MAX], behind[LOG_FRAME_MAX]; /* of a line's text */
     char program[PATH_MAX];
     pid_t process; /* the node's: a process that the app forks inherits this state, but is no node */
     atomic_bool listening;
@@ -46,7 +47,7 @@ static struct {
     atomic_flag crashed;
     struct message_crashed facts;
     atomic_bool known; /* `facts` is set */
-} crash = {.name = "app", .wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
+} crash = {.wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
 
 static _Thread_local struct place here;
 static _Thread_local bool ours; /* the library has started this thread, not the app */
@@ -61,8 +62,8 @@ struct line {
 };
 
 static void line_add(struct line *line, const char *text) {
-    while (*text != '\0' && line->used < sizeof line->bytes - 1) {
-        line->bytes[line->used++] = *text++;
+    for (; *text != '\0' && line->used < sizeof line->bytes - BEHIND_MAX; text++) {
+        line->bytes[line->used++] = *text == '"' || *text == '\\' ? '?' : *text; /* as log_frame wants it */
     }
 }
 
@@ -80,12 +81,16 @@ static void line_add_number(struct line *line, uint64_t number, unsigned base) {
 
 static struct line line_begin(void) {
     struct line line = {.used = 0};
-    line_add(&line, crash.name);
-    line_add(&line, ": ");
+    for (const char *text = crash.before; *text != '\0'; text++) {
+        line.bytes[line.used++] = *text;
+    }
     return line;
 }
 
 static void line_end(struct line *line) {
+    for (const char *text = crash.behind; *text != '\0'; text++) {
+        line->bytes[line->used++] = *text;
+    }
     line->bytes[line->used++] = '\n';
     while (write(STDERR_FILENO, line->bytes, line->used) < 0 && errno == EINTR) {
     }
@@ -118,7 +123,7 @@ static void say_what(const siginfo_t *info) {
     struct line line = line_begin();
     if (facts->signal != 0) {
         const char *name = sigabbrev_np((int)facts->signal);
-        line_add(&line, "error: signal ");
+        line_add(&line, "signal ");
         line_add_number(&line, facts->signal, 10);
         line_add(&line, " (SIG");
         line_add(&line, name != NULL ? name : "?");
@@ -128,7 +133,7 @@ static void say_what(const siginfo_t *info) {
             line_add_number(&line, (uint64_t)(uintptr_t)info->si_addr, 16);
         }
     } else {
-        line_add(&line, "error: the app called exit(");
+        line_add(&line, "the app called exit(");
         line_add_number(&line, (uint64_t)(facts->status & 0xFF), 10);
         line_add(&line, ")");
     }
@@ -301,10 +306,10 @@ static int catch_signals(struct error *error) {
     return 0;
 }
 
-int crash_open(const char *app, struct error *error) {
+int crash_open(struct error *error) {
     void *frame;
     crash.process = getpid();
-    crash_set_name(app);
+    crash_take_frame();
     ssize_t length = readlink("/proc/self/exe", crash.program, sizeof crash.program - 1);
     crash.program[length > 0 ? length : 0] = '\0';
     crash.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -322,8 +327,8 @@ int crash_open(const char *app, struct error *error) {
     return catch_signals(error);
 }
 
-void crash_set_name(const char *name) {
-    snprintf(crash.name, sizeof crash.name, "%s", name);
+void crash_take_frame(void) {
+    log_frame(crash.before, crash.behind);
 }
 
 /* Gives this thread a stack for the signal handler, unless it has one, as under a sanitizer. */

@@ -19,12 +19,12 @@ enum {
     CRASH_GIVE_UP_S = 10            /* a handler that takes longer than this hangs, and the process dies */
 };
 
-/* Installs the handlers. Call it once, in the main thread, before other threads start. Lines on standard error begin
- * with `app`. 0 or AML_EFAIL. */
-int crash_open(const char *app, struct error *error);
+/* Installs the handlers. Call it once, in the main thread, before other threads start, and once the log is set up
+ * (agileml/base/log.h), whose form lines have. 0 or AML_EFAIL. */
+int crash_open(struct error *error);
 
-/* Sets the name with which lines begin. One thread at a time. */
-void crash_set_name(const char *name);
+/* Takes the form of lines from the log anew, after its name or node has changed. One thread at a time. */
+void crash_take_frame(void);
 
 /* Call these at the start and the end of each thread that may run the app's functions. */
 void crash_thread_begin(void);

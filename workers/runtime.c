@@ -43,10 +43,9 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
     runtime_enter(runtime);
     node_receive(&runtime->node, from, message);
     if (runtime->contact != CONTACT_WELCOMED && runtime->node.contact.heartbeat_ms != 0) {
-        char name[LOG_NAME_MAX];
-        snprintf(name, sizeof name, "%s[%s]", runtime->app->name, runtime->node.name);
-        log_set_name(name);
-        crash_set_name(name);
+        log_set_node(runtime->node.name);
+        crash_take_frame();
+        log_info("joined the job at %s as a %s node", runtime->options.controller, runtime->options.tier);
         runtime->contact = CONTACT_WELCOMED;
     }
     runtime_leave(runtime);
@@ -200,6 +199,9 @@ static void hook_end(void *context, int code, const char *text) {
     struct runtime *runtime = context;
     runtime->end.code = code;
     snprintf(runtime->end.text, sizeof runtime->end.text, "%s", text);
+    if (code == 0 && !runtime->end.rejoin) {
+        log_info("the controller needs this node no more: it ends");
+    }
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
     net_io_stop(runtime->agent);

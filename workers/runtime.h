@@ -20,6 +20,7 @@
 #define AGILEML_WORKERS_RUNTIME_H
 
 #include "agileml.h"
+#include "agileml/base/log.h"
 #include "agileml/net/zmq.h"
 #include "agileml/ps/server.h"
 #include "workers/check.h"
@@ -41,6 +42,7 @@ enum {
 
 /* The options that the library adds to an app's own. */
 struct runtime_options {
+    struct log_options log;
     const char *controller, *tier, *name, *listen, *key, *compress;
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
     int64_t threads, server_threads;

@@ -2,6 +2,7 @@
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/instant.h"
+#include "agileml/base/log.h"
 #include "agileml/base/printable.h"
 
 #include <stdarg.h>
@@ -22,6 +23,7 @@ void daemon_say(struct daemon *daemon, const char *format, ...) {
     va_end(list);
     text_make_printable(text); /* it quotes the cloud's and the job's answers */
     daemon_note_decision(daemon, text);
+    log_info("%s", text);
     if (!daemon->options->quiet) {
         instant_format(daemon_now(daemon), time);
         printf("%s %s\n", time, text);
