@@ -187,6 +187,36 @@ class Command(Folder):
         self.assertIn("<title>Proteus</title>", (self.folder / "out.html").read_text(encoding="utf-8"))
 
 
+def contrast(one, other):
+    """The contrast ratio of two colours #rrggbb, by WCAG 2."""
+    def luminance(colour):
+        parts = [int(colour[place:place + 2], 16) / 255 for place in (1, 3, 5)]
+        red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    dark, light = sorted((luminance(one), luminance(other)))
+    return (light + 0.05) / (dark + 0.05)
+
+
+class Colours(unittest.TestCase):
+    def test_contrast(self):
+        """Texts and marks' letters have a contrast of 4.5, what is drawn one of 3, in the light and the dark look."""
+        looks = re.findall(r":root {(.*?)}", LIVE_PAGE.read_text(encoding="utf-8"), flags=re.S)
+        self.assertEqual(len(looks), 2)
+        for look in looks:
+            colours = dict(re.findall(r"--(\w+): (#[0-9a-f]{6})", look))
+            for text in ("text", "dim", "link", "bad", "good"):
+                for ground in ("ground", "panel"):
+                    self.assertGreaterEqual(contrast(colours[text], colours[ground]), 4.5, (text, ground))
+            for letter in ("c4", "c7", "c9", "leaving", "lost"):
+                self.assertGreaterEqual(contrast(colours[letter], colours["ground"]), 4.5, letter)
+            drawn = [name for name in colours if name not in ("ground", "panel", "line", "grid", "stripe")]
+            self.assertGreater(len(drawn), 20)
+            for name in drawn:
+                self.assertGreaterEqual(contrast(colours[name], colours["ground"]), 3, name)
+            for served in ("paramserv", "activeps", "backupps"):
+                self.assertGreaterEqual(contrast(colours[served], colours["stripe"]), 3, served)
+
+
 # What the page shows, as a reader of it would find out.
 POINTS = """return Object.fromEntries([...document.querySelectorAll(arguments[0] + " figure")].map(figure =>
     [figure.querySelector("figcaption").textContent, figure.querySelector(".plot").getAttribute("aria-label")]))"""
@@ -199,6 +229,8 @@ COLOURED = """const canvas = document.getElementById("timeline-canvas");
         if (wanted.every((part, place) => bytes[b + place] === part)) return true;
     }
     return false"""
+CUT = """return [...document.querySelectorAll("dt, dd, .legend, figcaption")].filter(one =>
+    one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1).map(one => one.textContent)"""
 LABEL = "return document.getElementById('timeline-canvas').ariaLabel"
 SHOW = "document.querySelector(arguments[0]).scrollIntoView()"
 
@@ -233,7 +265,7 @@ class FilePage(Folder):
             self.assertEqual(page.run(TEXT, "#state"), "ended well")
             iterations = [line for line in lines if line["type"] == "iteration"]
             tested = [line for line in iterations if line["test_rmse"] is not None]
-            expected = {"objective": len(iterations), "train rmse": len(iterations), "test rmse": len(tested)}
+            expected = {"Objective: train rmse": len(iterations), "Test rmse": len(tested)}
             self.assertEqual(self.points(page, "learning"), expected)
             usages = sum(1 for line in lines if line["type"] == "usage")
             self.assertEqual(set(self.points(page, "work").values()), {usages - 1})
@@ -300,6 +332,7 @@ class FilePage(Folder):
                 self.open(page, address)
                 self.points(page, "money")
                 self.assertLessEqual(page.run("return document.documentElement.scrollWidth"), width)
+                self.assertEqual(page.run(CUT), [], f"cut off at a width of {width}")
                 ground = page.run("return getComputedStyle(document.body).backgroundColor")
                 self.assertEqual(ground, "rgb(20, 24, 29)" if dark else "rgb(255, 255, 255)")
             self.assert_clean(page, address)

@@ -4,6 +4,11 @@
 Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
 
 const TABLE_POINTS = 25;
+const POINTS_DRAWN = 40; /* a curve of fewer has a dot at each point */
+
+/* By mouse: drag to zoom, double-click to see all. A finger scrolls the page. */
+const INTERACTION = Object.fromEntries(Object.entries(Dygraph.defaultInteractionModel)
+    .filter(([event]) => !event.startsWith("touch")));
 
 /* Joins curves [[x, y], ...] into dygraphs' rows [x, y of curve 0, y of curve 1, ...], by rising x. */
 function joinCurves(curves) {
@@ -23,19 +28,22 @@ function joinCurves(curves) {
 
 class Chart {
     /* `options`: title, y (formats a value), yAxis (formats it on the axis), stacked, step, zero (the axis shows 0),
-     * time (x is milliseconds since 1970), tall (the legend has two lines). */
+     * time (x is milliseconds since 1970), tall (the legend has several lines). */
     constructor(parent, options) {
         this.options = options;
         this.legend = element("div", { className: "legend" });
         this.plot = element("div", { className: "plot" },
-            element("p", { className: "none", textContent: "no values yet" }));
+            element("p", { className: "none", textContent: "No values so far" }));
         this.plot.setAttribute("role", "img");
         this.table = element("tbody");
         this.head = element("tr");
         this.details = element("details", {}, element("summary", { textContent: "Values as a table" }),
             this.tableRegion());
-        this.element = element("figure", { className: options.tall ? "chart tall" : "chart" },
-            element("figcaption", { textContent: options.title }), this.legend, this.plot, this.details);
+        this.at = element("span", { className: "where" }); /* where the pointer is */
+        this.at.setAttribute("aria-hidden", "true");
+        this.title = element("figcaption", { textContent: options.title });
+        this.element = element("figure", { className: options.tall ? "chart tall" : "chart" }, this.title, this.at,
+            this.legend, this.plot, this.details);
         this.details.addEventListener("toggle", () => this.fillTable());
         this.data = [];
         this.series = [];
@@ -50,12 +58,14 @@ class Chart {
         return region;
     }
 
-    /* `series`: [{name, colour, dashed}], colours by their names in page.css; `data`: rows of joinCurves; `axis`: what
-     * x is. */
-    set(series, data, axis) {
+    /* `series`: [{name, colour, dashed, short, plain, of}], colours by their names in page.css; `short`: the name in the
+     * legend; `plain`: the legend has the value only; `of`: the legend has it, as that, behind the series before it.
+     * `data`: rows of joinCurves; `axis`: what x is; `end`: where the axis ends at least, if it begins at 0. */
+    set(series, data, axis, end = NaN) {
         const same = this.axis === axis && JSON.stringify(series) === JSON.stringify(this.series);
         this.axis = axis;
         this.data = data;
+        this.end = end;
         if (!same) {
             this.series = series;
             this.makeLegend();
@@ -66,7 +76,7 @@ class Chart {
         if (!this.graph) {
             this.make();
         } else if (same) {
-            this.graph.updateOptions({ file: this.rows(), drawPoints: data.length < 40 });
+            this.graph.updateOptions({ file: this.rows(), drawPoints: this.hasPoints() });
         } else {
             this.graph.updateOptions({ file: this.rows(), dateWindow: null, valueRange: null, ...this.look() });
         }
@@ -74,8 +84,18 @@ class Chart {
         this.fillTable();
         this.describe();
     }
+    /* Rows without values before and after the data let the charts of a job share their axis. */
     rows() {
-        return this.options.time ? this.data.map(([x, ...y]) => [new Date(x), ...y]) : this.data;
+        if (this.options.time) {
+            return this.data.map(([x, ...y]) => [new Date(x), ...y]);
+        }
+        const none = this.series.map(() => null);
+        const before = this.data[0][0] > 0 ? [[0, ...none]] : [];
+        const after = this.end > this.data[this.data.length - 1][0] ? [[this.end, ...none]] : [];
+        return [...before, ...this.data, ...after];
+    }
+    hasPoints() {
+        return this.data.length < POINTS_DRAWN && !this.options.stacked && !this.options.step;
     }
     /* The options that follow from the series and the colour scheme. */
     look() {
@@ -89,7 +109,7 @@ class Chart {
             series: perSeries,
             gridLineColor: cssColour("grid"),
             axisLineColor: cssColour("line"),
-            drawPoints: this.data.length < 40,
+            drawPoints: this.hasPoints(),
         };
     }
     make() {
@@ -103,7 +123,9 @@ class Chart {
         this.plot.append(inner);
         this.graph = new Dygraph(inner, this.rows(), {
             ...this.look(),
+            interactionModel: INTERACTION,
             stackedGraph: Boolean(stacked),
+            stackedGraphNaNFill: "inside",
             fillGraph: Boolean(stacked),
             fillAlpha: 0.35,
             stepPlot: Boolean(step),
@@ -113,37 +135,52 @@ class Chart {
             pointSize: 2,
             labelsUTC: true,
             axisLabelFontSize: 11,
+            xAxisHeight: 20,
             rightGap: 8,
             highlightCircleSize: 3,
             axes: {
                 x: { drawGrid: false, ...(time ? {} : { axisLabelFormatter: formatX, pixelsPerLabel: 55 }) },
-                y: { axisLabelFormatter: this.options.yAxis ?? y, axisLabelWidth: 58, pixelsPerLabel: 30 },
+                y: { axisLabelFormatter: this.options.yAxis ?? y, axisLabelWidth: 50, pixelsPerLabel: 30 },
             },
-            highlightCallback: (_, __, points) => this.showValues(points),
+            highlightCallback: (_, x, points) => this.showValues(points, x),
             unhighlightCallback: () => this.showValues(),
         });
     }
     makeLegend() {
         this.values = this.series.map(() => element("span"));
-        this.legend.replaceChildren(...this.series.map((one, s) =>
-            element("span", {}, swatch(one.colour), `${one.name}${one.dashed ? " (dashed)" : ""} `, this.values[s])));
-    }
-    /* Shows the values under the pointer in the legend, or the newest ones. */
-    showValues(points) {
-        const shown = new Map();
-        for (const point of points ?? []) {
-            shown.set(point.name, point.yval);
-        }
+        this.legend.replaceChildren();
         this.series.forEach((one, s) => {
-            let value = shown.get(one.name);
-            if (!points) {
-                value = this.lastOf(s);
+            if (one.of) {
+                this.legend.lastChild.append(" ", this.values[s]);
+            } else if (one.plain) {
+                this.legend.append(element("span", {}, this.values[s]));
+            } else {
+                this.legend.append(element("span", { title: one.name }, swatch(one.colour),
+                    `${one.short ?? one.name}${one.dashed ? " (dashed)" : ""} `, this.values[s]));
             }
-            setText(this.values[s], Number.isFinite(value) ? this.options.y(value) : "");
         });
     }
+    /* Shows the values under the pointer in the legend, or the newest ones. */
+    showValues(points, x) {
+        const there = (points ?? []).filter((point) => Number.isFinite(point.yval));
+        const shown = new Map(there.map((point) => [point.name, point.yval]));
+        setText(this.at, there.length > 0 ? this.formatPlace(x) : "last values");
+        this.series.forEach((one, s) => {
+            const value = there.length > 0 ? shown.get(one.name) : this.lastOf(s);
+            const before = one.of ? `${one.of} ` : "";
+            setText(this.values[s], Number.isFinite(value) ? before + this.options.y(value) : "");
+        });
+    }
+    formatPlace(x) {
+        if (this.options.time) {
+            return `at ${Format.date(x)} UTC`;
+        }
+        return this.axis === "seconds" ? `at ${Format.moment(x)}` : `at iteration ${Format.number(x)}`;
+    }
+    /* The newest value of a series; of one that goes with another, only if both have it. */
     lastOf(s) {
-        for (let r = this.data.length - 1; r >= 0; r--) {
+        const oldest = this.series[s].of ? this.data.length - 1 : 0;
+        for (let r = this.data.length - 1; r >= oldest; r--) {
             if (Number.isFinite(this.data[r][s + 1])) {
                 return this.data[r][s + 1];
             }
@@ -180,5 +217,9 @@ class Chart {
         if (this.graph) {
             this.graph.updateOptions(this.look());
         }
+    }
+    setTitle(text) {
+        setText(this.title, text);
+        this.options.title = text;
     }
 }

@@ -7,6 +7,9 @@ const NODES_BY_NAME = 10;
 const MARKETS_SHOWN = 6;
 const FEW_ITERATIONS = 40; /* while there are fewer, their clocks are shown too */
 
+/* Where the axes of the reports' charts end. */
+const endOf = (state) => Math.max(...state.reports.map((report) => report[state.axis]));
+
 /* ---- The objective and metrics ---- */
 
 class Learning {
@@ -18,26 +21,46 @@ class Learning {
     }
     chartOf(metric) {
         if (!this.charts.has(metric)) {
-            this.charts.set(metric, new Chart(this.holder, { title: metric.replaceAll("_", " "), y: Format.number }));
+            this.charts.set(metric,
+                new Chart(this.holder, { title: Learning.title(metric), y: Format.number, yAxis: Format.axis }));
         }
         return this.charts.get(metric);
     }
+    static title(metric) {
+        const words = metric.replaceAll("_", " ");
+        return words.charAt(0).toUpperCase() + words.slice(1);
+    }
+    /* Whether a metric is the objective by another name: its chart would be the same. */
+    static isObjective(metric, reports) {
+        const lines = reports.flatMap((report) => [...report.iterations.items, ...report.clocks.items])
+            .filter((line) => line[metric] !== undefined);
+        return metric !== "objective" && lines.length > 0 && lines.every((line) => line[metric] === line.objective);
+    }
     draw(state) {
         const metrics = [...new Set(state.reports.flatMap((report) => report.metrics))];
-        for (const metric of metrics) {
-            const several = state.reports.length > 1;
-            const series = state.reports.map((report, r) =>
-                ({ name: several ? report.name : "by iteration", colour: colourOf(r) }));
-            const curves = state.reports.map((report) => report.curve(metric, state.axis));
-            if (!several && state.chosen.iterations.items.length < FEW_ITERATIONS) {
-                const clocks = state.chosen.curve(metric, state.axis, true);
-                if (clocks.length > 0) {
-                    series.push({ name: "by clock", colour: "rest" });
-                    curves.push(clocks);
-                }
-            }
-            this.chartOf(metric).set(series, joinCurves(curves), state.axis);
+        const same = metrics.filter((metric) => Learning.isObjective(metric, state.reports));
+        for (const metric of metrics.filter((one) => !same.includes(one))) {
+            this.drawMetric(metric, state);
         }
+        const named = same.map((metric) => metric.replaceAll("_", " ")).join(", ");
+        this.chartOf("objective").setTitle(named ? `Objective: ${named}` : "Objective");
+        same.forEach((metric) => this.charts.get(metric)?.element.remove());
+        same.forEach((metric) => this.charts.delete(metric));
+    }
+    drawMetric(metric, state) {
+        const several = state.reports.length > 1;
+        const series = state.reports.map((report, r) =>
+            ({ name: several ? report.name : "by iteration", colour: colourOf(r) }));
+        const curves = state.reports.map((report) => report.curve(metric, state.axis));
+        if (!several && state.chosen.iterations.items.length < FEW_ITERATIONS) {
+            const clocks = state.chosen.curve(metric, state.axis, true);
+            if (clocks.length > 0) { /* below the other curve, so before it */
+                series.unshift({ name: "by clock", colour: "rest" });
+                curves.unshift(clocks);
+            }
+        }
+        series[0].plain = series.length === 1;
+        this.chartOf(metric).set(series, joinCurves(curves), state.axis, endOf(state));
     }
     recolour() {
         this.charts.forEach((chart) => chart.recolour());
@@ -51,31 +74,54 @@ class Work {
         this.element = section;
         const holder = section.querySelector(".charts");
         const look = { stacked: true, tall: true };
-        this.items = new Chart(holder, { title: "Items per second", y: Format.count1000, ...look });
-        this.bytes = new Chart(holder, { title: "Bytes per second, sent and received", y: Format.bytes, ...look });
+        this.items = new Chart(holder,
+            { title: "Items per second", y: Format.count1000, yAxis: Format.count1000Short, ...look });
+        this.bytes = new Chart(holder,
+            { title: "Network bytes per second", y: Format.bytes, yAxis: Format.bytesShort, ...look });
         this.all = null;
         this.holder = holder;
+        this.colours = new Map(); /* of the nodes that are shown by name: the same in both charts, while they are shown */
     }
     draw(state) {
-        this.stack(this.items, (items) => items, state);
-        this.stack(this.bytes, (items, sent, received) => sent + received, state);
+        const items = state.chosen.topRates((items) => items, NODES_BY_NAME, state.axis);
+        const bytes = state.chosen.topRates((_, sent, received) => sent + received, NODES_BY_NAME, state.axis);
+        this.chooseColours([items, bytes].map((top) => top.rows.map((row) => row.name)));
+        this.stack(this.items, items, state);
+        this.stack(this.bytes, bytes, state);
         if (state.reports.length > 1) {
             this.compare(state);
         }
     }
-    stack(chart, measure, state) {
-        const { rows, others, data } = state.chosen.topRates(measure, NODES_BY_NAME, state.axis);
-        const series = rows.map((row, s) => ({ name: row.name, colour: colourOf(s) }));
+    /* Gives each name of each of the charts' lists a colour that no other name of the same list has. */
+    chooseColours(lists) {
+        const before = this.colours;
+        this.colours = new Map();
+        for (const name of lists.flat()) {
+            if (!this.colours.has(name)) {
+                const beside = new Set(lists.filter((list) => list.includes(name)).flat());
+                const taken = (colour) => [...beside].some((other) =>
+                    (this.colours.get(other) ?? before.get(other)) === colour && other !== name);
+                const kept = before.get(name);
+                this.colours.set(name, kept && !taken(kept) ? kept
+                    : CHART_COLOURS.find((colour) => !taken(colour)) ?? colourOf(this.colours.size));
+            }
+        }
+    }
+    stack(chart, { rows, others, data }, state) {
+        const names = shortNames(rows.map((row) => row.name));
+        const series = rows.map((row, s) =>
+            ({ name: row.name, short: names[s], colour: this.colours.get(row.name) }));
         if (others > 0) {
             series.push({ name: Format.count(others, "other"), colour: "rest" });
         }
-        chart.set(series, data, state.axis);
+        chart.set(series, data, state.axis, state.chosen[state.axis]);
     }
     compare(state) {
         this.all ??= new Chart(this.holder,
-            { title: "Items per second of each report", y: Format.count1000, zero: true });
+            { title: "Items per second of each report", y: Format.count1000, yAxis: Format.count1000Short, zero: true });
         this.all.set(state.reports.map((report, r) => ({ name: report.name, colour: colourOf(r) })),
-            joinCurves(state.reports.map((report) => report.curve("items_per_second", state.axis))), state.axis);
+            joinCurves(state.reports.map((report) => report.curve("items_per_second", state.axis))), state.axis,
+            endOf(state));
     }
     recolour() {
         [this.items, this.bytes, this.all].forEach((chart) => chart?.recolour());
@@ -92,15 +138,21 @@ class TimelineSection {
         for (const role of Object.values(ROLES)) {
             key.append(element("li", {}, swatch(role.colour), role.label));
         }
-        key.append(element("li", {}, element("b", { textContent: "\u00d7" }), "lost"));
-        for (const mark of Object.values(MARKS)) {
-            key.append(element("li", {}, element("b", { textContent: mark.letter }), mark.label));
-        }
+        const striped = swatch("activeps");
+        striped.classList.add("striped");
+        key.append(element("li", {}, striped, "with a stripe: works on data too"));
+        const mark = (colour, letter, label) => {
+            const made = element("b", { textContent: letter });
+            made.style.background = `var(--${colour})`;
+            key.append(element("li", {}, made, label));
+        };
+        mark("lost", "\u00d7", "lost");
+        Object.values(MARKS).forEach(({ colour, letter, label }) => mark(colour, letter, label));
         const details = byId("timeline-table");
         this.table = new RecordTable(details.querySelector(".holder"), [
-            { label: "Node", text: (row) => row.name, value: (row) => row.name },
-            { label: "Tier", text: (row) => row.tier, value: (row) => row.tier },
-            { label: "Host", text: (row) => row.host, value: (row) => row.host },
+            { label: "Node", width: 11.5, text: (row) => row.name, value: (row) => row.name },
+            { label: "Tier", width: 6, text: (row) => row.tier, value: (row) => row.tier },
+            { label: "Host", width: 7, text: (row) => row.host, value: (row) => row.host },
             { label: "What it did", wide: true, text: (row) => this.story(row) },
         ], { caption: "What each node did", filter: "Search" });
         this.details = details;
@@ -116,6 +168,10 @@ class TimelineSection {
         const report = state.chosen;
         this.axis = state.axis;
         this.rows = [...report.rows.values()].filter((row) => row.segments.length > 0);
+        if (this.mayResize) {
+            this.timeline.fit(this.rows.length, state.live);
+            this.mayResize = false;
+        }
         this.timeline.set(this.rows, report.marks, state.axis, report[state.axis]);
         this.fill();
     }
@@ -134,15 +190,15 @@ class TimelineSection {
 class Nodes {
     constructor(section) {
         this.element = section;
-        const text = (label, key) =>
-            ({ label, text: (node) => String(node[key] ?? ""), value: (node) => node[key] ?? "" });
+        const text = (label, key, width) =>
+            ({ label, width, text: (node) => String(node[key] ?? ""), value: (node) => node[key] ?? "" });
         const number = (label, key, format) =>
-            ({ label, number: true, text: (node) => format(node[key]), value: (node) => node[key] ?? -1 });
+            ({ label, width: 6, number: true, text: (node) => format(node[key]), value: (node) => node[key] ?? -1 });
         this.table = new RecordTable(section.querySelector(".holder"), [
-            text("Node", "name"), text("Host", "host"), text("Tier", "tier"), text("State", "state"),
+            text("Node", "name", 11.5), text("Host", "host", 7), text("Tier", "tier", 6), text("State", "state", 6),
             number("Clock", "clock", Format.whole), number("Shards", "shards", Format.whole),
             number("Items", "items", Format.scaled), number("Network", "network", Format.bytes),
-            number("Memory", "memory", Format.bytes), text("Partitions", "partitions"),
+            number("Memory", "memory", Format.bytes), { ...text("Partitions", "partitions"), wide: true },
         ], { caption: "Nodes of the job", filter: "Search" });
     }
     draw(state) {
@@ -176,11 +232,11 @@ class Placement {
     constructor(section) {
         this.element = section;
         this.table = new RecordTable(section.querySelector(".holder"), [
-            { label: "Partition", number: true, text: (one) => String(one.partition), value: (one) => one.partition },
-            { label: "Served by", text: (one) => one.server, value: (one) => one.server },
-            { label: "Copy on", text: (one) => one.backup, value: (one) => one.backup },
-            { label: "About to move to", text: (one) => one.next, value: (one) => one.next },
-        ], { caption: "Where the partitions of the tables are", filter: "Search", low: true });
+            { label: "Partition", width: 6, text: (one) => String(one.partition), value: (one) => one.partition },
+            { label: "Served by", width: 11.5, text: (one) => one.server, value: (one) => one.server },
+            { label: "Copy on", width: 11.5, text: (one) => one.backup, value: (one) => one.backup },
+            { label: "About to move to", wide: true, text: (one) => one.next, value: (one) => one.next },
+        ], { caption: "Where the partitions of the tables are", filter: "Search" });
     }
     draw(state) {
         this.table.set(state.status?.partitions ? Placement.ofStatus(state.status) : Placement.ofReport(state.chosen));
@@ -214,17 +270,17 @@ class Money {
         this.element = section;
         const holder = section.querySelector(".charts");
         const look = { time: true, tall: true };
-        const dollars = { y: Format.dollars, yAxis: Format.dollarsShort, ...look };
-        this.prices = new Chart(holder, { title: "Prices an hour, and our bids", step: true, ...dollars });
+        const price = { y: Format.price, yAxis: Format.dollarsShort, ...look };
+        this.prices = new Chart(holder, { title: "Prices an hour, and our bids", step: true, ...price });
         this.machines = new Chart(holder,
-            { title: "Machines by market", y: Format.number, stacked: true, step: true, ...look });
-        this.spent = new Chart(holder, { title: "Dollars", zero: true, ...dollars });
-        this.perWork = new Chart(holder, { title: "Dollars per work", zero: true, ...dollars });
+            { title: "Machines by market", y: Format.whole, stacked: true, step: true, ...look });
+        this.spent = new Chart(holder, { title: "Dollars", zero: true, ...price, y: Format.dollars });
+        this.perWork = new Chart(holder, { title: "Dollars per work", zero: true, ...price });
         this.decisions = new RecordTable(section.querySelector(".holder"), [
-            { label: "Time", text: (one) => (one.time ?? "").replace("T", " ").replace("Z", "") },
-            { label: "At", text: (one) => Format.seconds(one.seconds) },
+            { label: "Time (UTC)", width: 11, text: (one) => (one.time ?? "").replace("T", " ").replace("Z", "") },
+            { label: "At", number: true, width: 7.5, text: (one) => Format.moment(one.seconds) },
             { label: "What BidBrain did", wide: true, text: (one) => one.text ?? "" },
-        ], { caption: "BidBrain's decisions, the newest first", filter: "Search", low: true });
+        ], { caption: "BidBrain's decisions, the newest first", filter: "Search" });
     }
     static hasMoney(report) {
         return report.money.items.length > 0 || report.decisions.items.length > 0 || report.market !== null;
@@ -269,7 +325,7 @@ class Money {
             curves.push(curve(market, "price"));
             const bids = curve(market, "bid");
             if (bids.some(([, bid]) => Number.isFinite(bid))) {
-                series.push({ name: `${market} bid`, colour: colourOf(m), dashed: true });
+                series.push({ name: `${market} bid`, of: "bid", colour: colourOf(m), dashed: true });
                 curves.push(bids);
             }
         });
@@ -294,9 +350,9 @@ class Events {
     constructor(section) {
         this.element = section;
         this.table = new RecordTable(section.querySelector(".holder"), [
-            { label: "At", number: true, text: (one) => Format.seconds(one.seconds) },
-            { label: "Iteration", number: true, text: (one) => Format.whole(one.iteration) },
-            { label: "Event", text: (one) => one.event },
+            { label: "At", number: true, width: 7.5, text: (one) => Format.moment(one.seconds) },
+            { label: "Iteration", number: true, width: 6, text: (one) => Format.whole(one.iteration) },
+            { label: "Event", width: 7.5, text: (one) => one.event },
             { label: "Nodes", wide: true, text: (one) => one.names },
             { label: "Why", wide: true, text: (one) => one.reason },
         ], { caption: "Events", filter: "Search", choices: { label: "Kind", of: (one) => one.event } });
@@ -319,6 +375,9 @@ class Heading {
             byId("figures").append(element("div", {}, element("dt", { textContent: label }), value));
         }
     }
+    show(label, shown) {
+        this.figures.get(label).parentNode.hidden = !shown;
+    }
     put(label, text) {
         setText(this.figures.get(label), text);
         this.figures.get(label).title = text;
@@ -333,22 +392,25 @@ class Heading {
         const seconds = Math.max(report.seconds, summary ? 0 : status?.seconds ?? 0);
         const left = state.live && !summary ? report.secondsLeft({ ...report.terms, ...status }, seconds) : NaN;
         this.put("Time", Format.seconds(seconds));
-        this.put("Time left", Number.isFinite(left) ? `about ${Format.seconds(left)}` : "-");
-        this.put("Objective", Heading.objective(summary, report, status));
+        this.put("Time left", Format.seconds(left));
+        this.show("Time left", state.live); /* a live job may come to have both values, and no figure is to move */
+        this.show("Cost", state.live || Money.hasMoney(report));
+        this.putObjective(summary, report, status);
         this.put("Items per second", last ? Format.scaled(last.items_per_second) : "-");
         this.put("Reliable + transient", Heading.nodes(report));
         this.put("Stage", String(status?.stage ?? report.stage ?? "-"));
         this.put("Cost", Heading.cost(report));
     }
     /* The last one that was measured: not every iteration has to measure it. */
-    static objective(summary, report, status) {
+    putObjective(summary, report, status) {
         const [iteration, value] = summary ? [] : report.curve("objective", "iteration").pop() ?? [];
-        const of = value !== undefined && iteration < report.iterations.last.iteration;
-        return Format.number(summary?.objective ?? value ?? status?.objective) +
-            (of ? ` of iteration ${Format.whole(iteration)}` : "");
+        const older = value !== undefined && iteration < report.iterations.last.iteration;
+        this.put("Objective", Format.number(summary?.objective ?? value ?? status?.objective));
+        setText(this.figures.get("Objective").previousSibling,
+            older ? `Objective, iter. ${Format.whole(iteration)}` : "Objective");
     }
     static limit(iterations) {
-        return iterations < 1e6 ? Format.whole(iterations) : Format.scaled(iterations);
+        return iterations < 1e6 ? Format.whole(iterations) : Format.scaledShort(iterations);
     }
     static nodes(report) {
         const there = report.present;

@@ -22,6 +22,18 @@ function compareValues(a, b) {
     return typeof a === "number" && typeof b === "number" ? a - b : compareTexts(String(a), String(b));
 }
 
+/* Returns names cut to their ends, "...86cd7", as short as they still differ; names that are short are left alone. */
+function shortNames(names) {
+    const longest = Math.max(...names.map((name) => name.length), 0);
+    for (let ends = 5; ends + 4 < longest; ends++) {
+        const cut = names.map((name) => (name.length > ends + 1 ? `\u2026${name.slice(-ends)}` : name));
+        if (new Set(cut).size === new Set(names).size && longest > 12) {
+            return cut;
+        }
+    }
+    return names;
+}
+
 function cssColour(name) {
     return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 }
@@ -30,7 +42,7 @@ function cssColour(name) {
 function swatch(name) {
     const made = element("span", { className: "swatch" });
     made.setAttribute("aria-hidden", "true");
-    made.style.background = `var(--${name})`;
+    made.style.backgroundColor = `var(--${name})`;
     return made;
 }
 
@@ -48,8 +60,20 @@ const Format = {
     whole(value) {
         return value === null || value === undefined ? "-" : Math.round(value).toLocaleString("en");
     },
-    /* With a factor of 1000: 1.25 M. */
+    /* On an axis: 0.95, 120 k, -8.213 M. */
+    axis(value) {
+        return Math.abs(value) < 1e4 ? Format.number(value) : Format.scaledShort(value);
+    },
+    /* With a factor of 1000 and three digits: 1.25 M, 47.0 M. */
     scaled(value, unit = "") {
+        return Format.withPrefix(value, unit, (number, power) =>
+            (power === 0 ? String(Number(number.toPrecision(3))) : number.toPrecision(3)));
+    },
+    /* The same on an axis, without zeros at the end: 47 M. */
+    scaledShort(value, unit = "") {
+        return Format.withPrefix(value, unit, (number) => String(Number(number.toPrecision(4))));
+    },
+    withPrefix(value, unit, digits) {
         if (!Number.isFinite(value)) {
             return "-";
         }
@@ -60,13 +84,32 @@ const Format = {
             power++;
         }
         const suffix = prefixes[power] + unit;
-        return String(Number(value.toPrecision(3))) + (suffix ? ` ${suffix}` : "");
+        return digits(value, power) + (suffix ? ` ${suffix}` : "");
     },
     count1000(value) {
         return Format.scaled(value);
     },
+    count1000Short(value) {
+        return Format.scaledShort(value);
+    },
     bytes(value) {
         return Format.scaled(value, "B");
+    },
+    bytesShort(value) {
+        return Format.scaledShort(value, "B");
+    },
+    /* A moment of the job, to a tenth of a second: 57.3 s, 1 min 02.4 s. */
+    moment(value) {
+        if (!Number.isFinite(value)) {
+            return "-";
+        }
+        const tenths = Math.round(value * 10);
+        if (tenths < 600) {
+            return `${(tenths / 10).toFixed(1)} s`;
+        }
+        const minutes = Math.floor(tenths / 600);
+        const rest = ((tenths % 600) / 10).toFixed(1).padStart(4, "0");
+        return minutes < 60 ? `${minutes} min ${rest} s` : Format.seconds(value);
     },
     seconds(value) {
         if (!Number.isFinite(value)) {
@@ -92,11 +135,20 @@ const Format = {
         return `${hours > 0 ? `${hours}:${two(minutes)}` : minutes}:${two(whole % 60)}`;
     },
     dollars(value) {
-        return Number.isFinite(value) ? `$${value < 1 ? value.toFixed(4) : value.toFixed(2)}` : "-";
+        const cents = { minimumFractionDigits: 2, maximumFractionDigits: 2 };
+        return Number.isFinite(value) ? `$${value.toLocaleString("en", cents)}` : "-";
+    },
+    /* Of what costs cents: an hour of a machine, a unit of work. */
+    price(value) {
+        return Number.isFinite(value) && value < 1 ? `$${value.toFixed(4)}` : Format.dollars(value);
     },
     /* On an axis. */
     dollarsShort(value) {
-        return `$${Number(value.toPrecision(3))}`;
+        return `$${Format.scaledShort(value)}`;
+    },
+    /* Milliseconds since 1970, in UTC: 04-04 01:23. */
+    date(value) {
+        return new Date(value).toISOString().slice(5, 16).replace("T", " ");
     },
     /* Whole numbers in order as ranges: 0-3, 7. */
     ranges(numbers) {

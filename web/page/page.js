@@ -16,7 +16,7 @@ function markAll() {
 
 /* Draws all once, seen or not, so that each section has its size before the reader comes to it. */
 function sizeAll() {
-    sections.forEach((section) => { section.unsized = true; });
+    sections.forEach((section) => { section.unsized = section.mayResize = true; });
     markAll();
 }
 
@@ -55,7 +55,8 @@ function showSections() {
 function showState() {
     const text = stateText(state);
     setText(byId("state"), text);
-    byId("state").classList.toggle("bad", state.chosen.summary?.ok === false);
+    byId("state").className = state.chosen.summary ? (state.chosen.summary.ok ? "good" : "bad")
+        : state.live ? "going" : "";
     const app = state.status?.app || state.chosen.name;
     setText(byId("title"), app ? `Proteus: ${app}` : "Proteus");
     document.title = `${app || "Proteus"}: ${text}`;
@@ -74,6 +75,7 @@ function makeSections() {
     const seen = new IntersectionObserver((entries) => {
         for (const entry of entries) {
             const section = sections.find((one) => one.element === entry.target);
+            section.mayResize ||= entry.isIntersecting && !section.seen; /* it comes into sight now */
             section.seen = entry.isIntersecting;
         }
         schedule();
@@ -116,6 +118,7 @@ function readEmbedded(scripts) {
         });
         byId("choice").hidden = false;
     }
+    document.body.classList.add("still");
     setText(byId("source"), "Made by proteus report. This page holds all that it shows.");
     sizeAll();
 }

@@ -2,10 +2,11 @@
  * are changed in place, so that a reader's selection and focus stay while the job runs. */
 
 const TABLE_PAGE = 50;
+const WIDE_REM = 14; /* the least width of a column that takes what the others leave */
 
 class RecordTable {
-    /* `columns`: [{label, text(record), value(record) to sort by, number, wide}]. `options`: caption, filter (its
-     * label), choices {label, of(record)}: a list to choose kinds of records from; low. */
+    /* `columns`: [{label, text(record), value(record) to sort by, number, width in rem, or wide}]. `options`: caption,
+     * filter (its label), choices {label, of(record)}: a list to choose kinds of records from. */
     constructor(holder, columns, options) {
         this.columns = columns;
         this.options = options;
@@ -25,12 +26,23 @@ class RecordTable {
                 column.value ? this.buttons[c] : column.label);
             return head;
         });
-        const table = element("table", {}, element("caption", { textContent: options.caption }),
+        const table = element("table", { className: "fixed" },
+            element("caption", { className: "unseen", textContent: options.caption }), this.makeWidths(),
             element("thead", {}, element("tr", {}, ...this.heads)), this.body);
-        this.region = element("div", { className: options.low ? "table low" : "table", tabIndex: 0 }, table);
+        const width = columns.reduce((sum, column) => sum + (column.width ?? WIDE_REM), 0);
+        table.style.minWidth = `calc(${width}rem * var(--narrow, 1))`;
+        this.region = element("div", { className: "table", tabIndex: 0 }, table);
         this.region.setAttribute("role", "region");
         this.region.setAttribute("aria-label", options.caption);
         holder.append(this.makePager(), this.region);
+    }
+    /* Columns of fixed width do not move when a value gets longer. */
+    makeWidths() {
+        return element("colgroup", {}, ...this.columns.map((column) => {
+            const made = element("col");
+            made.style.width = column.wide ? "auto" : `calc(${column.width}rem * var(--narrow, 1))`;
+            return made;
+        }));
     }
     makePager() {
         this.filter = element("input", { type: "search", size: 14 });
@@ -49,7 +61,7 @@ class RecordTable {
         if (this.options.choices) {
             pager.append(element("label", {}, `${this.options.choices.label} `, this.choice));
         }
-        pager.append(this.before, this.after, this.count);
+        pager.append(this.count, this.before, this.after);
         return pager;
     }
     sort(c) {
@@ -107,8 +119,10 @@ class RecordTable {
         const rows = records.slice(first, first + TABLE_PAGE);
         this.before.disabled = this.page === 0;
         this.after.disabled = this.page === pages - 1;
+        this.before.classList.toggle("away", pages === 1);
+        this.after.classList.toggle("away", pages === 1);
         setText(this.count, records.length === 0 ? "nothing to show"
-            : `${first + 1} to ${first + rows.length} of ${records.length}`);
+            : `${first + 1} to ${first + rows.length} of ${Format.whole(records.length)}`);
         while (this.body.rows.length > rows.length) {
             this.body.lastChild.remove();
         }

@@ -2,8 +2,10 @@
  * rows; moved and zoomed by pointer and keys. A table (figures.js) says the same to those who do not see it. */
 
 const TIMELINE = {
-    top: 24, bottom: 22, right: 10, rowMax: 24, labelMin: 10,
+    top: 26, bottom: 22, right: 10, rowMax: 28, labelMin: 11,
+    heights: { few: 250, most: 620, row: 24, still: 120 }, /* of the canvas, see fit() */
     linesMost: 80, /* more marks than these have no line through all rows */
+    letter: 13, /* the width of a mark's letter with what is free beside it */
     sharpest: 5000, /* times zoomed at most */
 };
 
@@ -39,6 +41,15 @@ class Timeline {
         }
         Object.assign(this, { rows, marks, axis, end: Math.max(end, axis === "seconds" ? 0.1 : 1) });
         this.draw();
+    }
+
+    /* Gives the canvas a height for `count` rows. In a live page more rows may come. */
+    fit(count, live) {
+        const { few, most, row, still } = TIMELINE.heights;
+        const all = TIMELINE.top + TIMELINE.bottom + row * count;
+        const least = live ? few : still;
+        const height = Math.max(least, Math.min(most, live ? Math.ceil(all / 100) * 100 : all));
+        this.canvas.style.height = `${Math.min(height, Math.max(least, window.innerHeight * 0.8))}px`;
     }
 
     /* ---- Where things are ---- */
@@ -106,9 +117,9 @@ class Timeline {
     }
     drawAxis(context) {
         const { from, to, width, left, height } = this.place;
-        const about = (to - from) / Math.max(2, (width - left) / 110);
+        const about = (to - from) / Math.max(2, (width - left) / (width < 600 ? 75 : 110));
         const power = 10 ** Math.floor(Math.log10(about));
-        const steps = this.axis === "seconds" && about > 30 ? [60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400]
+        const steps = this.axis === "seconds" && about > 10 ? [15, 30, 60, 120, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400]
             : [1, 2, 5, 10].map((factor) => factor * power);
         const step = Math.max(steps.find((one) => one >= about) ?? about, this.axis === "iteration" ? 1 : 0);
         context.fillStyle = this.colours.dim;
@@ -134,7 +145,8 @@ class Timeline {
         context.rect(left, TIMELINE.top, width - left - TIMELINE.right + 6, area);
         context.clip();
         for (let r = first; r < last; r++) {
-            this.drawRow(context, this.rows[r], this.y(r) + gap / 2, Math.max(1, row - gap));
+            const top = Math.round(this.y(r) + gap / 2); /* whole pixels: thin rows would look like waves */
+            this.drawRow(context, this.rows[r], top, Math.max(1, Math.round(this.y(r + 1) - gap / 2) - top));
         }
         for (let r = first; r < last; r++) { /* above the bars, as rows may be thinner than a pixel */
             this.drawLosses(context, this.rows[r], this.y(r), row);
@@ -178,14 +190,13 @@ class Timeline {
         }
     }
     drawNames(context, first, last) {
-        const { row, left, width } = this.place;
+        const { row, left, width, area } = this.place;
         context.textAlign = "left";
         const each = Math.max(1, Math.ceil(TIMELINE.labelMin / row));
-        let free = -Infinity;
         for (let r = first; r < last; r++) {
-            const y = Math.max(TIMELINE.top + 6, this.y(r) + row / 2);
-            if (r % each === 0 && y >= free) {
-                free = y + Math.min(row, TIMELINE.labelMin);
+            const y = this.y(r) + row / 2;
+            const whole = y >= TIMELINE.top + 5 && y <= TIMELINE.top + area - 5;
+            if (whole && r % each === 0) {
                 context.fillStyle = this.rows[r].gone ? this.colours.dim : this.colours.text;
                 context.fillText(this.shortened(context, this.rows[r].name, left - 8), 4, y);
             }
@@ -205,12 +216,13 @@ class Timeline {
         }
         return `\u2026${name.slice(-long)}`;
     }
-    /* A letter above and, of few marks, a line through all rows. Letters that would overlap are left out. */
+    /* A letter above and, of few marks, a line through all rows. A letter that would overlap the one before stands
+     * beside it; one that would be far from its time then, or has many others about it, is left out. */
     drawMarks(context) {
         const { left, height } = this.place;
         const { from, to } = this.place;
         const seen = this.marks.filter((mark) => mark[this.axis] >= from && mark[this.axis] <= to);
-        let free = left - 7;
+        let free = left - TIMELINE.letter;
         context.textAlign = "center";
         for (const mark of seen) {
             const x = this.x(mark[this.axis]);
@@ -224,12 +236,13 @@ class Timeline {
                 context.stroke();
                 context.globalAlpha = 1;
             }
-            if (x >= free) {
-                free = x + 13;
+            const at = Math.max(x, free);
+            if (at - x <= (seen.length <= TIMELINE.linesMost ? TIMELINE.letter : 0)) {
+                free = at + TIMELINE.letter;
                 context.fillStyle = this.colours[kind.colour];
-                context.fillRect(x - 6, 5, 12, 14);
+                context.fillRect(at - 6, 6, 12, 14);
                 context.fillStyle = this.colours.ground;
-                context.fillText(kind.letter, x, 12.5);
+                context.fillText(kind.letter, at, 13.5);
             }
         }
     }
