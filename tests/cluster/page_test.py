@@ -322,6 +322,18 @@ class FilePage(Folder):
             page.wait(f"{LABEL} !== arguments[0]", before)
             self.assert_clean(page, address)
 
+    def test_charts_that_make_room(self):
+        """A third chart has its row alone until a fourth comes: then neither is drawn over the other."""
+        lines = self.make("job.jsonl", nodes=4, seconds=30)
+        more = [{**line, "accuracy": 0.9, "loss": 1.5} if line["type"] == "iteration" else line for line in lines]
+        self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in more))
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            self.assertEqual(len(self.points(page, "learning")), 4)
+            page.wait("""return [...document.querySelectorAll("#learning .plot")].every(plot =>
+                plot.querySelector("canvas").getBoundingClientRect().width <= plot.clientWidth + 1)""")
+
     def test_the_look(self):
         """Nothing sticks out at any width; dark where the reader wants it."""
         self.make("job.jsonl", nodes=200, seconds=40, money=True)

@@ -121,6 +121,7 @@ class Chart {
         inner.style.inset = "0";
         inner.setAttribute("aria-hidden", "true");
         this.plot.append(inner);
+        new ResizeObserver(() => this.resize()).observe(this.plot); /* dygraphs looks at the window only */
         this.graph = new Dygraph(inner, this.rows(), {
             ...this.look(),
             interactionModel: INTERACTION,
@@ -145,6 +146,11 @@ class Chart {
             highlightCallback: (_, x, points) => this.showValues(points, x),
             unhighlightCallback: () => this.showValues(),
         });
+    }
+    resize() {
+        if (this.graph && this.graph.size().width !== this.plot.clientWidth) {
+            this.graph.resize();
+        }
     }
     makeLegend() {
         this.values = this.series.map(() => element("span"));
@@ -217,6 +223,10 @@ class Chart {
         if (this.graph) {
             this.graph.updateOptions(this.look());
         }
+    }
+    /* Whether the legend has several lines. */
+    setTall(tall) {
+        this.element.classList.toggle("tall", tall);
     }
     setTitle(text) {
         setText(this.title, text);

@@ -17,13 +17,14 @@ class Learning {
         this.element = section;
         this.holder = section.querySelector(".charts");
         this.charts = new Map();
-        this.chartOf("objective");
+        this.chartOf("objective", false);
     }
-    chartOf(metric) {
+    chartOf(metric, several) {
         if (!this.charts.has(metric)) {
             this.charts.set(metric,
                 new Chart(this.holder, { title: Learning.title(metric), y: Format.number, yAxis: Format.axis }));
         }
+        this.charts.get(metric).setTall(several);
         return this.charts.get(metric);
     }
     static title(metric) {
@@ -39,13 +40,13 @@ class Learning {
     draw(state) {
         const metrics = [...new Set(state.reports.flatMap((report) => report.metrics))];
         const same = metrics.filter((metric) => Learning.isObjective(metric, state.reports));
-        for (const metric of metrics.filter((one) => !same.includes(one))) {
-            this.drawMetric(metric, state);
-        }
-        const named = same.map((metric) => metric.replaceAll("_", " ")).join(", ");
-        this.chartOf("objective").setTitle(named ? `Objective: ${named}` : "Objective");
         same.forEach((metric) => this.charts.get(metric)?.element.remove());
         same.forEach((metric) => this.charts.delete(metric));
+        const shown = metrics.filter((metric) => !same.includes(metric));
+        shown.forEach((metric) => this.chartOf(metric, state.reports.length > 1)); /* all, so that each has its place */
+        shown.forEach((metric) => this.drawMetric(metric, state));
+        const named = same.map((metric) => metric.replaceAll("_", " ")).join(", ");
+        this.charts.get("objective").setTitle(named ? `Objective: ${named}` : "Objective");
     }
     drawMetric(metric, state) {
         const several = state.reports.length > 1;
@@ -60,7 +61,7 @@ class Learning {
             }
         }
         series[0].plain = series.length === 1;
-        this.chartOf(metric).set(series, joinCurves(curves), state.axis, endOf(state));
+        this.charts.get(metric).set(series, joinCurves(curves), state.axis, endOf(state));
     }
     recolour() {
         this.charts.forEach((chart) => chart.recolour());
@@ -118,7 +119,8 @@ class Work {
     }
     compare(state) {
         this.all ??= new Chart(this.holder,
-            { title: "Items per second of each report", y: Format.count1000, yAxis: Format.count1000Short, zero: true });
+            { title: "Items per second of each report", y: Format.count1000, yAxis: Format.count1000Short, zero: true,
+                tall: true });
         this.all.set(state.reports.map((report, r) => ({ name: report.name, colour: colourOf(r) })),
             joinCurves(state.reports.map((report) => report.curve("items_per_second", state.axis))), state.axis,
             endOf(state));
@@ -437,5 +439,5 @@ function stateText(state) {
         leave: "ending" };
     const changes = { prepare: ", preparing a change", hold: ", about to change", switch: ", changing",
         recover: ", recovering" };
-    return status ? (phases[status.phase] ?? status.phase) + (changes[status.change] ?? "") : "running";
+    return status ? (phases[status.phase] ?? status.phase) + (changes[status.change] ?? "") : report.lines > 0 ? "running" : "connecting";
 }

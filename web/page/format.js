@@ -124,11 +124,11 @@ const Format = {
         }
         return `${Math.floor(minutes / 60)} h ${String(minutes % 60).padStart(2, "0")} min`;
     },
-    /* A time on an axis: 40 s, 1:20, 2:05:00. */
+    /* A time on an axis: 0.25 s, 40 s, 1:20, 2:05:00. */
     clock(value) {
         const whole = Math.round(value);
         if (whole < 60) {
-            return Format.seconds(value);
+            return `${Number(value.toFixed(value < 10 ? 3 : 1))} s`;
         }
         const two = (number) => String(number).padStart(2, "0");
         const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];

@@ -174,16 +174,19 @@ class Live {
 /* Shows the form for the token until the server takes one, then calls `done`. */
 function askForToken(done) {
     const form = byId("login");
-    form.hidden = false;
-    byId("main").hidden = true;
+    const lock = (locked) => {
+        form.hidden = !locked;
+        byId("main").hidden = locked;
+        document.body.classList.toggle("locked", locked);
+    };
+    lock(true);
     form.onsubmit = async (event) => {
         event.preventDefault();
         const response = await fetch("api/login", { method: "POST", credentials: "same-origin",
             headers: { Authorization: `Bearer ${byId("token").value.trim()}` } }).catch(() => null);
         if (response?.ok) {
             byId("token").value = "";
-            form.hidden = true;
-            byId("main").hidden = false;
+            lock(false);
             done();
         } else {
             setText(byId("login-error"),
