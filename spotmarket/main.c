@@ -5,6 +5,7 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
+#include "agileml/base/private_file.h"
 #include "bidbrain/command.h"
 #include "bidbrain/market/market_read.h"
 #include "spotmarket/machines.h"
@@ -20,7 +21,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -156,17 +156,7 @@ static int wait_ms(struct spotmarket *market, const struct service_clock *clock)
     return market->options.owner != NULL ? sooner(wait, OWNER_LOOK_MS) : wait;
 }
 
-/* Whether no process holds the lock of --owner. */
-static bool owner_is_gone(const char *path) {
-    int file = open(path, O_RDONLY | O_CLOEXEC);
-    bool gone = file < 0 || flock(file, LOCK_SH | LOCK_NB) == 0;
-    if (file >= 0) {
-        close(file);
-    }
-    return gone;
-}
-
-/* Whether nobody needs the market any more: its owner is gone, and no machine is left. */
+/* Whether nobody needs the market any more: its owner is gone, no machine is left, and no request may get one. */
 static bool is_abandoned(struct spotmarket *market, const struct service_clock *clock) {
     const struct cloud *cloud = &market->cloud;
     if (market->options.owner == NULL || clock->steady_us < market->looked_us + OWNER_LOOK_MS * 1000) {
@@ -178,7 +168,12 @@ static bool is_abandoned(struct spotmarket *market, const struct service_clock *
             return false;
         }
     }
-    return owner_is_gone(market->options.owner);
+    for (size_t r = 0; r < cloud->request_count; r++) {
+        if (cloud->requests[r]->state == REQUEST_OPEN) {
+            return false;
+        }
+    }
+    return !private_file_is_locked(market->options.owner);
 }
 
 static void serve(struct spotmarket *market) {
@@ -471,7 +466,7 @@ int main(int argc, char **argv) {
         {"page", "N", AML_OPTION_INTEGER, &o->page, 0, API_PAGE_MAX, "items of an answer's page at most; 0: as asked"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "for all that is drawn"},
         {"owner", "FILE", AML_OPTION_STRING, &o->owner, 0, 0,
-         "end when no process holds a lock (flock) on FILE and no machine is left"},
+         "end when no process holds a lock (flock) on FILE, no machine is left and no spot request is open"},
         {"log", "FILE", AML_OPTION_STRING, &o->log, 0, 0, "JSON lines of what happened to machines"},
         {"help", NULL, AML_OPTION_FLAG, &o->help, 0, 0, "this text"},
         {"version", NULL, AML_OPTION_FLAG, &o->version, 0, 0, "the version"},

@@ -126,6 +126,15 @@ int private_file_lock(const char *path, const char **reason) {
     return descriptor;
 }
 
+bool private_file_is_locked(const char *path) {
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    bool locked = descriptor < 0 ? errno != ENOENT : flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+    if (descriptor >= 0) {
+        close(descriptor);
+    }
+    return locked;
+}
+
 bool private_store_make(const char *path, const char **reason) {
     bool exists = false;
     *reason = NULL;

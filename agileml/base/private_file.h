@@ -18,6 +18,9 @@ int private_file_open(const char *path, int flags, const char **reason);
 /* Opens `path` so, and locks it (flock) until the descriptor is closed. Waits up to two seconds for a process that is
  * just ending. Returns the descriptor; or -1 and the reason in *reason, NULL: another process holds the lock. */
 int private_file_lock(const char *path, const char **reason);
+/* Whether another process holds such a lock on the file or folder. One that is there and can't be opened counts as
+ * locked, one that is not there does not. */
+bool private_file_is_locked(const char *path);
 /* Makes an empty file at `path` if there is none, for SQLite, which gives its other files the same mode. Returns false
  * and *reason as private_file_open does. In a shared folder SQLite's other files are checked, too, as SQLite would use
  * a foreign journal. An existing file is not opened, as closing it would end this process's locks on it. */

@@ -1,13 +1,14 @@
 /* See embedded.h. */
 #include "bidbrain/cloud/embedded.h"
 
-#include "agileml/base/clock.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/new_file.h"
 #include "agileml/base/private_file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +27,8 @@ enum {
     NOTICE_MAX_S = 86400, /* what spotmarket takes */
     START_MS = 60 * 1000, /* within which a market must have read its prices */
     LOOK_MS = 20,
-    SEED_BITS = 52,  /* what an option of a number holds */
+    SEED_BITS = 52, /* what an option of a number holds */
+    TERMS_TEXT = 4096 + 8 * PATH_MAX,
     LOG_TEXT = 4096, /* of the log: its first line, or what a market that failed has said */
 };
 
@@ -110,16 +112,91 @@ char **embedded_environment(const char *folder) {
     return list;
 }
 
+/* ---- The terms of a market ---- */
+
+/* Returns the options that a configuration determines, a line each, from malloc. */
+static char *describe_terms(const struct embedded *cloud) {
+    struct embedded terms = *cloud;
+    struct arguments arguments = {0};
+    char *text = NULL;
+    size_t size = 0;
+    terms.start = cloud->first;
+    terms.seed = 0; /* drawn */
+    embedded_arguments(&arguments, &terms, cloud->folder);
+    FILE *stream = open_memstream(&text, &size);
+    for (size_t a = 1; stream != NULL && a < arguments.count; a++) {
+        fprintf(stream, "%s\n", arguments.list[a]);
+    }
+    if (stream == NULL || fclose(stream) != 0) {
+        memory_exhausted(size);
+    }
+    arguments_close(&arguments);
+    return text;
+}
+
+static int write_terms(const struct embedded *cloud, struct error *error) {
+    struct new_file file;
+    char path[PATH_MAX];
+    char *terms = describe_terms(cloud);
+    snprintf(path, sizeof path, "%s/spotmarket.terms", cloud->folder);
+    int code = new_file_open(&file, path, error);
+    if (code == 0 && (code = new_file_write(&file, terms, strlen(terms), error)) != 0) {
+        new_file_discard(&file);
+    } else if (code == 0) {
+        code = new_file_commit(&file, error);
+    }
+    free(terms);
+    return code;
+}
+
+/* Returns the first line of `terms` that `others` does not have, without its end; NULL: none. */
+static char *find_line_apart(const char *terms, const char *others) {
+    for (const char *line = terms; *line != '\0'; line += strcspn(line, "\n") + 1) {
+        size_t length = strcspn(line, "\n") + 1;
+        const char *other = others;
+        while (*other != '\0' && strncmp(other, line, length) != 0) {
+            other += strcspn(other, "\n") + 1;
+        }
+        if (*other == '\0') {
+            return strndup(line, length - 1);
+        }
+    }
+    return NULL;
+}
+
+/* Compares this configuration with that of a market which runs. */
+static int check_terms(const struct embedded *cloud, struct error *error) {
+    char path[PATH_MAX];
+    char running[TERMS_TEXT] = "";
+    snprintf(path, sizeof path, "%s/spotmarket.terms", cloud->folder);
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t size = file >= 0 ? read(file, running, sizeof running - 1) : 0;
+    if (file >= 0) {
+        close(file);
+    }
+    running[size > 0 ? size : 0] = '\0';
+    char *terms = describe_terms(cloud);
+    char *ours = find_line_apart(terms, running);
+    char *theirs = find_line_apart(running, terms);
+    int code = 0;
+    if (size <= 0 || running[size - 1] != '\n') {
+        code =
+            error_set(error, AML_EINPUT, "folder: a market runs in %.200s, and %.300s can't be read: end its process",
+                      cloud->folder, path);
+    } else if (ours != NULL || theirs != NULL) {
+        code = error_set(error, AML_EINPUT,
+                         "folder: the market that still runs in %.100s was started %s%.120s, and this configuration "
+                         "has %.120s: expected the same until its machines are given back, or another folder",
+                         cloud->folder, theirs != NULL ? "with " : "without it", theirs != NULL ? theirs : "",
+                         ours != NULL ? ours : "no such option");
+    }
+    free(theirs);
+    free(ours);
+    free(terms);
+    return code;
+}
+
 /* ---- The market of a folder ---- */
-
-static bool log_path(const char *folder, char path[PATH_MAX]) {
-    return snprintf(path, PATH_MAX, "%s/spotmarket.log", folder) < PATH_MAX;
-}
-
-/* Whether a market has the log as its output. The caller gets the lock, LOCK_SH or LOCK_EX, if none has. */
-static bool log_is_taken(int log, int lock) {
-    return flock(log, lock | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-}
 
 static void read_log(int log, char text[LOG_TEXT]) {
     ssize_t size = pread(log, text, LOG_TEXT - 1, 0);
@@ -154,9 +231,10 @@ static int start_failure(const struct process *process, const struct embedded *c
 }
 
 /* `process`: what was started, zeroed if it was found. */
-static int wait_for_url(int log, struct process *process, const struct embedded *cloud, char url[EMBEDDED_URL_TEXT],
-                        struct error *error) {
+static int wait_for_url(int log, struct process *process, const struct embedded *cloud, int signals,
+                        char url[EMBEDDED_URL_TEXT], struct error *error) {
     char text[LOG_TEXT];
+    struct pollfd signalled = {.fd = signals, .events = POLLIN};
     for (int waited = 0; waited < START_MS; waited += LOOK_MS) {
         bool ended = process_ended(process);
         read_log(log, text);
@@ -166,11 +244,14 @@ static int wait_for_url(int log, struct process *process, const struct embedded 
         if (ended) {
             return start_failure(process, cloud, text, error);
         }
-        if (process->pid == 0 && !log_is_taken(log, LOCK_SH)) {
+        if (process->pid == 0 && !embedded_runs(cloud->folder)) {
             return error_set(error, AML_EFAIL, "the market in %.200s has just ended: see spotmarket.log there",
                              cloud->folder);
         }
-        clock_pause_ms(LOOK_MS);
+        if (poll(&signalled, 1, LOOK_MS) > 0) {
+            process_signal(process, SIGKILL);
+            return error_set(error, AML_ESTOP, "stopped by a signal while the market in %.200s began", cloud->folder);
+        }
     }
     process_signal(process, SIGKILL); /* nobody would ever find it; does nothing to a market that was found */
     return error_set(error, AML_EFAIL,
@@ -179,7 +260,8 @@ static int wait_for_url(int log, struct process *process, const struct embedded 
                      cloud->folder, START_MS / 1000);
 }
 
-static int start_market(int log, const struct embedded *cloud, struct process *process, struct error *error) {
+/* `lock`: of the folder; the market inherits it. */
+static int start_market(int log, int lock, const struct embedded *cloud, struct process *process, struct error *error) {
     struct embedded started = *cloud;
     struct arguments arguments = {0};
     struct process_setting setting = PROCESS_SETTING_OURS;
@@ -193,8 +275,10 @@ static int start_market(int log, const struct embedded *cloud, struct process *p
     }
     started.seed &= (INT64_C(1) << SEED_BITS) - 1;
     int code = embedded_write_credentials(cloud->folder, error);
+    code = code != 0 ? code : write_terms(cloud, error);
     embedded_arguments(&arguments, &started, cloud->folder);
     setting.output_fd = log;
+    setting.inherited_fd = lock;
     setting.detached = true;
     char **environment = embedded_environment(cloud->folder); /* no machine gets the keys of a real account */
     setting.environment = environment;
@@ -207,37 +291,56 @@ static int start_market(int log, const struct embedded *cloud, struct process *p
     return code;
 }
 
-int embedded_open(const struct embedded *cloud, bool start, char url[EMBEDDED_URL_TEXT], struct error *error) {
+static int open_log(const char *folder, bool runs, struct error *error) {
     char path[PATH_MAX];
-    struct process process = {0};
-    const char *reason = NULL;
-    url[0] = '\0';
-    if (!start && !embedded_runs(cloud->folder)) {
-        return 0;
+    const char *reason = strerror(ENAMETOOLONG);
+    int log = -1;
+    if (snprintf(path, sizeof path, "%s/spotmarket.log", folder) < (int)sizeof path) {
+        log = runs ? open(path, O_RDONLY | O_CLOEXEC) : private_file_open(path, O_RDWR | O_APPEND, &reason);
+        reason = runs ? strerror(errno) : reason;
     }
-    if (mkdir(cloud->folder, 0700) != 0 && errno != EEXIST) {
-        return error_set(error, AML_EINPUT, "folder: can't make %.300s: %s", cloud->folder, strerror(errno));
-    }
-    int log = log_path(cloud->folder, path) ? private_file_open(path, O_RDWR | O_APPEND, &reason) : -1;
     if (log < 0) {
-        return error_set(error, AML_EINPUT, "folder: %.300s/spotmarket.log: %s", cloud->folder,
-                         reason != NULL ? reason : strerror(ENAMETOOLONG));
+        error_set(error, AML_EINPUT, "folder: %s%.300s/spotmarket.log: %s", runs ? "a market runs there, but " : "",
+                  folder, reason);
     }
-    bool taken = log_is_taken(log, LOCK_EX);
-    int code = taken || !start ? 0 : start_market(log, cloud, &process, error);
-    if (code == 0 && (taken || start)) {
-        code = wait_for_url(log, &process, cloud, url, error);
+    return log;
+}
+
+/* With the lock of the folder; -1: a market runs, which has it. */
+static int open_market(const struct embedded *cloud, int lock, int signals, char url[EMBEDDED_URL_TEXT],
+                       struct error *error) {
+    struct process process = {0};
+    int code = lock < 0 ? check_terms(cloud, error) : 0;
+    int log = code == 0 ? open_log(cloud->folder, lock < 0, error) : -1;
+    if (log < 0) {
+        return AML_EINPUT;
     }
+    code = lock < 0 ? 0 : start_market(log, lock, cloud, &process, error);
+    code = code != 0 ? code : wait_for_url(log, &process, cloud, signals, url, error);
     close(log);
     return code;
 }
 
-bool embedded_runs(const char *folder) {
-    char path[PATH_MAX];
-    int log = log_path(folder, path) ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-    bool runs = log >= 0 ? log_is_taken(log, LOCK_SH) : errno != ENOENT; /* one that can't be seen may run */
-    if (log >= 0) {
-        close(log);
+int embedded_open(const struct embedded *cloud, bool start, int signals, char url[EMBEDDED_URL_TEXT],
+                  struct error *error) {
+    url[0] = '\0';
+    if (!start) {
+        return embedded_runs(cloud->folder) ? open_market(cloud, -1, signals, url, error) : 0;
     }
-    return runs;
+    if (mkdir(cloud->folder, 0700) != 0 && errno != EEXIST) {
+        return error_set(error, AML_EINPUT, "folder: can't make %.300s: %s", cloud->folder, strerror(errno));
+    }
+    int folder = open(cloud->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool free = folder >= 0 && flock(folder, LOCK_EX | LOCK_NB) == 0;
+    int code = folder < 0 || (!free && errno != EWOULDBLOCK)
+                   ? error_set(error, AML_EINPUT, "folder: can't lock %.300s: %s", cloud->folder, strerror(errno))
+                   : open_market(cloud, free ? folder : -1, signals, url, error);
+    if (folder >= 0) {
+        close(folder);
+    }
+    return code;
+}
+
+bool embedded_runs(const char *folder) {
+    return private_file_is_locked(folder);
 }

@@ -2,8 +2,9 @@
  * environment of a bidbrain that works with it. For `proteus run --market`, whose child it is, and for `bidbrain run`
  * with provider local, which it outlives.
  *
- * A market of provider local is found by its log, FOLDER/spotmarket.log: whoever runs as that market has the file as
- * its output, and so holds the lock (flock) that was taken before it started. The first line says its address. */
+ * A market of provider local holds the lock (flock) of its folder, which was taken before it started. Its output is
+ * FOLDER/spotmarket.log, whose first line says its address; FOLDER/spotmarket.terms has the options with which it was
+ * started, a line each, as far as a configuration says them. */
 #ifndef BIDBRAIN_CLOUD_EMBEDDED_H
 #define BIDBRAIN_CLOUD_EMBEDDED_H
 
@@ -20,6 +21,7 @@ struct embedded {
     const char *catalog, *product, *interruptions;
     const char *owner; /* of a market that outlives its parent */
     int64_t start;     /* seconds since 1970 */
+    int64_t first;     /* the start that the configuration says; for spotmarket.terms */
     double speed;
     int64_t notice; /* seconds of market time */
     int64_t seed;
@@ -37,8 +39,11 @@ int embedded_write_credentials(const char *folder, struct error *error);
 char **embedded_environment(const char *folder);
 
 /* Finds the market of cloud->folder, or starts one if none runs and `start` is set. Waits until `url` is known; it is
- * empty when there is no market. The market has its credentials in the folder. 0, AML_EINPUT or AML_EFAIL. */
-int embedded_open(const struct embedded *cloud, bool start, char url[EMBEDDED_URL_TEXT], struct error *error);
+ * empty when there is no market. The market has its credentials in the folder. Once the descriptor `signals` is
+ * readable (-1: none), ends the market that it has started, and fails. 0; AML_EINPUT, also when the market that was
+ * found was started with other terms; AML_ESTOP or AML_EFAIL. */
+int embedded_open(const struct embedded *cloud, bool start, int signals, char url[EMBEDDED_URL_TEXT],
+                  struct error *error);
 /* Whether a market of this folder runs, as far as can be seen. */
 bool embedded_runs(const char *folder);
 

@@ -552,9 +552,10 @@ int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
                                        .product = config->product,
                                        .owner = path,
                                        .start = daemon_now(daemon),
+                                       .first = config->clock_start,
                                        .speed = daemon->clock.speed,
                                        .notice = embedded_notice(daemon->clock.speed)};
-        code = embedded_open(&cloud, start, url, error);
+        code = embedded_open(&cloud, start, daemon->signal_fd, url, error);
         if (code != 0 || url[0] == '\0') {
             return code;
         }

@@ -183,11 +183,15 @@ static double bid_summary(const char *key) {
 }
 
 /* The market of provider local ends by itself. */
-static void assert_local_market_ends(void) {
-    for (int waited = 0; run("flock -n machines/spotmarket.log true") != 0; waited += POLL_MS) {
+static void assert_local_lock_goes(void) {
+    for (int waited = 0; run("flock -n machines true") != 0; waited += POLL_MS) {
         assert_true(waited < WAIT_MS);
         clock_pause_ms(POLL_MS);
     }
+}
+
+static void assert_local_market_ends(void) {
+    assert_local_lock_goes();
     run_well("grep -q '\"total\"' machines/bill.json && [ ! -e machines/authorization ]");
 }
 
@@ -252,6 +256,21 @@ static void kills_of_launches_in_spotmarket(void **state) {
     assert_kill_harmless("after-store", false);
 }
 
+/* A market runs with these machines: neither a configuration that it does not have, nor a second market is used in
+ * its place. */
+static void assert_other_markets_are_refused(void) {
+    run_well("sed 's/\"speed\": 60/\"speed\": 90/' bidbrain.json >faster.json; ! cmp -s bidbrain.json faster.json");
+    assert_int_equal(run("$bin/bidbrain run --config faster.json 2>refused"), 2);
+    run_well("grep -q 'was started with --speed=60, and this configuration has --speed=90: expected the same' refused");
+    run_well("sed 's/2016-03-01T00:00:00Z/2016-03-02T00:00:00Z/' bidbrain.json >later.json");
+    assert_int_equal(run("$bin/bidbrain run --config later.json 2>refused"), 2);
+    run_well("grep -q 'with --start=2016-03-01T00:00:00Z, and this configuration has --start=2016-03-02' refused");
+    run_well("mv machines/spotmarket.log aside");
+    assert_int_equal(run("$bin/bidbrain run --config bidbrain.json 2>refused"), 2);
+    run_well("grep -q 'a market runs there, but .*machines/spotmarket.log: No such file' refused; "
+             "[ ! -e machines/spotmarket.log ] && mv aside machines/spotmarket.log");
+}
+
 static void signals_give_everything_back_or_keep_it(void **state) {
     (void)state;
     start_controller();
@@ -266,6 +285,7 @@ static void signals_give_everything_back_or_keep_it(void **state) {
     run_well("grep -q 'folder: another bidbrain works with .*machines: give each configuration its own' third");
     end_process("bid.pid", "TERM");
     run_well("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
+    assert_other_markets_are_refused();
     run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
              "echo $! >bid.pid");
     wait_for("report-bid", "\"type\":\"decision\"", NULL, 0); /* all were found again: nothing is bought */
@@ -276,6 +296,20 @@ static void signals_give_everything_back_or_keep_it(void **state) {
     run_well("[ $(grep -c '\"event\":\"evicted\"' ctl-report) = 4 ]"); /* they left in time */
     assert_local_market_ends();
     end_all();
+}
+
+/* The market waits for its prices, which nobody writes: bidbrain ends at once, and so does the market. */
+static void a_signal_ends_the_wait_for_a_market(void **state) {
+    (void)state;
+    run_well("rm -rf machines state* slow; mkdir slow && mkfifo slow/m3.large-us-east-1a.csv");
+    write_local("ec2", 60, 600);
+    run_well("sed -i 's/\"prices\": \"prices\"/\"prices\": \"slow\"/' bidbrain.json; "
+             "{ $bin/bidbrain run --config bidbrain.json >out-bid 2>err-bid; echo $? >status; } & "
+             "while ! pgrep -f \"^spotmarket --prices=.*slow\" >market.pid; do sleep 0.05; done; "
+             "pkill -TERM -f \"^$bin/bidbrain run\"; wait");
+    run_well("grep -qx 1 status && grep -q 'stopped by a signal while the market in .*machines began' err-bid");
+    assert_local_lock_goes();
+    run_well("rm -r slow");
 }
 
 /* spotmarket takes its machines with it: bidbrain says so, and the next one goes on with another market, in which there
@@ -646,6 +680,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(kills_of_local_launches),
         cmocka_unit_test(kills_of_launches_in_spotmarket),
         cmocka_unit_test(signals_give_everything_back_or_keep_it),
+        cmocka_unit_test(a_signal_ends_the_wait_for_a_market),
         cmocka_unit_test(a_local_market_that_is_killed_is_replaced),
         cmocka_unit_test(orphans_are_swept),
         cmocka_unit_test(a_machine_that_is_back_is_given_back),

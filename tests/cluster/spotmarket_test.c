@@ -25,6 +25,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -513,6 +514,32 @@ static void test_eviction_by_price(void **unused) {
     assert_non_null(strstr(log, "{\"time\":\"2016-03-01T00:12:00Z\",\"event\":\"ended\""));
 }
 
+/* Nobody holds the owner's lock. An open request may get a machine, which an owner that comes back wants to find. */
+static void test_an_open_request_keeps_the_market(void **unused) {
+    (void)unused;
+    char form[300], request[100];
+    int status;
+    write_text("owner", "");
+    int lock = open(in_folder("owner"), O_RDWR | O_CLOEXEC);
+    assert_int_equal(flock(lock, LOCK_EX), 0);
+    START("--owner", in_folder("owner"), "--model", "ec2");
+    snprintf(form, sizeof form,
+             "Action=RequestSpotInstances&SpotPrice=0.001&LaunchSpecification.ImageId=ami-1"
+             "&LaunchSpecification.InstanceType=m3.large"
+             "&LaunchSpecification.Placement.AvailabilityZone=us-east-1a");
+    element(asked(form), "spotInstanceRequestId", request);
+    close(lock);
+    for (int looks = 0; looks < 4; looks++) { /* spotmarket looks every half second */
+        clock_pause_ms(500);
+        assert_int_equal(waitpid(market.pid, &status, WNOHANG), 0);
+    }
+    snprintf(form, sizeof form, "Action=CancelSpotInstanceRequests&SpotInstanceRequestId.1=%s", request);
+    (void)asked(form);
+    WAIT_FOR(waitpid(market.pid, &status, WNOHANG) == market.pid);
+    market.pid = 0;
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
 static void test_events_and_boot(void **unused) {
     (void)unused;
     char id[100];
@@ -824,6 +851,7 @@ int main(void) {
         TEST(test_machine_finds_its_way),
         TEST(test_strangers_get_nothing),
         TEST(test_eviction_by_price),
+        TEST(test_an_open_request_keeps_the_market),
         TEST(test_events_and_boot),
         TEST(test_faults_on_the_wire),
         TEST(test_what_is_no_request),
