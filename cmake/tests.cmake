@@ -22,6 +22,13 @@ else()
     set(proteus_timeout_factor 1)
 endif()
 
+# What a test leaves behind when it fails or is ended by its timeout is killed.
+if(NOT PROTEUS_FUZZ)
+    add_executable(leash ${PROJECT_SOURCE_DIR}/tests/leash.c)
+    target_link_libraries(leash PRIVATE proteus_compile)
+    set_target_properties(leash PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+endif()
+
 function(proteus_test label default_timeout name)
     cmake_parse_arguments(PARSE_ARGV 3 test "THREADS" "TIMEOUT" "")
     if(PROTEUS_FUZZ)
@@ -38,7 +45,7 @@ function(proteus_test label default_timeout name)
     add_executable(${name} ${test_UNPARSED_ARGUMENTS})
     target_link_libraries(${name} PRIVATE proteus_compile agileml PkgConfig::CMOCKA)
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
-    add_test(NAME ${name} COMMAND ${name})
+    add_test(NAME ${name} COMMAND leash $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES
         TIMEOUT ${timeout} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}")
 endfunction()
