@@ -2,6 +2,7 @@
 #include "web/history.h"
 
 #include "agileml/base/memory.h"
+#include "web/history_fold.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -107,8 +108,28 @@ static bool is_on_stride(const struct kept *kept, size_t index) {
     return kept->places[index] % kept->stride == 0 || kept->places[index] == kept->places[kept->count - 1];
 }
 
+/* How many of the oldest lines go at a time. */
+static size_t older_part(const struct kept *kept) {
+    return kept->count / 8 > 2 ? kept->count / 8 : 2;
+}
+
 static bool is_in_newer_part(const struct kept *kept, size_t index) {
-    return index >= kept->count / 8;
+    return index >= older_part(kept);
+}
+
+/* Of the oldest lines only the last stays, and says what all of them say about who takes part. */
+static bool is_last_of_older_part(const struct kept *kept, size_t index) {
+    return index + 1 >= older_part(kept);
+}
+
+static void kept_fold(struct kept *kept) {
+    size_t last = older_part(kept) - 1;
+    struct report_line *folded = history_fold(kept->lines, last + 1);
+    kept->bytes += folded->size;
+    kept->bytes -= kept->lines[last]->size;
+    report_line_drop(kept->lines[last]);
+    kept->lines[last] = folded;
+    kept_filter(kept, is_last_of_older_part);
 }
 
 static void kept_add_point(struct kept *kept, enum kind kind, struct report_line *line) {
@@ -130,11 +151,15 @@ static void kept_add_point(struct kept *kept, enum kind kind, struct report_line
 }
 
 /* Returns whether all lines so far are still there. */
-static bool kept_add_item(struct kept *kept, struct report_line *line) {
+static bool kept_add_item(struct kept *kept, enum kind kind, struct report_line *line) {
     bool whole = true;
     kept_append(kept, line, kept->seen++);
     while (kept->bytes > HISTORY_LIST_BYTES && kept->count > 8) {
-        kept_filter(kept, is_in_newer_part);
+        if (kind == KIND_NODES) {
+            kept_fold(kept);
+        } else {
+            kept_filter(kept, is_in_newer_part);
+        }
         whole = false;
     }
     return whole;
@@ -177,7 +202,7 @@ void history_add(struct history *history, struct report_line *line) {
     if (kind < THINNED) {
         kept_add_point(&history->kept[kind], kind, line);
     } else {
-        history->whole = kept_add_item(&history->kept[kind], line) && history->whole;
+        history->whole = kept_add_item(&history->kept[kind], kind, line) && history->whole;
     }
 }
 

@@ -2,7 +2,8 @@
  *
  * Of lines that are points of curves (iteration, clock, usage, money) each type has a bound in bytes. When its lines
  * need more, every second one goes, and from then on half as many stay. The newest is always there. Of events,
- * decisions and what nodes did the newest stay, and the history is no longer whole. Summary and market always stay.
+ * decisions and what nodes did the newest stay, and the history is no longer whole. In place of the oldest lines of
+ * what nodes did there is then one that says what all of them did at its time. Summary and market always stay.
  *
  * No locks: its owner has them. */
 #ifndef WEB_HISTORY_H

@@ -322,6 +322,26 @@ class FilePage(Folder):
             page.wait(f"{LABEL} !== arguments[0]", before)
             self.assert_clean(page, address)
 
+    def test_who_takes_part_in_a_thinned_report(self):
+        """The page does not have the lines any more that say when most nodes came and went."""
+        lines = self.make("job.jsonl", nodes=200, seconds=500, churn=0.01)
+        self.assertGreater(sum(len(json.dumps(line)) for line in lines if line["type"] == "nodes"), 6e6)
+        present = {}
+        for line in lines:
+            for node in line["nodes"] if line["type"] == "nodes" else []:
+                present[node["name"]] = node
+        present = [node for node in present.values() if node["state"] not in ("left", "lost")]
+        reliable = sum(node["tier"] == "reliable" for node in present)
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            self.assertEqual(page.run(TEXT, "#notice"), "Some older lines of this long report were left out.")
+            figures = dict(page.run("""return [...document.querySelectorAll("#figures div")]
+                .map(figure => [...figure.children].map(part => part.textContent))"""))
+            self.assertEqual(figures["Reliable + transient"], f"{reliable} + {len(present) - reliable}")
+            self.section(page, "nodes")
+            page.wait(f"{TEXT}.endsWith(' of ' + arguments[1])", "#nodes .pager span", len(present))
+
     def test_charts_that_make_room(self):
         """A third chart has its row alone until a fourth comes: then neither is drawn over the other."""
         lines = self.make("job.jsonl", nodes=4, seconds=30)

@@ -115,6 +115,79 @@ static void test_a_long_report_is_thinned(void **state) {
     history_free(history);
 }
 
+/* A line of 40 kB about one node. */
+static void add_node(struct history *history, uint64_t number, unsigned node, const char *state) {
+    enum { PADDING = 40000 };
+    char *text = malloc(PADDING + 256);
+    int size = snprintf(text, 256,
+                        "{\"type\":\"nodes\",\"seconds\":%llu.5,\"number\":%llu,\"nodes\":[{\"name\":\"node-%u\","
+                        "\"state\":\"%s\",\"text\":\"",
+                        (unsigned long long)number, (unsigned long long)number, node, state);
+    memset(text + size, 'x', PADDING);
+    size += PADDING;
+    size += snprintf(text + size, 8, "\"}]}");
+    struct report_line *line = report_line_new(number, text, (size_t)size);
+    history_add(history, line);
+    report_line_drop(line);
+    free(text);
+}
+
+/* Who takes part, by the lines that are left. */
+static json_t *nodes_of(const char *text) {
+    json_t *nodes = json_object();
+    for (const char *line = strchr(text, '\n') + 1; *line != '\0'; line = strchr(line, '\n') + 1) {
+        json_t *object = json_loadb(line, (size_t)(strchr(line, '\n') - line), 0, NULL);
+        size_t n;
+        json_t *node;
+        json_array_foreach(json_object_get(object, "nodes"), n, node) {
+            const char *state = json_string_value(json_object_get(node, "state"));
+            json_object_set(nodes, json_string_value(json_object_get(node, "name")), json_object_get(node, "state"));
+            if (strcmp(state, "lost") == 0 || strcmp(state, "left") == 0) {
+                json_object_del(nodes, json_string_value(json_object_get(node, "name")));
+            }
+        }
+        json_decref(object);
+    }
+    return nodes;
+}
+
+/* Lines about nodes are about those that changed: what the oldest said is not lost with them. */
+static void test_who_takes_part_is_known_for_ever(void **state) {
+    (void)state;
+    struct history *history = history_new();
+    uint64_t number = 0;
+    for (unsigned node = 0; node < 20; node++) {
+        add_node(history, number++, node, "started");
+    }
+    add_node(history, number++, 7, "lost");
+    for (unsigned n = 0; n < 500; n++) { /* 20 MB */
+        add_node(history, number++, 18 + n % 2, n % 4 < 2 ? "loading" : "started");
+    }
+    add_node(history, number++, 8, "left");
+    char *text = text_of(history);
+    uint64_t last = 0;
+    assert_true(strlen(text) < HISTORY_LIST_BYTES + 1000);
+    assert_true(each_line(text, "nodes", &last) > 50); /* most of what there is room for */
+    assert_int_equal(last, number - 1);
+    assert_non_null(strstr(text, "\"whole\":false"));
+    assert_non_null(strstr(text, "\"all\":true"));
+    struct history *again = read_back(text, 0);
+    char *text_again = text_of(again);
+    json_t *nodes = nodes_of(text);
+    json_t *nodes_again = nodes_of(text_again);
+    assert_int_equal(json_object_size(nodes), 18);
+    assert_null(json_object_get(nodes, "node-7"));
+    assert_null(json_object_get(nodes, "node-8"));
+    assert_string_equal(json_string_value(json_object_get(nodes, "node-0")), "started");
+    assert_true(json_equal(nodes, nodes_again));
+    json_decref(nodes);
+    json_decref(nodes_again);
+    free(text_again);
+    free(text);
+    history_free(history);
+    history_free(again);
+}
+
 /* A line's type is its own key, not a text in it. */
 static void test_a_text_is_no_type(void **state) {
     (void)state;
@@ -194,6 +267,7 @@ static void test_what_is_no_history(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_short_report_stays_whole),
+        cmocka_unit_test(test_who_takes_part_is_known_for_ever),
         cmocka_unit_test(test_a_long_report_is_thinned),
         cmocka_unit_test(test_a_text_is_no_type),
         cmocka_unit_test(test_a_gap_is_told),

@@ -70,6 +70,7 @@ const MARKS = {
     recover: { letter: "R", label: "recovered", colour: "c9" },
     checkpoint: { letter: "C", label: "checkpoint", colour: "c7" },
 };
+const GONE = { failure: "lost", evicted: "left" }; /* how nodes are after an event */
 const ROLES = {
     loading: { label: "joining, loading data", colour: "loading" },
     working: { label: "working only", colour: "working" },
@@ -103,11 +104,15 @@ class Row {
     constructor(name) {
         Object.assign(this, { name, tier: "", host: "", threads: 0, state: "", serves: [], follows: [], shards: 0,
             role: "idle", gone: false, segments: [], finals: null, pass: 0,
-            measured: 0, measuredAt: 0 });
+            measured: 0, measuredAt: 0, seen: null });
     }
     get open() {
         const last = this.segments[this.segments.length - 1];
         return last && last.end === null ? last : null;
+    }
+    leave(at, how) {
+        this.close(at, how);
+        this.gone = true;
     }
     close(at, how) {
         if (this.open) {
@@ -207,11 +212,13 @@ class Report {
     }
     takeNodes(line) {
         this.stage = line.stage ?? this.stage;
+        if (line.all) { /* in place of lines that are not there any more */
+            this.keepOnly(new Set(line.nodes.map((node) => node.name)));
+        }
         for (const node of line.nodes) {
             const row = this.rowOf(node.name);
             if (node.state === "left" || node.state === "lost") {
-                row.close(line, node.state);
-                row.gone = true;
+                row.leave(line, node.state);
                 row.state = node.state;
                 row.finals = [node.items, node.bytes_sent, node.bytes_received];
             } else {
@@ -220,6 +227,14 @@ class Report {
         }
         if (this.segments > LIMITS.segments) {
             this.dropSegments();
+        }
+    }
+    /* Nodes of other names have left since they were last seen. */
+    keepOnly(names) {
+        for (const row of this.rows.values()) {
+            if (!names.has(row.name) && !row.gone) {
+                row.leave(row.seen ?? row.open, "unknown");
+            }
         }
     }
     changeRow(row, node, line) {
@@ -282,6 +297,7 @@ class Report {
         for (const [name, items, sent, received, memory] of line.nodes) {
             const row = this.rowOf(name);
             row.memory = memory;
+            row.seen = line;
             row.items = items;
             row.bytes = sent + received;
             if (items > 0) {
@@ -369,6 +385,9 @@ class Report {
         const more = nodes.length - shown.length;
         const event = { seconds: line.seconds, iteration: line.iteration, event: line.event, nodes: shown,
             names: shown.join(", ") + (more > 0 ? ` and ${more} more` : ""), reason: line.reason ?? "" };
+        if (!this.whole && GONE[line.event]) { /* the line about these nodes may be missing */
+            nodes.forEach((name) => this.rows.get(name)?.leave(line, GONE[line.event]));
+        }
         this.events.add(event);
         this.marksOf.get(line.event)?.add(event);
         if (line.event === "start") {
