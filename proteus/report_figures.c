@@ -15,7 +15,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FIGURE_NAME_MAX = 96 /* bytes of a file's name */ };
+enum {
+    FIGURE_NAME_MAX = 96, /* bytes of a file's name */
+    MARK_TEXT = 24,       /* bytes of a mark's text */
+    WINDOWS = 250,        /* averages of a curve that would have more points */
+    MARKS_MOST = 40,      /* in a chart; with more there are none, as they would hide the curves */
+};
 
 /* A curve that grows. */
 struct curve {
@@ -23,6 +28,7 @@ struct curve {
     double *x, *y;
     size_t count, capacity;
     bool marked; /* comes first where there is no room for all: of a market that had machines */
+    bool bid;    /* goes with the curve before it */
 };
 
 /* Curves of one report by name. */
@@ -39,15 +45,27 @@ struct node_row {
     bool open;
 };
 
+/* What came or went in an iteration: "+8", "-8", "-2 lost". */
+struct change {
+    double iteration;
+    const char *event, *colour;
+    size_t nodes;
+    char text[MARK_TEXT];
+};
+
 struct report_data {
     char *name;
     struct curves metrics; /* the objective and the app's metrics */
-    struct curve items, bytes;
+    struct curve items, bytes; /* of each iteration, by the time of its end; rates when all is read */
+    struct curve times;        /* seconds of each iteration, by its number; averages when all is read */
+    struct change *changes;
+    size_t change_count;
     struct curves money, prices;
     struct node_row *rows;
     size_t row_count;
     struct svg_mark *marks;
     size_t mark_count;
+    double begun;   /* when training began: seconds */
     double seconds; /* of the last line */
 };
 
@@ -57,9 +75,11 @@ struct report_figures {
 };
 
 /* What a node does, by its last line `nodes`; docs/proteus.md. */
-static const struct svg_key ROLES[] = {{"#98a2ad", "loading"},     {"#6aa5dd", "working"},  {"#1f5fa8", "ParamServ"},
-                                       {"#c75f10", "ActivePS"},    {"#2a8034", "BackupPS"}, {"#a8860b", "leaving"},
-                                       {"#c4cad1", "without work"}};
+static const struct svg_key ROLES[] = {
+    {.colour = "#9279b5", .text = "loading"},   {.colour = "#4a90cf", .text = "working only"},
+    {.colour = "#1f5fa8", .text = "ParamServ"}, {.colour = "#c75f10", .text = "ActivePS"},
+    {.colour = "#2a8034", .text = "BackupPS"},  {.colour = "#866a00", .text = "leaving"},
+    {.colour = "#98a2ad", .text = "idle"}};
 enum role {
     ROLE_LOADING,
     ROLE_WORKING,
@@ -71,6 +91,17 @@ enum role {
     ROLES_COUNT
 };
 _Static_assert(sizeof ROLES / sizeof *ROLES == ROLES_COUNT, "a colour for each role");
+
+/* The events that a timeline marks, by their names in the report and in the key. */
+static const struct {
+    const char *event;
+    struct svg_key key;
+} MARKS[] = {{"failure", {.colour = "#b3261e", .text = "node lost", .line = true}},
+             {"evict", {.colour = "#866a00", .text = "notice of an eviction", .line = true}},
+             {"recover", {.colour = "#bf4a9b", .text = "recovered", .line = true}},
+             {"stage", {.colour = "#14808c", .text = "stage changed", .line = true}},
+             {"checkpoint", {.colour = "#5f6b78", .text = "checkpoint", .line = true}}};
+enum { MARK_KINDS = sizeof MARKS / sizeof *MARKS };
 
 /* ---- Reading ---- */
 
@@ -107,11 +138,29 @@ static void add_metric(void *context, const char *name, double value) {
 
 static void read_iteration(struct report_data *data, const json_t *line) {
     const struct curve *items = &data->items;
-    double before = items->count > 0 ? items->x[items->count - 1] : 0;
-    double bytes = progress_number(line, "bytes_sent");
+    double before = items->count > 0 ? items->x[items->count - 1] : data->begun;
     progress_visit_metrics(line, add_metric, data);
-    curve_add(&data->items, data->seconds, progress_number(line, "items_per_second"));
-    curve_add(&data->bytes, data->seconds, data->seconds > before ? bytes / (data->seconds - before) : NAN);
+    curve_add(&data->items, data->seconds, progress_number(line, "items"));
+    curve_add(&data->bytes, data->seconds, progress_number(line, "bytes_sent"));
+    curve_add(&data->times, progress_number(line, "iteration"), data->seconds - before);
+}
+
+/* Makes of amounts, each since the point before it, their averages a unit of x, over windows of the least width that
+ * leaves WINDOWS of them. Points that come at once stay together: they are lines of short iterations. */
+static void make_rates(struct curve *curve, double begin) {
+    double width = curve->count > 0 ? (curve->x[curve->count - 1] - begin) / WINDOWS : 0;
+    double sum = 0;
+    size_t made = 0;
+    for (size_t p = 0; p < curve->count; p++) {
+        sum += isfinite(curve->y[p]) ? curve->y[p] : 0;
+        bool more_at_once = p + 1 < curve->count && curve->x[p + 1] - curve->x[p] < width / 100;
+        if (curve->x[p] > begin && curve->x[p] - begin >= width && !more_at_once) {
+            curve->y[made] = sum / (curve->x[p] - begin);
+            begin = curve->x[made++] = curve->x[p];
+            sum = 0;
+        }
+    }
+    curve->count = made;
 }
 
 static void read_money(struct report_data *data, const json_t *line) {
@@ -125,20 +174,45 @@ static void read_money(struct report_data *data, const json_t *line) {
         struct curve *price = curve_of(&data->prices, text_of(market, "market"));
         curve_add(price, data->seconds, progress_number(market, "price"));
         price->marked = price->marked || progress_number(market, "machines") > 0;
+        char name[FIGURE_NAME_MAX];
+        snprintf(name, sizeof name, "%.60s bid", text_of(market, "market"));
+        struct curve *bid = curve_of(&data->prices, name);
+        bid->bid = true;
+        curve_add(bid, data->seconds, progress_number(market, "bid"));
+    }
+}
+
+/* Counts nodes that came or went while the job trained. Events of one kind in one iteration are one change. */
+static void read_change(struct report_data *data, const char *event, const json_t *line) {
+    static const struct {
+        const char *event, *form, *colour;
+    } kinds[] = {{"join", "+%zu", "#2a8034"}, {"evict", "-%zu", "#866a00"}, {"failure", "-%zu lost", "#b3261e"}};
+    double iteration = progress_number(line, "iteration");
+    size_t nodes = json_array_size(json_object_get(line, "nodes"));
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds && iteration > 0 && nodes > 0; k++) {
+        if (strcmp(event, kinds[k].event) != 0) {
+            continue;
+        }
+        struct change *last = data->change_count > 0 ? &data->changes[data->change_count - 1] : NULL;
+        if (last == NULL || last->event != kinds[k].event || last->iteration < iteration) {
+            data->changes = memory_resized(data->changes, data->change_count + 1, sizeof *data->changes);
+            last = &data->changes[data->change_count++];
+            *last = (struct change){.iteration = iteration, .event = kinds[k].event, .colour = kinds[k].colour};
+        }
+        last->nodes += nodes;
+        snprintf(last->text, sizeof last->text, kinds[k].form, last->nodes);
     }
 }
 
 static void read_event(struct report_data *data, const json_t *line) {
-    static const struct svg_key marks[] = {{"#b3261e", "failure"},
-                                           {"#a8860b", "evict"},
-                                           {"#7a55a8", "recover"},
-                                           {"#14808c", "stage"},
-                                           {"#5f6b78", "checkpoint"}};
-    for (size_t m = 0; m < sizeof marks / sizeof *marks; m++) {
-        if (strcmp(text_of(line, "event"), marks[m].text) == 0) {
+    const char *event = text_of(line, "event");
+    data->begun = strcmp(event, "start") == 0 && data->times.count == 0 ? data->seconds : data->begun;
+    read_change(data, event, line);
+    for (size_t m = 0; m < MARK_KINDS; m++) {
+        if (strcmp(event, MARKS[m].event) == 0) {
             data->marks = memory_resized(data->marks, data->mark_count + 1, sizeof *data->marks);
             data->marks[data->mark_count++] =
-                (struct svg_mark){.x = data->seconds, .colour = marks[m].colour, .text = marks[m].text};
+                (struct svg_mark){.x = data->seconds, .colour = MARKS[m].key.colour, .text = MARKS[m].key.text};
         }
     }
 }
@@ -229,6 +303,9 @@ int report_figures_add(struct report_figures *figures, const char *path, const c
     for (size_t r = 0; r < data->row_count; r++) {
         row_end(&data->rows[r], data->seconds);
     }
+    make_rates(&data->items, data->begun);
+    make_rates(&data->bytes, data->begun);
+    make_rates(&data->times, 0);
     return result;
 }
 
@@ -290,8 +367,8 @@ static int write_chart(struct output *output, const char *name, const struct svg
     return write_file(output, name, stream, &text, &size);
 }
 
-static struct svg_curve curve_view(const struct curve *curve, const char *name, bool steps) {
-    return (struct svg_curve){.name = name, .x = curve->x, .y = curve->y, .count = curve->count, .steps = steps};
+static struct svg_curve curve_view(const struct curve *curve, const char *name) {
+    return (struct svg_curve){.name = name, .x = curve->x, .y = curve->y, .count = curve->count};
 }
 
 /* Writes a chart with one curve of each report. `pick` returns it; NULL: the report has none. */
@@ -303,7 +380,8 @@ static int write_over(struct output *output, const struct report_figures *figure
     for (size_t r = 0; r < figures->count; r++) {
         const struct curve *curve = pick(&figures->reports[r], name);
         if (curve != NULL && curve->count > 0) {
-            curves[chart.curve_count++] = curve_view(curve, figures->reports[r].name, false);
+            curves[chart.curve_count] = curve_view(curve, figures->reports[r].name);
+            curves[chart.curve_count++].form = chart.form;
         }
     }
     int result = write_chart(output, file, &chart);
@@ -328,6 +406,11 @@ static const struct curve *pick_items(const struct report_data *data, const char
 static const struct curve *pick_bytes(const struct report_data *data, const char *name) {
     (void)name;
     return &data->bytes;
+}
+
+static const struct curve *pick_times(const struct report_data *data, const char *name) {
+    (void)name;
+    return &data->times;
 }
 
 /* Makes "PREFIX-NAME.svg" of a name that others chose: letters, digits and dashes. */
@@ -366,17 +449,45 @@ static int write_metrics(struct output *output, const struct report_figures *fig
     return result;
 }
 
+/* Writes how long iterations took. Of one report alone it shows what came and went, too. */
+static int write_times(struct output *output, const struct report_figures *figures) {
+    struct svg_mark marks[MARKS_MOST];
+    struct svg_chart chart = {.title = "Seconds of an iteration",
+                              .x_label = "iteration",
+                              .y_label = "seconds",
+                              .form = SVG_STEPS_BACK,
+                              .from_zero = true,
+                              .marks = marks};
+    const struct report_data *data = figures->reports;
+    if (figures->count == 1 && data->change_count <= MARKS_MOST) {
+        for (size_t c = 0; c < data->change_count; c++) {
+            const struct change *change = &data->changes[c];
+            marks[chart.mark_count++] = (struct svg_mark){change->iteration, change->colour, change->text};
+        }
+    }
+    return write_over(output, figures, "iterations.svg", chart, pick_times, NULL);
+}
+
 /* Writes the curves of one report into one chart, as many as there are colours, marked ones first. The file is
  * NAME.svg, or NAME-2.svg for the second report. */
 static int write_own(struct output *output, const char *name, size_t report, struct svg_chart chart,
                      const struct curves *from) {
     char file[FIGURE_NAME_MAX];
-    struct svg_curve curves[SVG_COLOURS];
+    struct svg_curve curves[2 * SVG_COLOURS];
+    size_t colours = 0;
     chart.curves = curves;
-    for (size_t c = 0; c < 2 * from->count && chart.curve_count < SVG_COLOURS; c++) { /* twice: marked ones, others */
-        const struct curve *curve = &from->list[c % from->count];
-        if (curve->marked == (c < from->count)) {
-            curves[chart.curve_count++] = curve_view(curve, curve->name, true);
+    for (size_t c = 0; c < 2 * from->count && colours < SVG_COLOURS; c++) { /* twice: marked ones, others */
+        size_t at = c % from->count;
+        const struct curve *curve = &from->list[at];
+        if (curve->bid || curve->marked != (c < from->count)) {
+            continue;
+        }
+        colours++;
+        curves[chart.curve_count] = curve_view(curve, curve->name);
+        curves[chart.curve_count++].form = SVG_STEPS;
+        if (at + 1 < from->count && from->list[at + 1].bid) {
+            curves[chart.curve_count] = curve_view(&from->list[at + 1], NULL);
+            curves[chart.curve_count++].form = SVG_STEPS;
         }
     }
     snprintf(file, sizeof file, report == 0 ? "%s.svg" : "%s-%zu.svg", name, report + 1);
@@ -394,14 +505,25 @@ static int write_timeline(struct output *output, const struct report_data *data,
     for (size_t r = 0; r < data->row_count; r++) {
         rows[r] = (struct svg_row){data->rows[r].name, data->rows[r].spans, data->rows[r].count};
     }
+    struct svg_key keys[ROLES_COUNT + MARK_KINDS];
+    size_t key_count = ROLES_COUNT;
+    memcpy(keys, ROLES, sizeof ROLES);
+    for (size_t k = 0; k < MARK_KINDS; k++) {
+        for (size_t m = 0; m < data->mark_count; m++) {
+            if (data->marks[m].text == MARKS[k].key.text) {
+                keys[key_count++] = MARKS[k].key;
+                break;
+            }
+        }
+    }
     const struct svg_timeline timeline = {.title = "Nodes and what they do",
                                           .x_label = "seconds",
                                           .rows = rows,
                                           .row_count = data->row_count,
                                           .marks = data->marks,
                                           .mark_count = data->mark_count,
-                                          .keys = ROLES,
-                                          .key_count = ROLES_COUNT};
+                                          .keys = keys,
+                                          .key_count = key_count};
     snprintf(file, sizeof file, report == 0 ? "nodes.svg" : "nodes-%zu.svg", report + 1);
     FILE *stream = open_text(&text, &size);
     svg_write_timeline(stream, &timeline);
@@ -414,7 +536,8 @@ int report_figures_write(const struct report_figures *figures, const char *folde
     static const struct svg_chart items = {"Items per second", "seconds", "items/s", .from_zero = true};
     static const struct svg_chart bytes = {"Bytes sent per second", "seconds", "bytes/s", .from_zero = true};
     static const struct svg_chart money = {"Dollars", "seconds", "dollars", .from_zero = true};
-    static const struct svg_chart prices = {"Prices", "seconds", "dollars an hour", .from_zero = true};
+    static const struct svg_chart prices = {"Prices, and bids (dashed)", "seconds", "dollars an hour",
+                                            .from_zero = true};
     struct output output = {.folder = folder, .error = error};
     struct stat status;
     if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
@@ -424,6 +547,7 @@ int report_figures_write(const struct report_figures *figures, const char *folde
         return error_set(error, AML_EINPUT, "--svg %.200s: not a folder", folder);
     }
     int result = write_metrics(&output, figures);
+    result = result == 0 ? write_times(&output, figures) : result;
     result = result == 0 ? write_over(&output, figures, "items.svg", items, pick_items, NULL) : result;
     result = result == 0 ? write_over(&output, figures, "bytes.svg", bytes, pick_bytes, NULL) : result;
     for (size_t r = 0; result == 0 && r < figures->count; r++) {
@@ -462,11 +586,13 @@ static void data_close(struct report_data *data) {
     }
     curve_close(&data->items);
     curve_close(&data->bytes);
+    curve_close(&data->times);
     curves_close(&data->metrics);
     curves_close(&data->money);
     curves_close(&data->prices);
     free(data->rows);
     free(data->marks);
+    free(data->changes);
     free(data->name);
 }
 

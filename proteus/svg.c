@@ -15,7 +15,9 @@ enum {
     KEY_WIDTH = 180,
     TICKS = 6,       /* at most about so many */
     ROW_MOST = 18,   /* height of a row of a timeline */
-    NAME_BYTES = 12, /* of a row's name, with the 0 */
+    NAME_LONG = 8,   /* characters of a row's name, or fewer */
+    NAME_BYTES = 48, /* of what is shown of it, with the 0 */
+    LETTER = 7,      /* about the width of a letter */
     ROWS_NAMED = 60  /* with more rows there is no room for their names */
 };
 
@@ -57,8 +59,9 @@ static double place(const struct axis *axis, double value) {
     return axis->at_least + (value - axis->least) / (axis->most - axis->least) * (axis->at_most - axis->at_least);
 }
 
-/* Widens the range to whole steps of 1, 2 or 5 times a power of ten. */
-static void round_axis(struct axis *axis) {
+/* Finds the steps, 1, 2 or 5 times a power of ten, and widens the range to whole ones: at its begin, and with `both` at
+ * its end. */
+static void round_axis(struct axis *axis, bool both) {
     static const double factors[] = {1, 2, 5, 10};
     if (!(axis->most > axis->least)) { /* one value, or none */
         axis->least = isfinite(axis->least) ? axis->least : 0;
@@ -72,7 +75,7 @@ static void round_axis(struct axis *axis) {
         }
     }
     axis->least = floor(axis->least / axis->step + 1e-9) * axis->step;
-    axis->most = ceil(axis->most / axis->step - 1e-9) * axis->step;
+    axis->most = both ? ceil(axis->most / axis->step - 1e-9) * axis->step : axis->most;
 }
 
 /* Writes a tick's value with as many digits as the steps need. */
@@ -100,7 +103,7 @@ static void write_head(FILE *stream, double height, const char *title) {
 
 static void write_x_axis(FILE *stream, const struct axis *x, double bottom, const char *label) {
     char text[PROGRESS_NUMBER_TEXT];
-    double ticks = round((x->most - x->least) / x->step);
+    double ticks = floor((x->most - x->least) / x->step + 1e-9);
     for (double t = 0; t <= ticks; t++) {
         double value = x->least + t * x->step;
         tick_text(x, value, text);
@@ -167,19 +170,24 @@ static void write_curve(FILE *stream, const struct svg_curve *curve, const struc
                         const char *colour) {
     struct column column = {0};
     bool open = false;
-    double last = NAN;
+    double last = NAN;                           /* the height of the point before */
+    double before = place(x, fmax(0, x->least)); /* and its column */
     for (size_t p = 0; p <= curve->count; p++) {
         bool drawn = p < curve->count && isfinite(curve->y[p]) && isfinite(curve->x[p]);
         if (drawn && !open) {
-            fprintf(stream, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\" points=\"", colour);
+            fprintf(stream, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"1.6\"%s points=\"", colour,
+                    curve->name == NULL ? " stroke-dasharray=\"5 4\"" : "");
         }
         if (drawn) {
             struct dot dot = {place(x, curve->x[p]), place(y, curve->y[p])};
-            if (curve->steps && open) {
+            if (curve->form == SVG_STEPS && open) {
                 add_dot(stream, &column, (struct dot){dot.x, last});
+            } else if (curve->form == SVG_STEPS_BACK) {
+                add_dot(stream, &column, (struct dot){before, dot.y});
             }
             add_dot(stream, &column, dot);
             last = dot.y;
+            before = dot.x;
         } else if (open) {
             flush_column(stream, &column);
             fputs("\"/>\n", stream);
@@ -204,17 +212,18 @@ static void find_ranges(const struct svg_chart *chart, struct axis *x, struct ax
     }
     x->least = fmin(x->least, 0);
     y->least = chart->from_zero ? fmin(y->least, 0) : y->least;
-    round_axis(x);
-    round_axis(y);
+    round_axis(x, false);
+    round_axis(y, true);
 }
 
 /* Writes the key's entry `number` below a figure of height `top`. */
-static void write_key(FILE *stream, size_t number, double top, const char *colour, const char *text) {
+static void write_key(FILE *stream, size_t number, double top, const struct svg_key *key) {
     size_t each = (SVG_WIDTH - LEFT - RIGHT) / KEY_WIDTH;
     double x = LEFT + (double)(number % each) * KEY_WIDTH;
     double y = top + (double)(number / each) * KEY_HEIGHT + 12;
-    fprintf(stream, "<rect x=\"%.1f\" y=\"%.1f\" width=\"12\" height=\"12\" fill=\"%s\"/>\n", x, y - 10, colour);
-    write_text(stream, x + 18, y, "", text);
+    fprintf(stream, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%s\" height=\"12\" fill=\"%s\"/>\n", x + (key->line ? 5 : 0),
+            y - 10, key->line ? "2" : "12", key->colour);
+    write_text(stream, x + 18, y, "", key->text);
 }
 
 static double key_height(size_t count) {
@@ -222,34 +231,77 @@ static double key_height(size_t count) {
     return (double)((count + each - 1) / each) * KEY_HEIGHT + 6;
 }
 
+static void write_mark(FILE *stream, const struct svg_mark *mark, double x, double bottom) {
+    fprintf(stream, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"1.2\"><title>", x,
+            x, TOP - 8, bottom, mark->colour);
+    write_escaped(stream, mark->text);
+    fputs("</title></line>\n", stream);
+}
+
+/* Writes the marks of a chart; a text that would be over the one before is left out. */
+static void write_marks(FILE *stream, const struct svg_chart *chart, const struct axis *x) {
+    double free_from = 0;
+    for (size_t m = 0; m < chart->mark_count; m++) {
+        const struct svg_mark *mark = &chart->marks[m];
+        double at = place(x, mark->x);
+        double width = LETTER * (double)strlen(mark->text);
+        if (at < LEFT || at > SVG_WIDTH - RIGHT) {
+            continue;
+        }
+        write_mark(stream, mark, at, SVG_HEIGHT - BOTTOM);
+        if (at >= free_from && at + width < SVG_WIDTH) {
+            write_text(stream, at + 4, TOP - 4, "font-size=\"11\"", mark->text);
+            free_from = at + width + LETTER;
+        }
+    }
+}
+
+/* Whether the curve has a colour of its own; one without a name goes with the curve before it. */
+static bool has_colour(const struct svg_curve *curve) {
+    return curve->name != NULL;
+}
+
 void svg_write_chart(FILE *stream, const struct svg_chart *chart) {
-    size_t keys = chart->curve_count > 1 ? chart->curve_count : 0;
+    size_t keys = 0;
+    for (size_t c = 0; c < chart->curve_count; c++) {
+        keys += has_colour(&chart->curves[c]) ? 1 : 0;
+    }
+    keys = keys > 1 ? keys : 0;
     struct axis x = {.at_least = LEFT, .at_most = SVG_WIDTH - RIGHT};
     struct axis y = {.at_least = SVG_HEIGHT - BOTTOM, .at_most = TOP};
     find_ranges(chart, &x, &y);
     write_head(stream, SVG_HEIGHT + (keys > 0 ? key_height(keys) : 0), chart->title);
     write_y_axis(stream, &y, chart->y_label);
     write_x_axis(stream, &x, SVG_HEIGHT - BOTTOM, chart->x_label);
-    for (size_t c = 0; c < chart->curve_count; c++) {
-        write_curve(stream, &chart->curves[c], &x, &y, COLOURS[c % SVG_COLOURS]);
+    for (size_t c = 0, number = 0; c < chart->curve_count; c++) {
+        number += has_colour(&chart->curves[c]) ? 1 : 0;
+        write_curve(stream, &chart->curves[c], &x, &y, COLOURS[(number + SVG_COLOURS - 1) % SVG_COLOURS]);
     }
-    for (size_t k = 0; k < keys; k++) {
-        write_key(stream, k, SVG_HEIGHT, COLOURS[k % SVG_COLOURS], chart->curves[k].name);
+    write_marks(stream, chart, &x);
+    for (size_t c = 0, number = 0; keys > 0 && c < chart->curve_count; c++) {
+        if (has_colour(&chart->curves[c])) {
+            struct svg_key key = {.colour = COLOURS[number % SVG_COLOURS], .text = chart->curves[c].name};
+            write_key(stream, number++, SVG_HEIGHT, &key);
+        }
     }
     fputs("</svg>\n", stream);
 }
 
 /* ---- Timelines ---- */
 
-/* Copies as much of a UTF-8 text as there is room for. */
+/* Copies the end of a UTF-8 text, for which there is room: it is the end of a name that tells nodes apart. */
 static void cut(const char *text, char name[NAME_BYTES]) {
     size_t size = strlen(text);
-    size = size < NAME_BYTES - 1 ? size : NAME_BYTES - 1;
-    while (size > 0 && ((unsigned char)text[size] & 0xC0) == 0x80) { /* within a character */
-        size--;
+    size_t begin = size;
+    size_t letters = 0;
+    while (begin > 0 && letters < NAME_LONG && size - begin < NAME_BYTES - 8) {
+        begin--;
+        letters += ((unsigned char)text[begin] & 0xC0) != 0x80 ? 1 : 0; /* a character's first byte */
     }
-    memcpy(name, text, size);
-    name[size] = '\0';
+    while (begin < size && ((unsigned char)text[begin] & 0xC0) == 0x80) {
+        begin++;
+    }
+    snprintf(name, NAME_BYTES, "%s%s", begin > 0 ? "\u2026" : "", text + begin);
 }
 
 static void write_row(FILE *stream, const struct svg_row *row, const struct axis *x, double top, double height) {
@@ -271,7 +323,7 @@ void svg_write_timeline(FILE *stream, const struct svg_timeline *timeline) {
         const struct svg_row *row = &timeline->rows[r];
         x.most = row->span_count > 0 ? fmax(x.most, row->spans[row->span_count - 1].until) : x.most;
     }
-    round_axis(&x);
+    round_axis(&x, false);
     write_head(stream, bottom + BOTTOM + key_height(timeline->key_count), timeline->title);
     for (size_t r = 0; r < timeline->row_count; r++) {
         double top = TOP + (double)r * height;
@@ -283,16 +335,11 @@ void svg_write_timeline(FILE *stream, const struct svg_timeline *timeline) {
         }
     }
     for (size_t m = 0; m < timeline->mark_count; m++) {
-        const struct svg_mark *mark = &timeline->marks[m];
-        fprintf(stream,
-                "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%d\" y2=\"%.1f\" stroke=\"%s\" stroke-width=\"1.2\"><title>",
-                place(&x, mark->x), place(&x, mark->x), TOP - 8, bottom, mark->colour);
-        write_escaped(stream, mark->text);
-        fputs("</title></line>\n", stream);
+        write_mark(stream, &timeline->marks[m], place(&x, timeline->marks[m].x), bottom);
     }
     write_x_axis(stream, &x, bottom, timeline->x_label);
     for (size_t k = 0; k < timeline->key_count; k++) {
-        write_key(stream, k, bottom + BOTTOM - 4, timeline->keys[k].colour, timeline->keys[k].text);
+        write_key(stream, k, bottom + BOTTOM - 4, &timeline->keys[k]);
     }
     fputs("</svg>\n", stream);
 }

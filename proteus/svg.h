@@ -13,15 +13,22 @@ enum {
     SVG_COLOURS = 10, /* of curves; then they begin anew */
 };
 
-/* A curve: `count` points, x ascending. NaN in y ends a piece of the line. */
-struct svg_curve {
-    const char *name;
-    const double *x, *y;
-    size_t count;
-    bool steps; /* y holds until the next x */
+/* How a curve goes from point to point. */
+enum svg_form {
+    SVG_LINE,
+    SVG_STEPS,      /* y holds until the next x */
+    SVG_STEPS_BACK, /* y holds since the x before, at first since 0 */
 };
 
-/* A vertical line with a word at its top. */
+/* A curve: `count` points, x ascending. NaN in y ends a piece of the line. */
+struct svg_curve {
+    const char *name; /* NULL: it is dashed, has the colour of the curve before it, and is not in the key */
+    const double *x, *y;
+    size_t count;
+    enum svg_form form;
+};
+
+/* A vertical line with a text: at its top in a chart, as far as there is room, and for the pointer in a timeline. */
 struct svg_mark {
     double x;
     const char *colour, *text;
@@ -32,7 +39,10 @@ struct svg_chart {
     const char *title, *x_label, *y_label;
     const struct svg_curve *curves;
     size_t curve_count;
+    enum svg_form form; /* for whoever makes the curves */
     bool from_zero;
+    const struct svg_mark *marks; /* by rising x */
+    size_t mark_count;
 };
 void svg_write_chart(FILE *stream, const struct svg_chart *chart);
 
@@ -48,6 +58,7 @@ struct svg_row {
 };
 struct svg_key {
     const char *colour, *text;
+    bool line; /* it stands for a line */
 };
 struct svg_timeline {
     const char *title, *x_label;

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import random
+import shutil
 import signal
 import statistics
 import subprocess
@@ -134,6 +135,21 @@ def iteration_times(lines):
 
 def durations(lines):
     return [end - begin for begin, end in iteration_times(lines)]
+
+
+def report_figures(chosen, lines, names):
+    """Writes figures of a job into the folder for plots, by `proteus report --svg`. `names`: what they are to be
+    called, by what that command calls them."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "report.jsonl")
+        with open(path, "w", encoding="utf-8") as file:
+            file.writelines(json.dumps(line) + "\n" for line in lines)
+        command = [os.path.join(chosen.bin, "proteus"), "report", "--svg", folder, path]
+        if subprocess.run(command, stdout=subprocess.DEVNULL, check=False).returncode != 0:
+            raise Failed("proteus report made no figures")
+        os.makedirs(chosen.figures, exist_ok=True)
+        for name, wanted in names.items():
+            shutil.copyfile(os.path.join(folder, f"{name}.svg"), os.path.join(chosen.figures, f"{wanted}.svg"))
 
 
 def median(values):

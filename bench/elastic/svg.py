@@ -1,4 +1,5 @@
-"""Plots as SVG: bars, and a line over a number. Plain elements and a style that is readable on light and dark pages."""
+"""Plots as SVG of what no job's report has, for which there is `proteus report --svg`: bars that compare jobs, and what
+was taken from simulations. Plain elements and a style that is readable on light and dark pages."""
 
 import math
 import os

@@ -134,12 +134,42 @@ class Command(Folder):
         texts = [text for tag, _, text in figures["nodes.svg"] if tag == "text"]
         self.assertLessEqual(rows, set(texts))
         marks = [text for tag, _, text in figures["nodes.svg"] if tag == "line" and text]
-        self.assertEqual(marks.count("failure"), sum(line.get("event") == "failure" for line in lines))
+        self.assertEqual(marks.count("node lost"), sum(line.get("event") == "failure" for line in lines))
         self.assertIn("dollars.svg", names)
         self.assertIn("prices.svg", names)
         self.assertIn("nodes-3.svg", names)
+        dashed = [at for tag, at, _ in figures["prices.svg"] if tag == "polyline" and "stroke-dasharray" in at]
+        self.assertGreater(len(dashed), 0, "no bids")
         self.assertTrue(all(re.fullmatch(r"[a-z0-9-]+\.svg", name) for name in names), names)
         self.assertEqual(sum(tag == "script" for figure in figures.values() for tag, _, _ in figure), 0)
+
+    def test_figures_of_what_took_how_long(self):
+        """Iterations of 2 s, then of 1 s with more nodes; their lines may come several at once."""
+        def moment(iteration, seconds, **more):
+            return {"iteration": iteration, "seconds": seconds, **more}
+        def step(iteration, seconds):
+            return moment(iteration, seconds, type="iteration", items=1000, bytes_sent=5000, items_per_second=7)
+        slow = [step(n, 10 + 2 * n) for n in range(1, 21)]
+        joined = [moment(20, 50.5, type="event", event="join", nodes=[f"node-{n}"]) for n in (7, 8)]
+        fast = [step(20 + n, 50 + n) for n in range(1, 41)]
+        fast[10]["seconds"] = fast[11]["seconds"] = fast[12]["seconds"]
+        lines = [moment(0, 10, type="event", event="start", nodes=[]), *slow, *joined, *fast]
+        self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        done = self.report("--svg", "figures", "job.jsonl")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        drawn = self.figure("iterations.svg")
+        heights = [float(point.split(",")[1]) for tag, at, _ in drawn if tag == "polyline"
+                   for point in at["points"].split()]
+        bottom = max(float(at["y1"]) for tag, at, _ in drawn if tag == "line" and "stroke-opacity" in at)
+        self.assertAlmostEqual((bottom - heights[0]) / (bottom - heights[-1]), 2, delta=0.05)
+        self.assertIn("+2", [text for tag, _, text in drawn if tag == "text"])
+        places = [at["x1"] for tag, at, text in drawn if tag == "line" and text == "+2"]
+        self.assertEqual(len(places), 1, "both nodes are one change")
+        drawn = self.figure("items.svg")
+        bottom = max(float(at["y1"]) for tag, at, _ in drawn if tag == "line" and "stroke-opacity" in at)
+        rates = [bottom - float(point.split(",")[1]) for tag, at, _ in drawn if tag == "polyline"
+                 for point in at["points"].split()]
+        self.assertAlmostEqual(max(rates) / rates[-1], 1, delta=0.05, msg="three lines at once are no peak")
 
     def test_figures_that_cannot_be_written(self):
         self.make("good.jsonl", seconds=5)
