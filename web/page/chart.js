@@ -34,7 +34,6 @@ class Chart {
         this.legend = element("div", { className: "legend" });
         this.plot = element("div", { className: "plot" },
             element("p", { className: "none", textContent: "No values so far" }));
-        this.plot.setAttribute("role", "img");
         this.table = element("tbody");
         this.head = element("tr");
         this.details = element("details", {}, element("summary", { textContent: "Values as a table" }),
@@ -196,10 +195,11 @@ class Chart {
     describe() {
         const newest = this.series.slice(0, 4).map((one, s) => `${one.name} ${this.options.y(this.lastOf(s))}`);
         const points = Format.count(this.data.length, "point");
+        this.plot.setAttribute("role", "img"); /* from now on the label says what is in it */
         this.plot.setAttribute("aria-label",
             `${this.options.title} over ${this.axis}: ${points}, last ${newest.join(", ")}`);
     }
-    /* At most TABLE_POINTS rows, evenly over all. */
+    /* At most TABLE_POINTS rows, evenly over all. Where a series has no point its value is that of the point before. */
     fillTable() {
         if (!this.details.open) {
             return;
@@ -211,7 +211,11 @@ class Chart {
             return cell;
         }));
         const each = Math.max(1, Math.ceil(this.data.length / TABLE_POINTS));
-        const rows = this.data.filter((_, r) => r % each === 0 || r === this.data.length - 1);
+        const known = this.series.map(() => null);
+        const rows = this.data.map(([x, ...values]) => {
+            values.forEach((value, s) => { known[s] = value ?? known[s]; });
+            return [x, ...known];
+        }).filter((_, r) => r % each === 0 || r === this.data.length - 1);
         const formatX = (x) => (this.options.time ? new Date(x).toISOString().slice(0, 19) : Format.number(x));
         this.table.replaceChildren(...rows.map(([x, ...values]) => element("tr", {},
             element("td", { textContent: formatX(x) }),

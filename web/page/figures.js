@@ -374,7 +374,8 @@ class Heading {
             "Reliable + transient", "Stage", "Cost"]) {
             const value = element("dd", { textContent: "-" });
             this.figures.set(label, value);
-            byId("figures").append(element("div", {}, element("dt", { textContent: label }), value));
+            const className = label === "Time" || label === "Cost" ? "" : "of-job";
+            byId("figures").append(element("div", { className }, element("dt", { textContent: label }), value));
         }
     }
     show(label, shown) {

@@ -4,7 +4,7 @@
 const DRAW_MS = 400; /* between two drawings, at least; with many nodes longer */
 const DRAW_MANY_MS = 1000;
 
-const state = { reports: [], chosen: null, axis: "seconds", status: null, live: false };
+const state = { reports: [], chosen: null, axis: "seconds", status: null, app: "", live: false };
 const sections = [];
 let drawTimer = null;
 let drawnAt = -Infinity;
@@ -46,6 +46,7 @@ function showSections() {
     const money = Money.hasMoney(report);
     const idle = report.iterations.items.length === 0 && report.rows.size === 0 && report.events.items.length === 0;
     const job = !(money && idle && (live ? status && !status.phase : !report.summary));
+    document.body.classList.toggle("no-job", !job);
     for (const { element: { id }, element: part } of sections.slice(1)) {
         part.hidden = id === "money" ? !money : !job;
         document.querySelector(`nav a[href="#${id}"]`).hidden = part.hidden;
@@ -57,7 +58,7 @@ function showState() {
     setText(byId("state"), text);
     byId("state").className = state.chosen.summary ? (state.chosen.summary.ok ? "good" : "bad")
         : state.live ? "going" : "";
-    const app = state.status?.app || state.chosen.name;
+    const app = state.app || state.chosen.name;
     setText(byId("title"), app ? `Proteus: ${app}` : "Proteus");
     document.title = `${app || "Proteus"}: ${text}`;
     if (!state.live) {
@@ -143,6 +144,7 @@ function watch() {
         caughtUp: () => sizeAll(),
         status: (status) => {
             state.status = report.summary ? null : status;
+            state.app = status.app || state.app;
             report.takeStatus(status);
             markAll();
         },

@@ -362,7 +362,7 @@ class Timeline {
 
 /* A segment in words: "ActivePS, working, from 2.1 s to 8 s, then lost". */
 function segmentText(segment, axis) {
-    const value = (number) => (axis === "seconds" ? Format.seconds(number) : `iteration ${number}`);
+    const value = (number) => (axis === "seconds" ? Format.moment(number) : `iteration ${number}`);
     const works = segment.works && segment.role !== "working" ? ", working" : "";
     const ends = { lost: ", then lost", left: ", then gone in time" };
     return `${segment.role}${works}, from ${value(segment[axis])}` +
