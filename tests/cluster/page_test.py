@@ -389,7 +389,7 @@ class FilePage(Folder):
         self.make("job.jsonl", nodes=200, seconds=40, money=True)
         address = self.page("job.jsonl")
         with browser.Browser() as page:
-            for width, dark in ((1280, False), (390, False), (390, True)):
+            for width, dark in ((1280, False), (1000, True), (700, False), (390, False), (390, True)):
                 page.look(width, 900, dark)
                 self.open(page, address)
                 self.points(page, "money")
