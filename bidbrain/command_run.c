@@ -42,6 +42,9 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
         {"report", "FILE", AML_OPTION_STRING, &run.report, 0, 0, "append lines of JSON: decisions, machines, bills"},
         {"no-bill", NULL, AML_OPTION_FLAG, &run.no_bill, 0, 0, "don't print the bill at the end; the report has it"},
         {"quiet", NULL, AML_OPTION_FLAG, &run.quiet, 0, 0, "warnings and errors only"},
+        WEB_OPTIONS(run.http),
+        {"insecure", NULL, AML_OPTION_FLAG, &run.http.insecure, 0, 0,
+         "allow --http on other addresses without a token"},
         LOG_OPTIONS(log),
         {"help", NULL, AML_OPTION_FLAG, &help, 0, 0, "print this"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
@@ -52,6 +55,7 @@ int command_run_watched(int argc, char **argv, void (*launch_step)(enum daemon_l
         return 0;
     }
     code = code != 0 ? code : log_set_up(&log, &error);
+    code = code != 0 ? code : web_check(&run.http, &error);
     code = code != 0 ? code : read_config(&config, path, &error);
     if (code == 0 && deadline != NULL && !instant_parse(deadline, &config.deadline)) {
         code = error_set(&error, AML_EINPUT, "--deadline: expected a time such as 2026-03-01T18:00:00Z, got '%.60s'",

@@ -206,7 +206,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         recall_lines(host);
-        result = job_page_open(&host->page, host->io, job_options_web(&options->job), options->store, error);
+        result = job_page_open(&host->page, host->io, options->job.http, options->store, error);
     }
     result = result == 0 ? tell_endpoint(host, options, error) : result;
     if (result == 0) {

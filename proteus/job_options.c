@@ -45,15 +45,7 @@ void job_options_table(struct job_options *options, const struct aml_option *own
          "write the job's events and metrics to FILE, as lines of JSON"},
         {"progress", "MODE", AML_OPTION_STRING, &options->progress, 0, 0,
          "line (a live line), plain, json (the report's lines), none, or auto: line on a terminal, else plain"},
-        {"http", "HOST:PORT", AML_OPTION_STRING, &options->http.listen, 0, 0,
-         "show the job on a page for browsers, with its metrics; auto: on this machine, at a free port"},
-        {"http-token", "FILE", AML_OPTION_STRING, &options->http.token, 0, 0,
-         "a secret of at least 16 characters that readers of the page must have, and who changes the job by it"},
-        {"http-cert", "FILE", AML_OPTION_STRING, &options->http.certificate, 0, 0,
-         "the page's certificate (PEM): HTTPS"},
-        {"http-cert-key", "FILE", AML_OPTION_STRING, &options->http.key, 0, 0, "its key (PEM)"},
-        {"http-client-ca", "FILE", AML_OPTION_STRING, &options->http.client_ca, 0, 0,
-         "readers of the page need a certificate of this authority (PEM)"},
+        WEB_OPTIONS(options->http),
         LOG_OPTIONS(options->log),
         {"help", NULL, AML_OPTION_FLAG, &options->help, 0, 0, "this text"},
         {0},
@@ -85,8 +77,8 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (result != 0) {
         return result;
     }
-    const struct web_options web = job_options_web(options);
-    if ((result = web_check(&web, error)) != 0) {
+    options->http.insecure = options->insecure;
+    if ((result = web_check(&options->http, error)) != 0) {
         return result;
     }
     if (nodes > WIRE_NODES_MAX) {
@@ -135,15 +127,6 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     *policy =
         (struct plan_policy){.stage = stage, .partitions = (uint32_t)options->partitions, .shards = (uint32_t)shards};
     return 0;
-}
-
-struct web_options job_options_web(const struct job_options *options) {
-    return (struct web_options){.listen = options->http.listen,
-                                .token = options->http.token,
-                                .certificate = options->http.certificate,
-                                .key = options->http.key,
-                                .client_ca = options->http.client_ca,
-                                .insecure = options->insecure};
 }
 
 unsigned job_heartbeat_ms(const struct job_options *options) {

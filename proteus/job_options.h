@@ -45,10 +45,7 @@ struct job_options {
     const char *report;   /* file; NULL: none */
     const char *progress; /* how it is shown, see progress_parse */
     struct log_options log;
-    struct job_http {
-        const char *listen;                                /* HOST:PORT or auto; NULL: no page */
-        const char *token, *certificate, *key, *client_ca; /* files; NULL: none */
-    } http;
+    struct web_options http; /* listen NULL: no page; `insecure` is set by job_options_check */
     bool help;
 };
 
@@ -59,9 +56,6 @@ void job_options_table(struct job_options *options, const struct aml_option *own
 
 /* Checks what a table of options can't, and sets the policy and the defaults. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error);
-
-/* Returns the options of the page's server that the command line gives. */
-struct web_options job_options_web(const struct job_options *options);
 
 unsigned job_heartbeat_ms(const struct job_options *options);
 

@@ -89,7 +89,7 @@ static void controller_ready(void *context, const char *line) {
 }
 
 static void add_page_arguments(const struct launcher *launcher, struct arguments *arguments) {
-    const struct job_http *http = &launcher->options->job->http;
+    const struct web_options *http = &launcher->options->job->http;
     const char *const files[][2] = {
         {"token", http->token}, {"cert", http->certificate}, {"cert-key", http->key}, {"client-ca", http->client_ca}};
     const char *first = strstr(launcher->page, "://"); /* http://HOST:PORT/ of the first controller */

@@ -265,12 +265,12 @@ static void put_events(const struct writer *writer, const struct metrics *metric
 /* ---- BidBrain ---- */
 
 static void put_kinds(const struct writer *writer, const json_t *money, const char *name, const char *help,
-                      const char *const keys[2]) {
+                      const char *const keys[2], double factor) {
     static const char *const kinds[] = {"on_demand", "spot"};
     put_family(writer, name, "counter", help);
     for (unsigned k = 0; k < 2; k++) {
         const struct label label = {"kind", kinds[k]};
-        put_labelled(writer, name, &label, 1, number_of(money, keys[k]));
+        put_labelled(writer, name, &label, 1, number_of(money, keys[k]) * factor);
     }
 }
 
@@ -304,13 +304,13 @@ static void put_money(const struct writer *writer, const struct metrics *metrics
     static const char *const dollars[] = {"on_demand_dollars", "spot_dollars"};
     static const char *const hours[] = {"on_demand_hours", "spot_hours"};
     const json_t *money = metrics->money;
-    put_one(writer, "bidbrain_decisions_total", "counter", "BidBrain's decisions since this controller began.",
+    put_one(writer, "bidbrain_decisions_total", "counter", "BidBrain's decisions since this process began.",
             (double)metrics->decisions);
     if (money == NULL) {
         return;
     }
-    put_kinds(writer, money, "bidbrain_dollars_spent_total", "Dollars spent on machines.", dollars);
-    put_kinds(writer, money, "bidbrain_machine_hours_total", "Hours of machines.", hours);
+    put_kinds(writer, money, "bidbrain_dollars_spent_total", "Dollars spent on machines.", dollars, 1);
+    put_kinds(writer, money, "bidbrain_machine_seconds_total", "Time of machines.", hours, 3600);
     put_one(writer, "bidbrain_all_on_demand_dollars_total", "counter",
             "What the same machine-hours would have cost on demand.", number_of(money, "all_on_demand_dollars"));
     put_one(writer, "bidbrain_dollars_per_work", "gauge", "Dollars by vCPU-hour so far.",
@@ -320,18 +320,25 @@ static void put_money(const struct writer *writer, const struct metrics *metrics
     put_markets(writer, json_object_get(money, "markets"));
 }
 
+static void put_all_of_job(const struct writer *writer, const struct metrics *metrics,
+                           const struct metrics_moment *moment) {
+    const json_t *nodes = json_object_get(moment->status, "nodes");
+    put_job(writer, moment->status);
+    put_partitions(writer, moment->status);
+    put_node_counts(writer, nodes);
+    put_nodes(writer, nodes);
+    put_one(writer, "proteus_report_lines_total", "counter", "Lines of the report.", (double)moment->lines);
+    put_one(writer, "proteus_controller_start_time_seconds", "gauge", "When this controller began.",
+            moment->controller_began);
+    put_recoveries(writer, metrics);
+    put_events(writer, metrics);
+}
+
 void metrics_write(const struct metrics *metrics, const struct metrics_moment *moment, FILE *stream) {
     const struct writer writer = {stream, moment->open};
-    const json_t *nodes = json_object_get(moment->status, "nodes");
-    put_job(&writer, moment->status);
-    put_partitions(&writer, moment->status);
-    put_node_counts(&writer, nodes);
-    put_nodes(&writer, nodes);
-    put_one(&writer, "proteus_report_lines_total", "counter", "Lines of the report.", (double)moment->lines);
-    put_one(&writer, "proteus_controller_start_time_seconds", "gauge", "When this controller began.",
-            moment->controller_began);
-    put_recoveries(&writer, metrics);
-    put_events(&writer, metrics);
+    if (!moment->money) {
+        put_all_of_job(&writer, metrics, moment);
+    }
     put_money(&writer, metrics);
     if (moment->open) {
         fputs("# EOF\n", stream);

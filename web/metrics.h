@@ -37,6 +37,7 @@ struct metrics_moment {
     uint64_t lines;          /* of the report */
     double controller_began; /* seconds since 1970 */
     bool open;               /* OpenMetrics */
+    bool money;              /* BidBrain's alone, not a job's */
 };
 void metrics_write(const struct metrics *metrics, const struct metrics_moment *moment, FILE *stream);
 

@@ -82,8 +82,10 @@ static enum MHD_Result send_healthz(struct web *web, struct MHD_Connection *conn
     pthread_mutex_lock(&web->mutex);
     bool alive = web_now_ms() - web->feed.alive_ms < WEB_ALIVE_S * UINT64_C(1000);
     pthread_mutex_unlock(&web->mutex);
-    return alive ? say_plain(web, connection, MHD_HTTP_OK, "ok\n")
-                 : say_plain(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "the controller does not answer\n");
+    return alive
+               ? say_plain(web, connection, MHD_HTTP_OK, "ok\n")
+               : say_plain(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                           web->subject == WEB_JOB ? "the controller does not answer\n" : "bidbrain does not answer\n");
 }
 
 static enum MHD_Result send_readyz(struct web *web, struct MHD_Connection *connection, struct request *request) {
@@ -92,7 +94,8 @@ static enum MHD_Result send_readyz(struct web *web, struct MHD_Connection *conne
     bool ready = web->feed.ready;
     pthread_mutex_unlock(&web->mutex);
     return ready ? say_plain(web, connection, MHD_HTTP_OK, "ready\n")
-                 : say_plain(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not in training\n");
+                 : say_plain(web, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
+                             web->subject == WEB_JOB ? "not in training\n" : "no prices yet, or at its end\n");
 }
 
 static const struct {
@@ -140,8 +143,9 @@ static enum MHD_Result login(struct web *web, struct MHD_Connection *connection)
 
 static enum MHD_Result handle_post(struct web *web, struct MHD_Connection *connection, const char *url,
                                    struct request *request) {
-    if (strcmp(url, "/api/login") != 0 && strcmp(url, "/api/evict") != 0 && strcmp(url, "/api/stop") != 0 &&
-        strcmp(url, "/api/checkpoint") != 0) {
+    bool action =
+        strcmp(url, "/api/evict") == 0 || strcmp(url, "/api/stop") == 0 || strcmp(url, "/api/checkpoint") == 0;
+    if (strcmp(url, "/api/login") != 0 && (!action || web->subject != WEB_JOB)) {
         return say_plain(web, connection, MHD_HTTP_NOT_FOUND, "there is nothing here that takes a POST\n");
     }
     enum access access = access_to_change(web, connection);

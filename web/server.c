@@ -399,6 +399,7 @@ int web_open(struct web **opened, const struct web_options *options, struct erro
     struct web *web = memory_zeroed(1, sizeof *web);
     pthread_condattr_t monotonic;
     int descriptor = -1;
+    web->subject = options->subject;
     web->wake = options->wake;
     web->context = options->context;
     web->feed.history = history_new();

@@ -43,7 +43,14 @@ struct web_action {
     bool now;           /* WEB_STOP: as failed, nothing is saved */
 };
 
+/* What the page is about. */
+enum web_subject {
+    WEB_JOB,
+    WEB_MONEY /* BidBrain's lines money and decision alone: nothing to ask a job for, no metrics of one */
+};
+
 struct web_options {
+    enum web_subject subject;
     const char *listen;              /* "HOST:PORT", "[IPV6]:PORT", or "auto": 127.0.0.1 and a free port */
     const char *token;               /* file; NULL: none */
     const char *certificate, *key;   /* files (PEM); NULL: no TLS */
@@ -53,6 +60,28 @@ struct web_options {
     void (*wake)(void *context);     /* called from any thread: the feeding thread is to call web_serve soon */
     void *context;
 };
+
+/* Entries of a table for options_parse; `options` is a struct web_options. */
+#define WEB_OPTIONS(options)                                                                                           \
+    {"http",                                                                                                           \
+     "HOST:PORT",                                                                                                      \
+     AML_OPTION_STRING,                                                                                                \
+     &(options).listen,                                                                                                \
+     0,                                                                                                                \
+     0,                                                                                                                \
+     "serve a page for browsers, and metrics; auto: on this machine, at a free port"},                                 \
+        {"http-token",                                                                                                 \
+         "FILE",                                                                                                       \
+         AML_OPTION_STRING,                                                                                            \
+         &(options).token,                                                                                             \
+         0,                                                                                                            \
+         0,                                                                                                            \
+         "a secret of at least 16 characters that readers of the page must have, and who changes the job by it"},      \
+        {"http-cert", "FILE", AML_OPTION_STRING, &(options).certificate, 0, 0, "the page's certificate (PEM): HTTPS"}, \
+        {"http-cert-key", "FILE", AML_OPTION_STRING, &(options).key, 0, 0, "its key (PEM)"}, {                         \
+        "http-client-ca", "FILE", AML_OPTION_STRING, &(options).client_ca, 0, 0,                                       \
+            "readers of the page need a certificate of this authority (PEM)"                                           \
+    }
 
 struct web;
 

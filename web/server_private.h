@@ -77,6 +77,7 @@ struct web_feed {
 };
 
 struct web {
+    enum web_subject subject; /* never changes */
     struct MHD_Daemon *daemon;
     struct web_access access;
     char address[WEB_ADDRESS_MAX];

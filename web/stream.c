@@ -387,8 +387,11 @@ static char *metrics_text(struct web *web, const struct held_text *held, bool op
         memory_exhausted(1);
     }
     pthread_mutex_lock(&web->mutex);
-    const struct metrics_moment moment = {
-        .status = status, .lines = history_next(web->feed.history), .controller_began = web->feed.began, .open = open};
+    const struct metrics_moment moment = {.status = status,
+                                          .lines = history_next(web->feed.history),
+                                          .controller_began = web->feed.began,
+                                          .open = open,
+                                          .money = web->subject == WEB_MONEY};
     metrics_write(&web->feed.metrics, &moment, stream);
     pthread_mutex_unlock(&web->mutex);
     if (fclose(stream) != 0) {

@@ -413,7 +413,9 @@ static void tick(void *context) {
         daemon_ask_again(daemon);
         check_local(daemon);
     }
-    if (wall >= daemon->loop.next_money && job_link_caught_up(daemon->link) && daemon->market.priced) {
+    daemon_page_step(daemon);
+    if (wall >= daemon->loop.next_money && daemon->market.priced &&
+        (job_link_caught_up(daemon->link) || daemon->page.web != NULL)) {
         daemon->loop.next_money = wall + DAEMON_MONEY_S;
         daemon_note_money(daemon);
     }
@@ -592,6 +594,7 @@ static int open_report(struct daemon *daemon, struct error *error) {
 
 void daemon_close(struct daemon *daemon) {
     provider_close(daemon->provider);
+    daemon_page_close(daemon);
     job_link_close(daemon->link);
     daemon_market_close(daemon);
     ledger_close(daemon->ledger);
@@ -655,6 +658,7 @@ static int daemon_open(struct daemon *daemon, struct error *error) {
     code = code != 0 ? code : daemon_market_open(daemon, error);
     code = code != 0 ? code : check_region(daemon, error);
     code = code != 0 || daemon->options->dry_run ? code : daemon_job_open(daemon, tick, error);
+    code = code != 0 || daemon->options->dry_run ? code : daemon_page_open(daemon, error);
     return code != 0 ? code : daemon_open_provider(daemon, error);
 }
 

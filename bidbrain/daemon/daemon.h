@@ -5,6 +5,7 @@
 #define BIDBRAIN_DAEMON_DAEMON_H
 
 #include "bidbrain/daemon/config.h"
+#include "web/server.h"
 
 #include <stdio.h>
 
@@ -21,6 +22,7 @@ struct daemon_options {
     bool keep;          /* a signal leaves the machines as they are */
     bool quiet;         /* no lines on standard output */
     bool no_bill;       /* ... none of the bill: whoever runs the market prints its own */
+    struct web_options http; /* of its page; listen NULL: none */
     const char *report; /* a file, lines of JSON are appended; NULL: none */
     void (*launch_step)(enum daemon_launch_step step); /* called at each step of each launch; for tests, NULL: not */
 };

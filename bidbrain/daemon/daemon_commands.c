@@ -102,15 +102,6 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
 static void print_status(struct daemon *daemon, bool json) {
     struct daemon_view view;
     const struct footprint *footprint = daemon_view_open(daemon, &view);
-    struct footprint_spend spend = footprint_spend(footprint);
-    size_t there = 0;
-    size_t unanswered = 0;
-    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
-        there += daemon->fleet.machines[i].row.ended == 0;
-    }
-    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
-        unanswered += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
-    }
     if (json) {
         daemon->report = stdout;
         for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
@@ -118,18 +109,14 @@ static void print_status(struct daemon *daemon, bool json) {
                 daemon_report_machine(daemon, &daemon->fleet.machines[i].row);
             }
         }
-        json_t *status = daemon_spend_json(&spend);
-        json_object_set_new(status, "job", json_string(daemon->config->job));
-        json_object_set_new(status, "machines", json_integer((json_int_t)there));
-        json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->fleet.machine_count));
-        json_object_set_new(status, "launches_without_answer", json_integer((json_int_t)unanswered));
-        daemon_report(daemon, "status", status);
+        daemon_report(daemon, "status", daemon_status_json(daemon));
         daemon->report = NULL;
     } else {
         struct daemon_spend_text text;
+        const struct footprint_spend spend = footprint_spend(footprint);
         print_machines(daemon, footprint);
-        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job, there,
-               daemon->fleet.machine_count, unanswered);
+        printf("job %s: %zu machines now, %zu ever, %zu launches without an answer\n", daemon->config->job,
+               daemon_machines_there(daemon), daemon->fleet.machine_count, daemon_launches_unanswered(daemon));
         char age[128];
         describe_age(daemon, age, sizeof age);
         printf("prices: %zu markets%s\n", daemon->market.markets.count, age);

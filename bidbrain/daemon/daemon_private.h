@@ -196,6 +196,15 @@ struct daemon_loop {
     bool decide_now;
 };
 
+/* What the page's server has been given: of daemon_page.c. */
+struct daemon_page {
+    struct web *web; /* NULL: there is no page */
+    int wake_fd;     /* 0: none */
+    uint64_t lines;
+    double began;  /* market time from which the page's seconds count: when the state was new */
+    json_t *money; /* the last line `money` without its time; NULL: none */
+};
+
 struct daemon {
     const struct daemon_options *options;
     const struct config *config;
@@ -212,6 +221,7 @@ struct daemon {
     struct daemon_job job;
     struct daemon_cloud cloud;
     struct daemon_loop loop;
+    struct daemon_page page;
     struct error error;
 };
 
@@ -321,10 +331,21 @@ void daemon_machine_left(struct daemon *daemon, size_t machine);
 bool daemon_all_gone(const struct daemon *daemon);
 
 /* ---- daemon_money.c ---- */
-/* Adds a line `decision` to the job's report, if there is a link to the job. */
+/* Adds a line `decision` to the job's report, if there is a link to the job, and to the page. */
 void daemon_note_decision(struct daemon *daemon, const char *text);
-/* Adds a line `money` to the job's report, if it differs from the last one. */
+/* Adds a line `money` to the job's report, once the controller has answered, and to the page, if it differs from the
+ * last one there. */
 void daemon_note_money(struct daemon *daemon);
+
+/* ---- daemon_page.c ---- */
+/* Opens the page's server, if options->http.listen is set; the link to the job is open. */
+int daemon_page_open(struct daemon *daemon, struct error *error);
+/* Before the link to the job is closed. */
+void daemon_page_close(struct daemon *daemon);
+/* Shows a line of type money or decision. */
+void daemon_page_line(struct daemon *daemon, const json_t *line);
+/* Shows that bidbrain is alive, and what the server asks for. To be called a few times a second. */
+void daemon_page_step(struct daemon *daemon);
 
 /* ---- daemon_report.c ---- */
 __attribute__((format(printf, 2, 3))) void daemon_say(struct daemon *daemon, const char *format, ...);
@@ -339,5 +360,9 @@ struct daemon_spend_text {
 };
 void daemon_spend_text(const struct footprint_spend *spend, struct daemon_spend_text *text);
 json_t *daemon_spend_json(const struct footprint_spend *spend);
+size_t daemon_machines_there(const struct daemon *daemon);
+size_t daemon_launches_unanswered(const struct daemon *daemon);
+/* The status in one object, without the machines one by one. */
+json_t *daemon_status_json(struct daemon *daemon);
 
 #endif

@@ -105,6 +105,35 @@ json_t *daemon_spend_json(const struct footprint_spend *spend) {
                      "all_on_demand_dollars", amount_dollars(spend->alike), "evictions", (json_int_t)spend->evictions);
 }
 
+size_t daemon_machines_there(const struct daemon *daemon) {
+    size_t there = 0;
+    for (size_t i = 0; i < daemon->fleet.machine_count; i++) {
+        there += daemon->fleet.machines[i].row.ended == 0;
+    }
+    return there;
+}
+
+size_t daemon_launches_unanswered(const struct daemon *daemon) {
+    size_t unanswered = 0;
+    for (size_t l = 0; l < daemon->fleet.launch_count; l++) {
+        unanswered += daemon->fleet.launches[l].row.stage <= LEDGER_WAITING;
+    }
+    return unanswered;
+}
+
+json_t *daemon_status_json(struct daemon *daemon) {
+    struct daemon_view view;
+    const struct footprint_spend spend = footprint_spend(daemon_view_open(daemon, &view));
+    json_t *status = daemon_spend_json(&spend);
+    daemon_view_close(&view);
+    json_object_set_new(status, "job", json_string(daemon->config->job));
+    json_object_set_new(status, "machines", json_integer((json_int_t)daemon_machines_there(daemon)));
+    json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->fleet.machine_count));
+    json_object_set_new(status, "launches_without_answer",
+                        json_integer((json_int_t)daemon_launches_unanswered(daemon)));
+    return status;
+}
+
 void daemon_spend_text(const struct footprint_spend *spend, struct daemon_spend_text *text) {
     snprintf(text->hours, sizeof text->hours,
              "machine-hours: %.2f on demand, %.2f spot (%.2f of them free); %zu machine%s evicted",

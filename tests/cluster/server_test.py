@@ -16,6 +16,8 @@ import threading
 import time
 import unittest
 
+import browser
+
 BIN = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
 PROTEUS = BIN / "proteus"
 PATIENCE_S = 120  # for what takes seconds; no time is asserted
@@ -25,6 +27,8 @@ READERS_BYTES = 96 << 20  # that the controller may grow by for them: 32 KiB a c
 
 
 class Folder(unittest.TestCase):
+    endpoint = None  # of the last controller
+
     def setUp(self):
         temporary = tempfile.TemporaryDirectory(prefix="server-test-")
         self.addCleanup(temporary.cleanup)
@@ -32,14 +36,15 @@ class Folder(unittest.TestCase):
         (self.folder / "token").write_text(TOKEN + "\n", encoding="ascii")
         (self.folder / "token").chmod(0o600)
 
-    def start(self, *arguments, until="page at "):
-        """Starts proteus and waits for the line with the page's address, which it returns: host, port."""
-        process = subprocess.Popen([PROTEUS, *arguments], cwd=self.folder, stdout=subprocess.PIPE,
+    def start(self, *arguments, until="page at ", program=PROTEUS):
+        """Starts the program and waits for the line with the page's address, which it returns: host, port."""
+        process = subprocess.Popen([program, *arguments], cwd=self.folder, stdout=subprocess.PIPE,
                                    stderr=subprocess.STDOUT, text=True)
         self.addCleanup(process.stdout.close)
         self.addCleanup(process.wait)
         self.addCleanup(process.kill)
         for line in process.stdout:
+            self.endpoint = line.split()[2] if line.startswith("listening on ") else self.endpoint
             if until in line:
                 found = re.search(r"//(\[.*\]|[^:/]*):(\d+)/", line)
                 self.process = process
@@ -399,6 +404,98 @@ class Job(Folder):
         self.assertEqual(self.ask("/api/status")[0], 200)
         self.process.send_signal(signal.SIGINT)
         self.assertNotEqual(self.process.wait(timeout=PATIENCE_S), 0)
+
+
+class Money(Folder):
+    """The page of bidbrain itself, which buys in a market of its own for a job at a controller."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "prices").mkdir()
+        for kind, dollars in (("m3.large", 0.02), ("c3.xlarge", 0.04)):
+            lines = (f"2016-0{month}-{day:02}T00:00:00Z,{dollars}\n" for month in (2, 3) for day in range(1, 29))
+            (self.folder / "prices" / f"{kind}-us-east-1a.csv").write_text(
+                "timestamp_utc,price_usd\n" + "".join(lines), encoding="ascii")
+        with open(self.folder / "ratings", "w", encoding="ascii") as file:
+            for user in range(1, 101):
+                file.writelines(f"{user} {(user * item) % 97 + 1} {1 + (user + item) % 5}\n" for item in range(1, 21))
+        self.start("controller", "--listen", "tcp://127.0.0.1:0", "--reliable", "1", "--transient", "0",
+                   "--http", "auto", "--progress", "plain", "--report", "report", "--store", "store")
+        (self.folder / "bidbrain.json").write_text(json.dumps({
+            "job": "test", "provider": "local", "prices": "prices", "model": "ec2", "state": "state.db",
+            "clock": {"start": "2016-03-01T00:00:00Z", "speed": 60}, "notice_seconds": 1200,
+            "markets": {"types": ["m3.large", "c3.xlarge"], "zones": ["us-east-1a"]},
+            "node": {"app": "mf", "binary": str(BIN / "mf"), "threads": 1,
+                     "arguments": ["--data", str(self.folder / "ratings"), "--iterations", "0", "--seconds", "1000",
+                                   "--poll-notice", "0.05"]},
+            "controller": self.endpoint, "on_demand": {"type": "m3.large"},
+            "application": {"phi": 0.9, "measure": False}, "limits": {"most_vcpus": 8}}), encoding="ascii")
+
+    def bidbrain(self, *arguments):
+        self.address = self.start("run", "--config", "bidbrain.json", "--report", "bids", *arguments,
+                                  program=BIN / "bidbrain")
+
+    def lines(self, kind):
+        return [line for line in self.history()[1] if line["type"] == kind]
+
+    def look_at_the_page(self):
+        """Nothing that is about a job is shown."""
+        if browser.missing():
+            print(browser.missing(), file=sys.stderr)
+            return
+        shown = "return [...document.querySelectorAll('section')].filter(one => !one.hidden).map(one => one.id)"
+        with browser.Browser() as page:
+            page.open(f"http://{self.address[0]}:{self.address[1]}/")
+            self.wait(lambda: page.run("return document.querySelector('h1').textContent") == "BidBrain: test")
+            self.assertEqual(page.run(shown), ["money"])
+            self.assertEqual(page.run("return document.getElementById('state').textContent"), "running")
+
+    def test_the_page_of_bidbrain(self):
+        self.bidbrain("--http", "auto")
+        self.wait(lambda: any(line["spot_dollars"] > 0 for line in self.lines("money")))
+        money, decisions = self.lines("money"), self.lines("decision")
+        self.assertTrue(any("markets" in line and line["markets"] for line in money))
+        self.assertTrue(decisions)
+        self.assertTrue(all(line["seconds"] >= 0 and "iteration" in line for line in money + decisions))
+        status = json.loads(self.ask("/api/status")[2])
+        self.assertEqual(status["job"], "test")
+        self.assertGreaterEqual(status["machines"], 2)
+        self.assertEqual(self.ask("/readyz")[0], 200)
+        self.assertEqual(self.ask("/healthz")[0], 200)
+        for path in ("/api/evict", "/api/stop", "/api/checkpoint"):
+            self.assertEqual(self.post(path, {})[0], 404, path)
+        for name in ("text/plain", "application/openmetrics-text"):
+            text = self.ask("/metrics", Accept=name)[2]
+            self.assertIn("bidbrain_dollars_spent_total", text)
+            self.assertIn('bidbrain_machines{market="m3.large/us-east-1a on demand"} 1', text)
+            self.assertNotIn("proteus_", text)
+        if shutil.which("promtool"):
+            checked = subprocess.run(["promtool", "check", "metrics"], input=self.ask("/metrics")[2], text=True,
+                                     stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+            self.assertEqual((checked.returncode, checked.stdout), (0, ""))
+        self.look_at_the_page()
+        # Killed and started again it goes on with its history, as far as that was in its file.
+        before = self.history()[1]
+        kept = self.folder / "state.db-history"
+        self.wait(lambda: kept.exists() and before[-1]["time"] in kept.read_text(encoding="utf-8"))
+        self.process.kill()
+        self.process.wait()
+        self.bidbrain("--http", "auto")
+        self.assertEqual([line["time"] for line in self.history()[1]][:len(before)], [line["time"] for line in before])
+        self.wait(lambda: len(self.history()[1]) > len(before))
+        secret = (self.folder / "machines" / "credentials").read_text(encoding="ascii").split()[-1]
+        self.assertNotIn(secret, self.ask("/api/history")[2] + self.ask("/api/report")[2])
+        self.process.terminate()
+        self.process.wait()
+
+    def test_wrong_options(self):
+        for arguments in (["--http", "0.0.0.0:0"], ["--http", "nowhere"], ["--http-token", "token"],
+                          ["--http", "auto", "--http-cert", "token"]):
+            refused = subprocess.run([BIN / "bidbrain", "run", "--config", "bidbrain.json", *arguments],
+                                     cwd=self.folder, capture_output=True, text=True, check=False)
+            self.assertEqual(refused.returncode, 2, arguments)
+            self.assertIn("bidbrain: error: --http", refused.stderr)
+        self.assertFalse((self.folder / "state.db").exists())
 
 
 if __name__ == "__main__":

@@ -440,5 +440,8 @@ function stateText(state) {
         leave: "ending" };
     const changes = { prepare: ", preparing a change", hold: ", about to change", switch: ", changing",
         recover: ", recovering" };
-    return status ? (phases[status.phase] ?? status.phase) + (changes[status.change] ?? "") : report.lines > 0 ? "running" : "connecting";
+    if (!status?.phase) { /* bidbrain's status has none */
+        return status || report.lines > 0 ? "running" : "connecting";
+    }
+    return (phases[status.phase] ?? status.phase) + (changes[status.change] ?? "");
 }

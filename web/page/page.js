@@ -45,10 +45,11 @@ function showSections() {
     const { chosen: report, live, status } = state;
     const money = Money.hasMoney(report);
     const idle = report.iterations.items.length === 0 && report.rows.size === 0 && report.events.items.length === 0;
-    const job = !(money && idle && (live ? status && !status.phase : !report.summary));
+    const job = live ? !status || "phase" in status : !money || !idle || report.summary;
+    state.job = Boolean(job);
     document.body.classList.toggle("no-job", !job);
     for (const { element: { id }, element: part } of sections.slice(1)) {
-        part.hidden = id === "money" ? !money : !job;
+        part.hidden = id === "money" ? !money && job : !job;
         document.querySelector(`nav a[href="#${id}"]`).hidden = part.hidden;
     }
 }
@@ -58,9 +59,10 @@ function showState() {
     setText(byId("state"), text);
     byId("state").className = state.chosen.summary ? (state.chosen.summary.ok ? "good" : "bad")
         : state.live ? "going" : "";
-    const app = state.app || state.chosen.name;
-    setText(byId("title"), app ? `Proteus: ${app}` : "Proteus");
-    document.title = `${app || "Proteus"}: ${text}`;
+    const program = state.job ? "Proteus" : "BidBrain";
+    const name = state.app || state.status?.job || state.chosen.name;
+    setText(byId("title"), name ? `${program}: ${name}` : program);
+    document.title = `${name || program}: ${text}`;
     if (!state.live) {
         setText(byId("notice"), state.chosen.whole ? "" : "Some older lines of this long report were left out.");
     }
