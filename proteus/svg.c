@@ -15,10 +15,12 @@ enum {
     KEY_WIDTH = 180,
     TICKS = 6,       /* at most about so many */
     ROW_MOST = 18,   /* height of a row of a timeline */
+    ROWS_MOST = 600, /* height of all of them */
+    ROW_NAMED = 10,  /* in lower rows there is no room for a name */
     NAME_LONG = 8,   /* characters of a row's name, or fewer */
     NAME_BYTES = 48, /* of what is shown of it, with the 0 */
-    LETTER = 7,      /* about the width of a letter */
-    ROWS_NAMED = 60  /* with more rows there is no room for their names */
+    MARKS_FEW = 60,  /* more of them are short, above the rows */
+    LETTER = 7       /* about the width of a letter */
 };
 
 static const char *const COLOURS[SVG_COLOURS] = {"#1f6fb4", "#b8560a", "#2a8034", "#b02a30", "#7a55a8",
@@ -305,7 +307,7 @@ static void cut(const char *text, char name[NAME_BYTES]) {
 }
 
 static void write_row(FILE *stream, const struct svg_row *row, const struct axis *x, double top, double height) {
-    double gap = height > 4 ? 2 : 0;
+    double gap = height >= ROW_NAMED ? 2 : height > 4 ? 1 : 0;
     for (size_t s = 0; s < row->span_count; s++) {
         const struct svg_span *span = &row->spans[s];
         double from = place(x, span->from);
@@ -316,8 +318,7 @@ static void write_row(FILE *stream, const struct svg_row *row, const struct axis
 
 void svg_write_timeline(FILE *stream, const struct svg_timeline *timeline) {
     struct axis x = {.most = -INFINITY, .at_least = LEFT, .at_most = SVG_WIDTH - RIGHT};
-    double height =
-        timeline->row_count > ROWS_NAMED ? (double)ROWS_NAMED * ROW_MOST / (double)timeline->row_count : ROW_MOST;
+    double height = fmin(ROW_MOST, (double)ROWS_MOST / (double)timeline->row_count);
     double bottom = TOP + (double)timeline->row_count * height;
     for (size_t r = 0; r < timeline->row_count; r++) {
         const struct svg_row *row = &timeline->rows[r];
@@ -328,14 +329,15 @@ void svg_write_timeline(FILE *stream, const struct svg_timeline *timeline) {
     for (size_t r = 0; r < timeline->row_count; r++) {
         double top = TOP + (double)r * height;
         write_row(stream, &timeline->rows[r], &x, top, height);
-        if (timeline->row_count <= ROWS_NAMED) {
+        if (height >= ROW_NAMED) {
             char name[NAME_BYTES];
             cut(timeline->rows[r].name, name);
-            write_text(stream, LEFT - 6, top + height * 0.7, "text-anchor=\"end\" font-size=\"10\"", name);
+            write_text(stream, LEFT - 6, top + height / 2 + 3, "text-anchor=\"end\" font-size=\"10\"", name);
         }
     }
     for (size_t m = 0; m < timeline->mark_count; m++) {
-        write_mark(stream, &timeline->marks[m], place(&x, timeline->marks[m].x), bottom);
+        bool few = timeline->mark_count <= MARKS_FEW;
+        write_mark(stream, &timeline->marks[m], place(&x, timeline->marks[m].x), few ? bottom : TOP);
     }
     write_x_axis(stream, &x, bottom, timeline->x_label);
     for (size_t k = 0; k < timeline->key_count; k++) {

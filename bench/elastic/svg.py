@@ -1,5 +1,5 @@
-"""Plots as SVG of what no job's report has, for which there is `proteus report --svg`: bars that compare jobs, and what
-was taken from simulations. Plain elements and a style that is readable on light and dark pages."""
+"""Plots as SVG of what no job's report has, for which there is `proteus report --svg`: bars that compare jobs, and
+times of single changes. Plain elements and a style that is readable on light and dark pages."""
 
 import math
 import os

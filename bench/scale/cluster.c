@@ -289,6 +289,9 @@ static void read_report(struct scale *scale) {
     const char *text;
     while ((text = controller_line(&scale->controller, scale->line_next)) != NULL) {
         scale->line_next++;
+        if (scale->options->report != NULL) {
+            fprintf(scale->options->report, "%s\n", text);
+        }
         json_t *line = json_loads(text, 0, NULL);
         const char *type = json_string_value(json_object_get(line, "type"));
         if (type != NULL && strcmp(type, "iteration") == 0) {

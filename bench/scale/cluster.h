@@ -7,6 +7,8 @@
 #include "bench/scale/machine.h"
 #include "bench/scale/model.h"
 
+#include <stdio.h>
+
 struct cluster_options {
     const struct model *model;
     struct machine_costs costs;
@@ -20,6 +22,7 @@ struct cluster_options {
     unsigned join_iteration,
         evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
     uint64_t seed;
+    FILE *report; /* where the job's report goes, docs/proteus.md; NULL: nowhere */
 };
 
 struct cluster_iteration {
