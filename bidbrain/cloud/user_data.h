@@ -8,7 +8,7 @@
 enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
 
 /* The built-in template: a cloud-init script (bash) that fetches the binary, writes the token's file (mode 0600), asks
- * the metadata service for the instance's id, runs the node under it as its name, and shuts the machine down when it
+ * the metadata service for the instance's id, runs the node under that name, and shuts the machine down when the node
  * ends. */
 extern const char USER_DATA_TEMPLATE[];
 

@@ -180,7 +180,7 @@ static int unknown_key(const struct reading *reading, const struct config_key *k
                         : findings_error(reading->findings, path, "unknown key");
 }
 
-/* Reads all that can be read, so that all mistakes are found. */
+/* Goes on after a mistake, so that all mistakes are found. */
 static int read_object(struct reading *reading, const char *prefix, const json_t *object,
                        const struct config_key *keys) {
     const char *name;
@@ -423,7 +423,7 @@ static void set_defaults(struct config *config) {
                               .notice_seconds = 120};
 }
 
-/* What is not given and follows from what is. */
+/* Fills in what is not given, from what is. */
 static int derive_defaults(struct reading *reading) {
     struct config *config = reading->config;
     const struct {
@@ -431,7 +431,7 @@ static int derive_defaults(struct reading *reading) {
         const char *key, *name;
     } paths[] = {{&config->state, "state", "bidbrain.db"}, {&config->folder, "folder", "machines"}};
     int code = 0;
-    if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price tells when a spike is over */
+    if (config->cooldown_seconds == COOLDOWN_BY_MODEL) { /* in 2016's markets the price shows when a spike is over */
         config->cooldown_seconds = config->rules->cooldown_seconds;
     }
     for (size_t p = 0; p < sizeof paths / sizeof *paths; p++) {
@@ -447,7 +447,7 @@ static int derive_defaults(struct reading *reading) {
     return code;
 }
 
-/* Reads the keys and their values. 0; AML_EINPUT: what they mean together can't be judged. */
+/* Reads the keys and their values. Returns 0, or AML_EINPUT: then what they mean together can't be judged. */
 static int read_text_of_file(struct config *config, const char *text, size_t size, struct findings *findings) {
     json_error_t wrong;
     struct reading reading = {config, findings};

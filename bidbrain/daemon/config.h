@@ -26,9 +26,9 @@ struct config {
     const char *job;
     enum config_provider provider;
     const char *region, *endpoint;
-    const char *clock_url; /* where the market's time comes from, or */
-    int64_t clock_start;   /* it began here, seconds since 1970, when the job did; 0: real time */
-    double clock_speed;    /* and goes so many times as fast */
+    const char *clock_url; /* the market's clock; NULL: by the two below */
+    int64_t clock_start;   /* the market's time, in seconds since 1970, when the job began; 0: real time */
+    double clock_speed;    /* market seconds in a real second */
     const struct market_rules *rules;
     const char *interruptions;
     const char *product;
@@ -72,16 +72,16 @@ int config_read(struct config *config, struct findings *findings);
 int config_parse(struct config *config, const char *text, size_t size, struct findings *findings);
 void config_close(struct config *config);
 
-/* The id of a zone's subnet, NULL if none is given; `config` is a struct config. For provider_options. */
+/* Returns the id of a zone's subnet; NULL: none is given. `config` is a struct config: for provider_options. */
 const char *config_subnet(const void *config, const char *zone);
-/* The region that on-demand prices are those of: "region", or that of the zones; "": neither is given. */
+/* Sets the region whose on-demand prices count: "region", or that of the zones; "": neither is given. */
 void config_region(const struct config *config, char region[MARKET_TEXT_MAX]);
 
 /* ---- config_check.c: for config.c alone ---- */
 
-/* What the values mean together, without files. */
+/* Checks whether the values fit each other, without opening files. */
 void config_check(const struct config *config, struct findings *findings);
-/* The files that are named, and the types by the catalog, which is opened. */
+/* Checks the files that are named, and the instance types by the catalog, which it opens. */
 void config_check_files(struct config *config, struct findings *findings);
 
 #endif

@@ -1,5 +1,5 @@
-/* The part of config.h that judges what a configuration says as a whole, and looks at the files that it names, which
- * the tables of keys can't express. */
+/* Checks what config.c's tables of keys can't express: whether the values fit each other, and the files that they name.
+ * */
 #include "agileml/base/options.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/net/key.h"
@@ -78,7 +78,7 @@ static void check_zone(const char *zone, const char *region, const char *where, 
     }
 }
 
-/* Whether "region" can be that of the zones: at least one of them is of it, or has no region's form. */
+/* Whether "region" can be the region of the zones: a zone is in it, or has a name that shows no region. */
 static bool region_agrees(const struct config *config) {
     char region[MARKET_TEXT_MAX];
     bool any = config->reliable_zone == NULL;
@@ -279,7 +279,7 @@ static void check_controller(const struct config *config, struct findings *findi
 
 /* ---- Types ---- */
 
-/* The known type whose name is most like it; NULL: none is. */
+/* Returns the known type with the most similar name; NULL: none is similar. */
 static const char *similar_type(const struct config *config, const char *type, const char *region) {
     const char *best = NULL;
     size_t least = OPTIONS_SUGGESTION_DISTANCE + 1;
@@ -311,7 +311,7 @@ static const struct catalog_price *find_type(const struct config *config, const 
     return known;
 }
 
-/* Whether the type can ever be bought; an error, if not. */
+/* Whether the type can ever be bought; adds an error if not. */
 static bool type_is_wanted(const struct config *config, const struct catalog_price *type, const char *where,
                            struct findings *findings) {
     double gib = type->memory_mib / 1024.0;

@@ -7,7 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { FINDINGS_FIRST_MAX = ERROR_TEXT_MAX - 80 /* bytes of the first error where others are counted behind it */ };
+enum {
+    FINDINGS_FIRST_MAX =
+        ERROR_TEXT_MAX - 80 /* bytes of the first error's text, when the number of further ones follows it */
+};
 
 static void findings_add(struct findings *findings, bool warning, const char *text) {
     findings->errors += !warning;

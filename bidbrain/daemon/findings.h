@@ -14,7 +14,7 @@ enum {
 };
 
 struct finding {
-    bool warning; /* it may be meant: it does not keep the configuration from being used */
+    bool warning; /* it may be intended, and does not keep the configuration from being used */
     char text[FINDING_TEXT_MAX];
 };
 
@@ -31,7 +31,7 @@ __attribute__((format(printf, 3, 4))) int findings_error(struct findings *findin
                                                          const char *format, ...);
 __attribute__((format(printf, 3, 4))) void findings_warning(struct findings *findings, const char *where,
                                                             const char *format, ...);
-/* Adds an error whose text is all there is: it names the file and the place itself. Returns AML_EINPUT. */
+/* Adds an error by its whole text, which names the file and the place itself. Returns AML_EINPUT. */
 int findings_error_text(struct findings *findings, const char *text);
 /* Sets *error to the first error and how many more there are. 0: there is none; else AML_EINPUT. */
 int findings_first(const struct findings *findings, struct error *error);

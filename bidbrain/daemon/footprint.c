@@ -9,12 +9,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FOOTPRINT_LATE_SHARE = 4 /* of the lead: an hour that ends sooner is left to its renewal */ };
+enum {
+    FOOTPRINT_LATE_SHARE =
+        4 /* share of the lead: an hour that ends sooner than that is renewed, as there is no time to decide */
+};
 
 struct groups {
-    struct portfolio_holding list[POLICY_HELD_MAX]; /* of each launch what runs and stays; `of` is the launch's token */
+    struct portfolio_holding
+        list[POLICY_HELD_MAX]; /* for each launch, its machines that run and stay; `of` is the launch's token */
     size_t count;
-    struct portfolio_holding coming[POLICY_HELD_MAX]; /* what is pending, as far as there is room and a price */
+    struct portfolio_holding
+        coming[POLICY_HELD_MAX]; /* pending machines, as far as there is room for them and a price is known */
     size_t coming_count;
     double pending_work, pending_machines, pending_dollars;
 };
@@ -41,7 +46,7 @@ static int64_t machine_end(const struct footprint *f, const struct ledger_machin
     return end > machine->machine.launched ? end : machine->machine.launched;
 }
 
-/* A machine on demand costs what the catalog says of its type, whatever the zone. */
+/* A machine on demand costs what the catalog says for its type, in every zone. */
 static int64_t on_demand_price(const struct footprint *f, const struct ledger_machine *machine) {
     if (machine->reliable) {
         return f->known.reliable_type->price;
@@ -68,7 +73,7 @@ struct bill footprint_bill(const struct footprint *f, const struct ledger_machin
     if (m != MARKET_NONE && market_price(f->known.markets[m].prices, start) != PRICE_UNKNOWN) {
         return billing_spot(f->known.rules, f->known.markets[m].prices, start, machine_end(f, machine), how);
     }
-    /* No prices of it: at its bid, which it can't have cost more than. */
+    /* Without prices of its market it counts at its bid, the most that it can have cost. */
     return billing_on_demand(f->known.rules, machine->bid, start, machine_end(f, machine), BILLING_RELEASED);
 }
 
@@ -121,7 +126,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
             return;
         }
     }
-    if (groups->count == POLICY_HELD_MAX) { /* portfolio.c buys nothing more then */
+    if (groups->count == POLICY_HELD_MAX) { /* then portfolio.c buys nothing more */
         add_pending(f, groups, market, 1, machine->bid);
         return;
     }
@@ -132,7 +137,7 @@ static void add_running(const struct footprint *f, struct groups *groups, const 
                                                                .bid = machine->bid};
 }
 
-/* Of a launch without its last answer: what it may still bring. */
+/* Returns how many machines a launch may still bring that has not had its last answer. */
 static unsigned launch_pending(const struct footprint *f, const struct ledger_launch *launch) {
     unsigned known = 0;
     if (launch->stage > LEDGER_WAITING) {
@@ -175,7 +180,8 @@ static bool pays_by_the_hour(const struct footprint *f) {
 
 /* ---- The budget ---- */
 
-/* Micro-dollars that may still be bound; what runs is paid to the end of its hour (ec2-2016), or an hour ahead. */
+/* Returns the micro-dollars that may still be committed. Running machines are counted to the end of their hour
+ * (ec2-2016), or an hour ahead. */
 static double budget_left(const struct footprint *f, const struct groups *groups) {
     if (f->budget_micro == INT64_MAX) {
         return INFINITY;
@@ -190,8 +196,9 @@ static double budget_left(const struct footprint *f, const struct groups *groups
     return left;
 }
 
-/* Whether all transient machines must go now, for the sake of the budget. Where machines are paid by the second, no
- * paid hour ends them: they go when what is left pays them only for two more decisions and the notice. */
+/* Whether the budget requires that all transient machines go now. Where machines are paid by the second they have no
+ * paid hour that ends: they go when the money left pays for them only until two more decisions and the notice are over.
+ * */
 static bool budget_reached(const struct footprint *f, const struct groups *groups) {
     if (f->budget_micro == INT64_MAX || pays_by_the_hour(f)) {
         return false;
@@ -226,7 +233,7 @@ unsigned footprint_reliable_room(const struct footprint *f, unsigned held, unsig
 
 /* ---- Decisions ---- */
 
-/* Machines given back run to the end of the hour that is paid; by the second they leave at once. */
+/* Machines that are given back run to the end of their paid hour; those paid by the second leave at once. */
 static void release_group(const struct footprint *f, const struct portfolio_holding *group, unsigned count,
                           int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && count > 0; i++) {
@@ -239,7 +246,8 @@ static void release_group(const struct footprint *f, const struct portfolio_hold
     }
 }
 
-/* Machines that an earlier configuration bought where this one wants none: no decision would ever be about them. */
+/* Gives back machines that an earlier configuration bought in markets which this one does not name: no decision would
+ * ever consider them. */
 static void release_unwanted(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
     for (size_t i = 0; i < f->machine_count && f->known.market_count > 0; i++) {
         const struct ledger_machine *machine = f->machines[i];
@@ -341,7 +349,7 @@ bool footprint_reasons(const struct footprint *f, struct footprint_reasons *reas
     return any;
 }
 
-/* What follows the number of markets. */
+/* Appends what keeps these markets out; their number stands before it. */
 static void reason_text(const struct footprint *f, const struct footprint_reasons *reasons,
                         enum footprint_reason reason, char *text, size_t size) {
     const struct portfolio_market *cheapest = &f->known.markets[reasons->cheapest];

@@ -1,8 +1,6 @@
 /* Turns the ledger's rows into the policy's portfolio and budget, and its plan into machines to give back. Pure
- * functions: no clock, no network, no ledger.
- *
- * Pending are machines that have not started, launches without an answer and open spot requests. Machines that are
- * leaving (noticed, or to be given back) do not count. */
+ * functions: no clock, no network, no ledger.  Machines that have not started, launches without an answer and open spot
+ * requests are pending. Machines that are leaving (after a notice, or to be given back) do not count. */
 #ifndef BIDBRAIN_DAEMON_FOOTPRINT_H
 #define BIDBRAIN_DAEMON_FOOTPRINT_H
 
@@ -20,11 +18,10 @@ struct footprint {
     int64_t budget_micro; /* micro-dollars; INT64_MAX: none */
 };
 
-/* A zeroed list of machines' release times goes in (one for each machine), 0 for those that are kept; what was decided
- * comes out there and in *plan. */
+/* Decides what to buy (*plan) and what to give back: `release_at` has an entry for each machine, zeroed by the caller,
+ * and gets the time by which the machine is given back; 0: it is kept. */
 void footprint_decide(const struct footprint *footprint, struct portfolio_plan *plan, int64_t *release_at);
-/* Why nothing is bought though nothing is held: how many of the spot markets each reason keeps out, the first that
- * applies. */
+/* Why nothing is bought although nothing is held. Each spot market counts for the first reason that keeps it out. */
 enum footprint_reason {
     REASON_UNPRICED, /* no price now */
     REASON_CLOSED,   /* cooling down, or it has refused */
@@ -49,17 +46,19 @@ bool footprint_reasons(const struct footprint *footprint, struct footprint_reaso
 enum { FOOTPRINT_REASONS_TEXT = 1024 };
 void footprint_reasons_text(const struct footprint *footprint, const struct footprint_reasons *reasons,
                             char text[FOOTPRINT_REASONS_TEXT]);
-/* Only what the budget asks to be given back, likewise: while nothing can be decided, money is spent all the same. */
+/* As footprint_decide, but gives back only what the budget requires: for times when nothing can be decided but money is
+ * spent all the same. */
 void footprint_keep_budget(const struct footprint *footprint, struct portfolio_plan *plan, int64_t *release_at);
-/* How many reliable machines the rate's limit and the budget allow to buy, beside `held` that there are: at most
- * `wanted`; at first, while none is held, either all that are wanted or none, as the job does not begin with fewer. */
+/* Returns how many more reliable machines the limit on dollars per hour and the budget allow, beside the `held` ones:
+ * at most `wanted`. While none is held it is all that are wanted or none, as the job does not begin with fewer. */
 unsigned footprint_reliable_room(const struct footprint *footprint, unsigned held, unsigned wanted);
-/* The next moment at which the renewal of a machine's paid hour has to be decided; MARKET_NEVER. */
+/* Returns when the renewal of a machine's paid hour has to be decided next; MARKET_NEVER: not at all. */
 int64_t footprint_look(const struct ledger_machine *machine, int64_t now, int64_t lead);
 
-/* What a machine costs from its start until it ended, or until now if it runs (ec2-2016: its whole hour). */
+/* Returns what a machine has cost from its start until its end, or until now if it runs (ec2-2016: to the end of its
+ * hour). */
 struct bill footprint_bill(const struct footprint *footprint, const struct ledger_machine *machine);
-/* The same machine on demand, by the second. Amount as in money.h. */
+/* Returns what the same machine would have cost on demand, by the second. An amount as in money.h. */
 int64_t footprint_on_demand(const struct footprint *footprint, const struct ledger_machine *machine);
 /* All machines. */
 struct footprint_spend {
@@ -69,7 +68,7 @@ struct footprint_spend {
 };
 struct footprint_spend footprint_spend(const struct footprint *footprint);
 
-/* The place of a market; MARKET_NONE. */
+/* Returns the market's index; MARKET_NONE: it is not there. */
 size_t footprint_find(const struct footprint *footprint, enum provider_kind kind, const char *type, const char *zone);
 
 #endif

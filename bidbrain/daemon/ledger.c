@@ -13,7 +13,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* In the file's header; as in the text below. */
+/* In the file's header, and in the text below. */
 enum { LEDGER_APPLICATION = 0x42424C44 /* "BBLD" */, LEDGER_VERSION = 2 };
 
 static const char ledger_create[] =
@@ -57,7 +57,7 @@ static int ledger_execute(struct ledger *ledger, const char *sql, struct error *
     return sqlite3_exec(ledger->database, sql, NULL, NULL, NULL) == SQLITE_OK ? 0 : ledger_failed(ledger, error);
 }
 
-/* The first column of the first row; `text` NULL: a number. */
+/* Returns the first column of the first row; `text` NULL: as a number. */
 static int ledger_ask(struct ledger *ledger, const char *sql, int64_t *number, char *text, size_t size,
                       struct error *error) {
     sqlite3_stmt *statement = NULL;
@@ -106,7 +106,7 @@ static int ledger_new(struct ledger *ledger, const char *job, struct error *erro
     return code;
 }
 
-/* Takes a state for what it is, makes one of an empty file, and touches no other. */
+/* Accepts a state file, makes an empty file one, and changes no other file. */
 static int ledger_identify(struct ledger *ledger, const char *job, struct error *error) {
     int64_t application = 0;
     int64_t version = 0;
@@ -213,7 +213,7 @@ void ledger_close(struct ledger *ledger) {
 
 /* ---- Rows ---- */
 
-/* A row's values go in and come out in one order. */
+/* A row's values are bound and read in the same order. */
 struct row {
     sqlite3_stmt *statement;
     int next;
@@ -249,7 +249,7 @@ static void row_get_text(struct row *row, char *text, size_t size) {
     snprintf(text, size, "%s", value != NULL ? (const char *)value : "");
 }
 
-/* Steps to the next row; false at the end, and then the row is done with. */
+/* Steps to the next row. Returns false at the end, and then the statement is closed. */
 static bool row_step(struct ledger *ledger, struct row *row, int *code, struct error *error) {
     int step = sqlite3_step(row->statement);
     row->next = 0;

@@ -1,7 +1,7 @@
-/* The daemon's state, in an SQLite file: launches (stored before they are sent), machines, markets that
- * are closed for a while, and single values. Each put is a transaction that is on disk when it returns, so that a
- * kill at any moment loses nothing that was acted on. One process at a time may write a state file; others may read it.
- * Keeps rows; what they mean is the daemon's business. One thread. */
+/* The daemon's state, in an SQLite file: launches (stored before they are sent), machines, markets that are closed for
+ * a while, and single values. Each put is a transaction that is on disk when it returns, so that a kill at any moment
+ * loses nothing that was acted on. One process at a time may write a state file; others may read it. Only stores rows:
+ * the daemon knows what they mean. One thread. */
 #ifndef BIDBRAIN_DAEMON_LEDGER_H
 #define BIDBRAIN_DAEMON_LEDGER_H
 
@@ -65,7 +65,7 @@ int ledger_put_machine(struct ledger *ledger, const struct ledger_machine *machi
 int ledger_put_market(struct ledger *ledger, const struct ledger_market *market, struct error *error);
 int ledger_put_value(struct ledger *ledger, const char *name, double value, struct error *error);
 
-/* Visits all of them, in the order in which they were added. */
+/* Visits all rows in the order in which they were added. */
 int ledger_launches(struct ledger *ledger, void (*visit)(void *context, const struct ledger_launch *launch),
                     void *context, struct error *error);
 int ledger_machines(struct ledger *ledger, void (*visit)(void *context, const struct ledger_machine *machine),

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 enum {
-    LINK_EXPECT_MS = 5000, /* between repetitions of what is expected */
-    LINK_STATUS_MS = 4000, /* between requests that the controller answers whether there is news or not */
+    LINK_EXPECT_MS = 5000, /* between repetitions of the list of expected machines */
+    LINK_STATUS_MS = 4000, /* between requests for the status, which the controller always answers */
 };
 
 struct link_node {
@@ -23,8 +23,8 @@ struct link_node {
     bool present;
 };
 
-/* Lines for the job's report that the controller has not confirmed, oldest first. Only the first is under way: the
- * controller takes one that comes after a newer one for a repetition. */
+/* Lines for the job's report that the controller has not confirmed, oldest first. Only the first is sent at a time: the
+ * controller would take a line that arrives after a newer one for a repetition. */
 struct link_notes {
     json_t *list[LINK_NOTES_MAX];
     size_t count;
@@ -130,7 +130,7 @@ static void read_iteration(struct job_link *link, const json_t *line) {
     const json_t *number = json_object_get(line, "iteration");
     double ended = json_number_value(json_object_get(line, "seconds"));
     double items = json_number_value(json_object_get(line, "items"));
-    double partial = json_number_value(json_object_get(line, "partial")); /* of the work, this share was reported */
+    double partial = json_number_value(json_object_get(line, "partial")); /* the share of the work that was reported */
     struct job_link_iteration iteration = {
         .ended = ended, .items = partial > 0 ? items / partial : items, .seconds = ended - link->iteration_ended};
     link->iteration_ended = ended;
@@ -171,7 +171,7 @@ static void receive_line(struct job_link *link, json_t *line) {
 
 /* ---- Requests ---- */
 
-/* A request that the observer does not take is lost: who asks does so again, and goes by the notice's end. */
+/* The observer may drop a request. The caller repeats it, and relies only on the notice's end. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms) {
     if (count > 0 && count <= WIRE_NODES_MAX) {
         struct message evict = {.type = MESSAGE_EVICT, .evict.notice_ms = notice_ms};
@@ -185,7 +185,7 @@ void job_link_gone(struct job_link *link, const char *const *nodes, size_t count
     }
 }
 
-/* Some nodes are unknown, or the job could not do without all: each is asked for alone. */
+/* Some nodes are unknown, or the job can't do without all of them: repeats the request for each node alone. */
 static void request_refused(struct job_link *link, const struct message *message) {
     size_t count;
     const struct wire_name *names = records_names(message, &count);
@@ -244,7 +244,7 @@ void job_link_note(struct job_link *link, json_t *line) {
     send_note(link);
 }
 
-/* The controller has the line, or the job is over, so that the report takes no more. */
+/* The controller has the line, or the job is over and its report takes no more lines. */
 static void note_answered(struct job_link *link) {
     struct link_notes *notes = &link->notes;
     notes->request = 0;
@@ -294,7 +294,7 @@ static void ask_status(struct job_link *link) {
     observer_ask_status(&link->observer, 0);
 }
 
-/* We have caught up once we have read as many lines as the report had when a status was made. */
+/* The report has been read to its end once as many lines were read as it had when a status was made. */
 static void receive_status(struct job_link *link, const struct message *message) {
     size_t size;
     const char *text = records_text(message, &size);

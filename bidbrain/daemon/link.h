@@ -22,7 +22,7 @@ struct job_link_iteration {
     double items, seconds; /* of it */
 };
 
-/* Called from the loop, for the whole report from its start: also for lines that an earlier bidbrain has read. */
+/* Called from the loop for the whole report from its start, also for lines that an earlier bidbrain has read. */
 struct job_link_listener {
     void (*joined)(void *context, const char *node);
     void (*left)(void *context, const char *node, bool failed); /* it is no part of the job any more */
@@ -62,7 +62,7 @@ void job_link_visit(const struct job_link *link, void (*visit)(void *context, co
  * answers only when there is news. */
 double job_link_silence(const struct job_link *link);
 
-/* Requests that these nodes leave before the notice is over. At most WIRE_NODES_MAX. */
+/* Requests that these nodes (at most WIRE_NODES_MAX) leave before the notice is over. */
 void job_link_evict(struct job_link *link, const char *const *nodes, size_t count, uint32_t notice_ms);
 /* Reports the machines whose nodes have not joined yet, all of them each time. Sent when the list changes, and
  * repeated, since a controller that is started again knows none. */

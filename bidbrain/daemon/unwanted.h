@@ -1,5 +1,5 @@
-/* Prices that came though the configuration asks for others: which products, zones and types, for the line that says
- * why nothing is bought. Keeps a few names of each; no clock, no I/O. */
+/* Prices that came although the configuration wants others. Keeps a few names of their products, zones and types, for
+ * the line that says why nothing is bought. No clock, no I/O. */
 #ifndef BIDBRAIN_DAEMON_UNWANTED_H
 #define BIDBRAIN_DAEMON_UNWANTED_H
 

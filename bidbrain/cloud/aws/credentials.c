@@ -1,5 +1,5 @@
-/* See credentials.h. A value is looked for in one source after the other; the first that there is decides, also when
- * it fails: a role must not stand in for keys that were meant to be used. */
+/* See credentials.h. Sources are tried in order. The first one that is configured decides, even if it fails: a role
+ * must not be used in place of keys that were given. */
 #include "bidbrain/cloud/aws/credentials.h"
 
 #include "agileml/base/clock.h"
@@ -25,9 +25,9 @@
 #include <unistd.h>
 
 enum {
-    CREDENTIALS_JITTER_S = 60,     /* so much earlier a refresh may begin, by chance: not all machines at once */
-    CREDENTIALS_WAIT_S = 30,       /* what expires so soon is not handed out while a refresh can be waited for */
-    CREDENTIALS_RETRY_S = 20,      /* between refreshes, which may bring what was there before, at least */
+    CREDENTIALS_JITTER_S = 60, /* a refresh begins up to so much earlier, so that not all machines refresh at once */
+    CREDENTIALS_WAIT_S = 30,  /* a value that expires sooner than this is not handed out while a refresh is under way */
+    CREDENTIALS_RETRY_S = 20, /* the least time between two refreshes, since a refresh may bring the old value again */
     CREDENTIALS_ATTEMPTS_MAX = 3,  /* of one request */
     CREDENTIALS_TIMEOUT_MS = 2000, /* of each */
     CREDENTIALS_ROLE_MAX = 65,     /* bytes of a role's name with its 0 */
@@ -37,7 +37,7 @@ enum {
 static const char CREDENTIALS_ROLES[] = "latest/meta-data/iam/security-credentials/";
 static const char CREDENTIALS_CONTAINER[] = "http://169.254.170.2";
 
-/* All that is secret, in memory of its own. */
+/* All secrets, in memory of their own. */
 struct credentials_secrets {
     struct credentials_value environment; /* key_id "": it has none */
     struct credentials_value value, incoming;
@@ -132,7 +132,7 @@ static void credentials_read_settings(struct credentials *credentials) {
 
 int credentials_open(struct credentials **credentials, struct http *http, struct error *error) {
     struct credentials *new = memory_zeroed(1, sizeof *new);
-    core_dumps_forbid(); /* secrets stand in the environment too, and for moments in what libcurl sends */
+    core_dumps_forbid(); /* secrets are in the environment too, and for moments in libcurl's buffers */
     new->http = http;
     new->secrets = secret_new(sizeof *new->secrets);
     *credentials = NULL;
@@ -184,8 +184,8 @@ static bool credentials_usable(const struct credentials *credentials) {
     return credentials->have && credentials_left_s(&credentials->secrets->value) > 0;
 }
 
-/* Ends a fetch. `why` NULL: secrets->incoming is a value; `date` is its sender's clock, which says when it expires;
- * 0: not known. What was there before stays when nothing better has come. */
+/* Ends a fetch. `why` NULL: secrets->incoming is the value. `date` is the sender's clock, by which it expires; 0: not
+ * known. The earlier value stays unless a better one has come. */
 static void credentials_decided(struct credentials *credentials, int64_t date, const char *why) {
     struct credentials_secrets *secrets = credentials->secrets;
     bool first = !credentials->have;
@@ -252,7 +252,7 @@ static void credentials_role_keys(void *context, const struct metadata_answer *a
     credentials_take(credentials, answer->body, answer->size, answer->date);
 }
 
-/* The first line, if it is the name of a role. */
+/* Copies the first line, if it is the name of a role. */
 static bool credentials_take_role(struct credentials *credentials, const char *body) {
     size_t size = strcspn(body, " \t\r\n");
     size_t good = strspn(body, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_+=,.@-");
@@ -306,7 +306,8 @@ static bool credentials_url_is_safe(const char *url) {
     return safe;
 }
 
-/* The header "Authorization: TOKEN" by the environment's variable or file; "" when neither is set. 0 or AML_EINPUT. */
+/* Writes the header "Authorization: TOKEN" from the environment's variable or file; "" if neither is set. Returns 0 or
+ * AML_EINPUT. */
 static int credentials_authorization(char *header, size_t max, struct error *error) {
     static const char name[] = "Authorization: ";
     const char *path = credentials_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
@@ -378,7 +379,7 @@ static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
                                            relative[0] == '/' ? "" : "/", relative)
                                 : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
     if (size >= CREDENTIALS_URL_MAX) {
-        strcpy(url, "too long"); /* no safe URL: told as such */
+        strcpy(url, "too long"); /* an unsafe URL is an error of its own */
     }
     return relative != NULL || full != NULL;
 }
@@ -438,7 +439,7 @@ static void credentials_fetch(struct credentials *credentials) {
         credentials_decided(credentials, 0, NULL);
         return;
     }
-    /* The region and the endpoint stay what they were: they point into what was read first. */
+    /* The region and the endpoint stay as they were: they point into the text that was read first. */
     struct aws_profile *profile = secret_new(sizeof *profile);
     int code = aws_profile_read(profile, &error);
     if (code == 0) {

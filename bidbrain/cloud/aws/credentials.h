@@ -24,13 +24,13 @@ struct credentials_value {
 
 struct credentials;
 
-/* Reads the environment now, files and services when asked. 0 or AML_EINPUT (a file that is broken, a profile that
- * isn't there). */
+/* Reads the environment now; reads files and asks services when a value is wanted. 0 or AML_EINPUT (a file that is
+ * broken, a profile that isn't there). */
 int credentials_open(struct credentials **credentials, struct http *http, struct error *error);
 void credentials_close(struct credentials *credentials);
-/* Calls `done` with a value that has not expired, from here when it is at hand, else from http_step; or with NULL
- * and why there is none. The value stays the chain's and may change after `done` returns. A value that expires soon
- * is handed out while a new one is fetched, and as long as none can be had. `done` may ask again; it must not close. */
+/* Calls `done` with a value that has not expired: at once if there is one, else from http_step; or with NULL and the
+ * reason. The value belongs to the chain and may change after `done` returns. A value that expires soon is handed out
+ * while a new one is fetched, and as long as none comes. `done` may ask again; it must not close. */
 typedef void credentials_done(void *context, const struct credentials_value *value, const char *why);
 void credentials_get(struct credentials *credentials, credentials_done *done, void *context);
 /* AWS has refused them as expired: the next credentials_get reads them anew. */

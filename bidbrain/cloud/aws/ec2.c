@@ -1,6 +1,5 @@
-/* See ec2.h. Each call goes round: due (waits for its time and for room in its bucket), wants credentials, sent, and
- * then due again or ended. Callers hear of ended calls at one place alone, ec2_tell, so that they may start others
- * there. */
+/* See ec2.h. The states of a call: due (it waits for its time and for room in its bucket), wanting credentials, sent,
+ * then due again or ended. Only ec2_tell tells callers of ended calls, so that they may start others there. */
 #include "bidbrain/cloud/aws/ec2.h"
 
 #include "agileml/base/clock.h"
@@ -46,8 +45,8 @@ struct ec2 {
     char url[EC2_ENDPOINT_TEXT + 16], host[EC2_ENDPOINT_TEXT];
     unsigned attempts;
     uint32_t timeout_ms, delay_ms;
-    int64_t skew_s;  /* EC2's clock is taken to be so far ahead of ours */
-    int64_t ahead_s; /* and is, by the last answer that had a date */
+    int64_t skew_s;  /* how far EC2's clock is assumed to be ahead of ours */
+    int64_t ahead_s; /* how far it is, by the last answer with a date */
     bool dated;      /* there was one */
     struct ec2_throttle throttle;
     struct ec2_call *calls; /* in the order in which they were started */
@@ -159,7 +158,7 @@ static bool ec2_one_of(const char *code, const char *const *codes) {
     return *codes != NULL;
 }
 
-/* What a failed attempt calls for. */
+/* What to do after a failed attempt. */
 enum ec2_verdict {
     EC2_TELL,
     EC2_AGAIN,     /* after a delay; it may have been carried out */
@@ -168,7 +167,7 @@ enum ec2_verdict {
     EC2_EXPIRED,   /* the credentials have expired */
 };
 
-/* Codes that say who asks may not, or not in this way: said before a ClientToken is looked at. */
+/* Codes for requests that are not authorized or malformed: EC2 answers with them before it looks at a ClientToken. */
 static bool ec2_code_of_caller(const char *code) {
     static const char *const codes[] = {"AuthFailure",
                                         "UnauthorizedOperation",
@@ -209,14 +208,14 @@ static enum ec2_verdict ec2_judge(const struct ec2_failure *failure) {
         return EC2_LATE;
     }
     if (strncmp(code, "Insufficient", 12) == 0) {
-        return EC2_TELL; /* of capacity: a 500, and final */
+        return EC2_TELL; /* about capacity: comes with status 500, and is final */
     }
     bool answered = failure->status >= 200 && failure->status < 300 && code[0] != '\0';
     bool refused = failure->status >= 300 && failure->status < 500 && failure->status != 408;
     return answered || refused ? EC2_TELL : EC2_AGAIN;
 }
 
-/* Takes over EC2's clock when it differs from what was signed by more than can be passed over. */
+/* Adopts EC2's clock if it differs from the signed time by more than EC2 tolerates. */
 static bool ec2_correct_clock(struct ec2 *ec2, int64_t date) {
     int64_t skew = date - (int64_t)time(NULL);
     if (date == 0 || llabs(skew - ec2->skew_s) <= EC2_SKEW_S) {
@@ -356,7 +355,7 @@ static void ec2_send(struct ec2_call *call, const struct credentials_value *valu
     sigv4_date((int64_t)time(NULL) + call->ec2->skew_s, scope.date);
     char invocation[33];
     snprintf(invocation, sizeof invocation, "%016" PRIx64 "%016" PRIx64, ec2_random(call->ec2), ec2_random(call->ec2));
-    /* As AWS's own libraries do: without it, equal requests of a second have equal signatures. */
+    /* As AWS's own libraries do. Without it, equal requests within one second have equal signatures. */
     const struct sigv4_header headers[] = {{"amz-sdk-invocation-id", invocation},
                                            {"content-type", "application/x-www-form-urlencoded; charset=utf-8"},
                                            {"host", call->ec2->host},
@@ -424,7 +423,7 @@ void ec2_start(struct ec2 *ec2, struct ec2_request *request, ec2_done *done, voi
     ec2->call_count++;
 }
 
-/* Has what is due sent, as far as the buckets allow. */
+/* Sends the calls that are due, as far as the buckets allow. */
 static void ec2_advance(struct ec2 *ec2) {
     uint64_t now_us = monotonic_us();
     bool wanted = false;

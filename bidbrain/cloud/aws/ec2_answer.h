@@ -23,10 +23,10 @@ enum {
  * are left out of `text`, and what EC2 says of a wrong signature (it repeats the request) is left out whole. */
 struct ec2_failure {
     int status;               /* of the HTTP answer; 0: there was none */
-    char code[EC2_CODE_TEXT]; /* EC2's own; empty: the answer told none (no answer, or a body that is not EC2's) */
+    char code[EC2_CODE_TEXT]; /* EC2's code; empty: there was none (no answer, or a body that is not EC2's) */
     char text[EC2_LINE_TEXT]; /* for people */
     char request_id[EC2_ID_TEXT * 2]; /* empty: none was told */
-    bool lasting; /* time does not mend it: the request is wrong, who asks may not, or EC2 is not at this address */
+    bool lasting; /* waiting does not help: the request is wrong or not authorized, or EC2 is not at this address */
 };
 
 /* From an answer whose status is not 2xx: both forms of XML, and bodies that are none. */
@@ -45,16 +45,16 @@ struct ec2_price {
 /* Of spotPriceHistorySet. */
 bool ec2_price_read(struct ec2_node item, struct ec2_price *price);
 
-/* What BidBrain marks its things with: the tags proteus:job, proteus:token and proteus:tier. Empty: it has none. */
+/* BidBrain's tags proteus:job, proteus:token and proteus:tier. Empty: there is none. */
 struct ec2_tags {
     char job[EC2_LINE_TEXT], token[EC2_TOKEN_TEXT], tier[EC2_ID_TEXT];
 };
 
 enum ec2_request_state {                        /* of a spot request */
                          EC2_REQUEST_OPEN,      /* waiting; has no instance */
-                         EC2_REQUEST_ACTIVE,    /* has an instance, or will have one presently */
+                         EC2_REQUEST_ACTIVE,    /* has an instance, or will have one soon */
                          EC2_REQUEST_CLOSED,    /* its instance has ended */
-                         EC2_REQUEST_CANCELLED, /* may have an instance that runs on */
+                         EC2_REQUEST_CANCELLED, /* is over, but may have an instance that still runs */
                          EC2_REQUEST_FAILED,
                          EC2_REQUEST_DISABLED, /* its instance is stopped */
 };
@@ -65,7 +65,7 @@ struct ec2_spot_request {
     enum ec2_request_state state;
     char code[EC2_CODE_TEXT], text[EC2_LINE_TEXT];     /* status code and message, or the fault's when there is one */
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX]; /* empty: not told */
-    int64_t updated;                                   /* when it got its status; seconds since 1970; 0: not told */
+    int64_t updated;                                   /* when it got its status, in seconds since 1970; 0: not known */
     struct ec2_tags tags;
 };
 /* Of spotInstanceRequestSet. An unknown state counts as open: waiting, no capacity. */

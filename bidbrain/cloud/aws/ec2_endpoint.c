@@ -1,4 +1,4 @@
-/* The part of ec2.h that judges endpoints: which URLs may be used. */
+/* Checks which URLs may be used as endpoints (ec2.h). */
 #include "bidbrain/cloud/aws/ec2.h"
 
 #include <arpa/inet.h>

@@ -13,7 +13,7 @@
 
 enum { EC2_NAME_TEXT = 128 }; /* of a parameter */
 
-/* Not by realloc, which would leave a copy of what is secret behind. */
+/* Not by realloc, which would leave a copy of the secret behind. */
 static void ec2_request_room(struct ec2_request *request, size_t size) {
     if (request->size + size < request->capacity) {
         return;

@@ -8,7 +8,7 @@
 
 struct ec2_request {
     char action[EC2_ACTION_TEXT];
-    bool filtered;  /* names what it asks for: a filter, or ids */
+    bool filtered;  /* it asks by filters or ids */
     bool has_token; /* a ClientToken is set: it may be sent again */
     char *form;     /* "Action=...&Version=...&...", a 0 byte behind it; may hold a job's token (user data) */
     size_t size, capacity;

@@ -1,5 +1,5 @@
-/* EC2's token buckets, kept here too so that they are not run into: each call of an account and region has one, which
- * holds so many calls and is refilled at so many a second. Pure: the caller tells the time. One thread. */
+/* A copy of EC2's token buckets, so that EC2 need not refuse calls. Each kind of call has a bucket per account and
+ * region, with a size and a rate of refill. Pure: the caller passes the time. One thread. */
 #ifndef BIDBRAIN_CLOUD_AWS_EC2_THROTTLE_H
 #define BIDBRAIN_CLOUD_AWS_EC2_THROTTLE_H
 
@@ -16,7 +16,7 @@ struct ec2_bucket {
     uint64_t at_us; /* when `tokens` was right */
 };
 
-/* A zeroed one has full buckets. */
+/* A zeroed struct has full buckets. */
 struct ec2_throttle {
     struct ec2_bucket buckets[EC2_BUCKETS_MAX];
     size_t count;
@@ -25,7 +25,7 @@ struct ec2_throttle {
 /* Takes a token for a call and returns 0, or returns the microseconds until there is one. `filtered`: the call names
  * what it asks for by filters or ids (calls that don't have smaller buckets). */
 uint64_t ec2_throttle_take(struct ec2_throttle *throttle, const char *action, bool filtered, uint64_t now_us);
-/* EC2 has refused a call for its rate: others drink from the same bucket, so it is empty. */
+/* EC2 has refused a call for its rate: others use the same bucket, which is empty now. */
 void ec2_throttle_drain(struct ec2_throttle *throttle, const char *action, bool filtered, uint64_t now_us);
 
 #endif

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Number 0 is no element: the parent of the root, and what stands for "none". */
+/* Number 0 is no element: it is the root's parent, and stands for "none". */
 struct ec2_xml_node {
     uint32_t name, text; /* where they begin in `texts` */
     uint32_t first_child, last_child, next;
@@ -80,7 +80,7 @@ static void ec2_xml_start(void *context, const XML_Char *name, const XML_Char **
                                                                   : "an element's name is too long");
         return;
     }
-    xml->size = reader->text; /* text before a child says nothing */
+    xml->size = reader->text; /* text before a child element is only layout */
     uint32_t parent = reader->depth == 0 ? 0 : reader->open[reader->depth - 1];
     uint32_t node = ec2_xml_add_node(xml);
     xml->nodes[node].name = (uint32_t)xml->size;

@@ -18,7 +18,7 @@ struct ini_item {
     unsigned line;
 };
 
-/* A code other than 0 ends the parsing, and is its result. What `item` points to lives until it returns. */
+/* A code other than 0 ends the parsing, and is its result. What `item` points to is valid until it returns. */
 typedef int ini_found(void *context, const struct ini_item *item, struct error *error);
 
 /* Calls `found` for each section and item, in the file's order. A comment begins with # or ;, on a line of its own

@@ -111,7 +111,7 @@ static int profile_found_service(void *context, const struct ini_item *item, str
     return wanted ? profile_set(reader, item, reader->endpoint, sizeof reader->endpoint, error) : 0;
 }
 
-/* A pair of keys is one file's: half of one and half of the other would be nobody's. */
+/* Both keys of a pair come from one file: half from one file and half from the other would not match. */
 static int profile_check_keys(const struct profile_reader *reader, struct error *error) {
     struct aws_profile *profile = reader->profile;
     bool key = profile->value.key_id[0] != '\0';
@@ -154,7 +154,7 @@ static const char *profile_environment(const char *name) {
     return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
-/* The variable's path, or the usual one, with ~ for the home folder. */
+/* Returns the variable's path, or the usual one with ~ replaced by the home folder. */
 static int profile_path(const char *variable, const char *usual, char path[PATH_MAX], struct error *error) {
     const char *text = profile_environment(variable);
     const char *home = profile_environment("HOME");

@@ -1,6 +1,6 @@
 /* A profile of AWS's shared files: ~/.aws/credentials, in sections [NAME], and ~/.aws/config, in sections [profile
- * NAME] (or [default]); what both have counts as the first says. Other files by AWS_SHARED_CREDENTIALS_FILE and
- * AWS_CONFIG_FILE. Files that others may read are taken, as by AWS's own tools. Blocking. */
+ * NAME] (or [default]); the first one counts where both have a value. Other files by AWS_SHARED_CREDENTIALS_FILE and
+ * AWS_CONFIG_FILE. Files that others may read are accepted, as AWS's own tools do. Blocking. */
 #ifndef BIDBRAIN_CLOUD_AWS_PROFILE_H
 #define BIDBRAIN_CLOUD_AWS_PROFILE_H
 
@@ -16,7 +16,7 @@ enum {
     PROFILE_SOURCE_MAX = 640
 };
 
-/* All of it is zero to begin with. Holds secrets: make it with secret_new. */
+/* Zeroed at first. Holds secrets: make it with secret_new. */
 struct aws_profile {
     char name[PROFILE_NAME_MAX];
     bool found;                          /* one of the files has it */
@@ -35,7 +35,7 @@ int aws_profile_read(struct aws_profile *profile, struct error *error);
 /* For tests and fuzzing: takes what is in `text` as one of the files' content. `text` is changed. */
 int aws_profile_take(struct aws_profile *profile, const char *file, bool config, char *text, struct error *error);
 
-/* Whether it can stand in a header: 1 to `max` - 1 visible characters of ASCII. */
+/* Whether the text may be put into a header: 1 to `max` - 1 visible ASCII characters. */
 bool credentials_text_is_good(const char *text, size_t max);
 
 #endif

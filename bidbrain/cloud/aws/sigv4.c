@@ -48,7 +48,7 @@ static bool sigv4_unreserved(char c) {
            c == '.' || c == '~';
 }
 
-/* RFC 3986: everything but the unreserved as %XX. */
+/* RFC 3986: writes everything but unreserved characters as %XX. */
 static void sigv4_put_encoded(struct sigv4_text *text, const char *data, size_t size) {
     static const char digits[] = "0123456789ABCDEF";
     for (size_t i = 0; i < size; i++) {
@@ -68,7 +68,7 @@ static int sigv4_digit(char c) {
                                   : -1;
 }
 
-/* What was sent may be encoded (%XX) or not: decoded, then encoded in the one way. */
+/* The text may be encoded (%XX) or not: it is decoded, then encoded canonically. */
 static void sigv4_put_recoded(struct sigv4_text *text, const char *data, size_t size) {
     for (size_t i = 0; i < size; i++) {
         int high = data[i] == '%' && i + 2 < size ? sigv4_digit(data[i + 1]) : -1;
@@ -94,7 +94,7 @@ static void sigv4_put_hex(struct sigv4_text *text, const void *data, size_t size
 
 /* ---- The canonical request ---- */
 
-/* Without empty and "." segments, and with ".." taking the one before away; a slash at the end stays. */
+/* Removes empty and "." segments; ".." removes the segment before it. A slash at the end stays. */
 static int sigv4_put_path(struct sigv4_text *text, const char *path, struct error *error) {
     const char *segments[SIGV4_SEGMENTS_MAX];
     size_t sizes[SIGV4_SEGMENTS_MAX];
@@ -182,7 +182,7 @@ static bool sigv4_blank(char c) {
     return c == ' ' || c == '\t' || c == '\r' || c == '\n';
 }
 
-/* Without blanks around it, and one space for each run of blanks inside. */
+/* Removes blanks around the text, and puts one space for each run of blanks inside. */
 static void sigv4_put_value(struct sigv4_text *text, const char *value) {
     bool begun = false;
     bool pending = false;
@@ -299,7 +299,7 @@ char *sigv4_string_to_sign(const struct sigv4_scope *scope, const char *canonica
     return text.data;
 }
 
-/* key = HMAC(key, data), both of SHA-256's size; the first key may have another. */
+/* key = HMAC(key, data), both as long as a SHA-256; the first key may be of another length. */
 static void sigv4_hmac(unsigned char key[SHA256_DIGEST_LENGTH], const void *with, size_t with_size, const char *data,
                        size_t size) {
     unsigned int written = 0;
