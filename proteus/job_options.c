@@ -9,7 +9,12 @@
 #include <unistd.h>
 
 struct job_options job_options_defaults(void) {
-    return (struct job_options){.reliable = 1, .stage = "auto", .failure_timeout = 10, .progress = "auto"};
+    return (struct job_options){.reliable = 1,
+                                .stage = "auto",
+                                .failure_timeout = 10,
+                                .progress = "auto",
+                                .window_short = MONITOR_SHORT_S,
+                                .window_long = MONITOR_LONG_S};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -39,6 +44,10 @@ void job_options_table(struct job_options *options, const struct aml_option *own
          "silence after which a node has failed"},
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
+        {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
+         "over which a node's present speed is measured"},
+        {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
+         "over which a node's lasting speed is measured"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
         {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,
@@ -109,6 +118,10 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     }
     if (options->checkpoint != NULL && options->checkpoint_every == 0) {
         options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
+    }
+    if (options->window_long < options->window_short) {
+        return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",
+                         options->window_long, options->window_short);
     }
     if (options->answer_timeout > 0 && options->answer_timeout < options->failure_timeout) {
         return error_set(error, AML_EINPUT, "--answer-timeout %g: expected at least as much as --failure-timeout %g",

@@ -132,6 +132,8 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     if (job->resume != NULL) {
         arguments_add(arguments, "--resume=%s", job->resume);
     }
+    arguments_add(arguments, "--window-short=%.17g", job->window_short);
+    arguments_add(arguments, "--window-long=%.17g", job->window_long);
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
     arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
     /* Longer than ours: our message names the missing nodes. */
@@ -293,8 +295,8 @@ static void report_missed_events(struct launcher *launcher, const json_t *summar
 }
 
 void launcher_write_summary(struct launcher *launcher, int status) {
-    static const char *const not_of_the_job[] = {"iteration",        "clock",      "items",
-                                                 "items_per_second", "bytes_sent", "bytes_received"};
+    static const char *const not_of_the_job[] = {"iteration",  "clock",          "items",    "items_per_second",
+                                                 "bytes_sent", "bytes_received", "imbalance"};
     const json_t *last = launcher->training.line;
     json_t *line =
         json_pack("{s:s, s:I, s:I, s:f}", "type", "summary", "iterations", (json_int_t)launcher->training.iteration,

@@ -124,13 +124,18 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
     char role[STATUS_ROLE_TEXT];
     char network[PROGRESS_NUMBER_TEXT];
     char memory[PROGRESS_NUMBER_TEXT];
+    char slow[PROGRESS_NUMBER_TEXT] = "-";
+    const json_t *slowness = json_object_get(node, "slowness_short");
+    if (json_is_number(slowness)) {
+        snprintf(slow, sizeof slow, "%.2f", json_number_value(slowness));
+    }
     status_role_text(node, traditional, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
     progress_bytes_text(number_of(node, "memory_bytes"), memory);
-    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s %7.0f %6.0f %7s %7s  %s\n", text_of(node, "name"),
+    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s %7.0f %6.0f %5s %7s %7s  %s\n", text_of(node, "name"),
             text_of(node, "host"), text_of(node, "tier"),
             json_is_true(json_object_get(node, "leaving")) ? "leaving" : text_of(node, "state"),
-            number_of(node, "clock"), number_of(node, "shards"), network, memory, role);
+            number_of(node, "clock"), number_of(node, "shards"), slow, network, memory, role);
 }
 
 static void print_expected(FILE *stream, const json_t *machine) {
@@ -144,8 +149,8 @@ void status_print(FILE *stream, const json_t *answer) {
     const json_t *nodes = json_object_get(status, "nodes");
     const json_t *expected = json_object_get(status, "expected");
     print_job(stream, status);
-    fprintf(stream, "%-9s %-10s %-9s %-11s %7s %6s %7s %7s  %s\n", "node", "host", "tier", "state", "clock", "shards",
-            "network", "memory", "partitions");
+    fprintf(stream, "%-9s %-10s %-9s %-11s %7s %6s %5s %7s %7s  %s\n", "node", "host", "tier", "state", "clock",
+            "shards", "slow", "network", "memory", "partitions");
     for (size_t n = 0; n < json_array_size(nodes); n++) {
         print_node(stream, json_array_get(nodes, n), json_is_string(stage));
     }

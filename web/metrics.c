@@ -206,6 +206,9 @@ static void put_nodes(const struct writer *writer, const json_t *nodes) {
         {"serves", "proteus_node_partitions_served", "gauge", "Partitions that the node serves.", 1},
         {"follows", "proteus_node_partitions_followed", "gauge", "Partitions that the node keeps copies of.", 1},
         {"shards", "proteus_node_shards", "gauge", "Data shards that the node works on.", 1},
+        {"items_per_second", "proteus_node_items_per_second", "gauge", "Over the short window, waiting included.", 1},
+        {"slowness_short", "proteus_node_slowness", "gauge",
+         "The node's time for an equal share by the mean of all nodes', over the short window; 1 for equal nodes.", 1},
         {"silent_ms", "proteus_node_silent_seconds", "gauge", "Time since the node was heard.", 1e-3},
     };
     size_t count = json_array_size(nodes);

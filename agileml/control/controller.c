@@ -91,6 +91,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     }
     struct plan_thresholds thresholds = options->thresholds;
     tuner_init(&controller->tuner, &thresholds);
+    monitor_init(&controller->clocks.monitor, options->window_short, options->window_long);
     change_barrier_lift(controller);
     controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
@@ -114,6 +115,7 @@ void controller_close(struct controller *controller) {
     free(controller->members);
     free(controller->expected.machines);
     nodes_close(controller);
+    monitor_close(&controller->clocks.monitor);
     progress_close(controller);
     lost_close(&controller->lost);
     checkpoints_close(controller);
@@ -361,6 +363,7 @@ void controller_remove_member(struct controller *controller, struct member *memb
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
     nodes_removed(controller, member);
+    monitor_forget(&controller->clocks.monitor, member->node.actor);
     controller->plan.names_absent = controller->plan.names_absent || member->stay != MEMBER_DISMISSED;
     buffer_drop(member->endpoints);
     buffer_drop(member->fence.restore_points);

@@ -7,6 +7,7 @@
 
 #include "agileml/control/job_input.h"
 #include "agileml/control/lost.h"
+#include "agileml/control/monitor.h"
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
@@ -46,6 +47,7 @@ struct controller_options {
     uint32_t timeout_ms;       /* a node that is silent for longer than this has failed */
     uint32_t answer_ms;        /* a node that owes an answer for longer than this has failed; at least timeout_ms */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
+    double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
     const char *checkpoint;    /* the directory for checkpoints; NULL: none are written */
     uint32_t checkpoint_every; /* iterations */
     bool checkpoint_at_end;    /* a checkpoint of the job's last clock is written, too */
@@ -222,6 +224,12 @@ struct clock_window {
     uint64_t clock; /* 0: none */
     struct clock_report *reports;
     unsigned count, capacity;
+};
+
+/* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
+struct controller_clocks {
+    struct clock_window *window; /* clock c is at index c % entries */
+    struct monitor monitor;
 };
 
 /* The job's progress. The store has these bytes as they are. */
@@ -456,7 +464,7 @@ struct controller {
     struct controller_recovery recovery;
     struct tuner tuner;
     struct controller_progress progress;
-    struct clock_window *window; /* clock c is at index c % entries */
+    struct controller_clocks clocks;
     struct lost lost;            /* the work of lost nodes on clocks that are not completed */
     struct controller_checkpoint checkpoint;
     char resume[WIRE_PATH_MAX];

@@ -14,15 +14,15 @@ unsigned progress_window(const struct controller *controller) {
 }
 
 void progress_open(struct controller *controller) {
-    controller->window = memory_zeroed(progress_window(controller), sizeof *controller->window);
+    controller->clocks.window = memory_zeroed(progress_window(controller), sizeof *controller->clocks.window);
 }
 
 void progress_close(struct controller *controller) {
-    for (unsigned w = 0; controller->window != NULL && w < progress_window(controller); w++) {
-        free(controller->window[w].reports);
+    for (unsigned w = 0; controller->clocks.window != NULL && w < progress_window(controller); w++) {
+        free(controller->clocks.window[w].reports);
     }
-    free(controller->window);
-    controller->window = NULL;
+    free(controller->clocks.window);
+    controller->clocks.window = NULL;
 }
 
 static void sums_add(struct clock_sums *sums, const struct clock_sums *more, const struct wire_metric *metrics,
@@ -142,6 +142,7 @@ static void complete_iteration(struct controller *controller) {
     progress->evaluated++;
     progress->covered = iteration_covered(controller);
     progress->items_processed += progress_processed(controller) - progress->iteration.items;
+    monitor_end_iteration(&controller->clocks.monitor);
     controller_report(controller, report_iteration(controller, iteration, controller_seconds(controller)));
     progress->iteration = (struct clock_sums){0};
     if (known && !isfinite(progress->objective)) {
@@ -160,13 +161,13 @@ static void complete_iteration(struct controller *controller) {
 
 /* Returns the clock's entry; NULL: there is none. */
 static struct clock_window *window_at(const struct controller *controller, uint64_t clock) {
-    struct clock_window *window = &controller->window[clock % progress_window(controller)];
+    struct clock_window *window = &controller->clocks.window[clock % progress_window(controller)];
     return window->clock == clock ? window : NULL;
 }
 
 /* Returns the clock's entry, cleared if it was an earlier clock's. */
 static struct clock_window *window_of(struct controller *controller, uint64_t clock) {
-    struct clock_window *window = &controller->window[clock % progress_window(controller)];
+    struct clock_window *window = &controller->clocks.window[clock % progress_window(controller)];
     if (window->clock != clock) {
         window->clock = clock;
         window->count = 0;
@@ -433,8 +434,8 @@ void progress_recover(struct controller *controller, uint64_t restore, const act
     unsigned char *missing = memory_zeroed(controller->options.policy.shards, 1);
     lost_undo(&controller->lost, restore);
     for (unsigned w = 0; w < progress_window(controller); w++) {
-        if (controller->window[w].clock > restore) {
-            undo_reports(controller, &controller->window[w]);
+        if (controller->clocks.window[w].clock > restore) {
+            undo_reports(controller, &controller->clocks.window[w]);
         }
     }
     for (uint64_t clock = completed + 1; clock <= restore; clock++) {
@@ -516,12 +517,26 @@ static void take_report(struct controller *controller, const struct message *mes
     }
 }
 
+/* A node's first report of a clock; a catch-up is done beside the node's own clocks, and says nothing of its speed. */
+static void measure(struct controller *controller, const struct member *member, const struct message_progress *report) {
+    if (!origin_is_catch_up(report->origin)) {
+        const struct monitor_sample sample = {.node = member->node.actor,
+                                              .clock = report->clock,
+                                              .version = controller->plan.version,
+                                              .now_us = controller_now(controller),
+                                              .items = report->items,
+                                              .compute_us = report->compute_us,
+                                              .clock_us = report->clock_us};
+        monitor_add(&controller->clocks.monitor, &sample);
+    }
+}
+
 void progress_receive(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_progress *report = &message->progress;
     size_t metric_count;
     progress_metrics(message, &metric_count);
     uint64_t completed = controller->progress.completed;
-    if (controller->window == NULL || report->clock > completed + progress_window(controller)) {
+    if (controller->clocks.window == NULL || report->clock > completed + progress_window(controller)) {
         return;
     }
     if (metric_count != controller->job.metric_count) {
@@ -541,6 +556,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
         persist_soon(controller);
     }
     if (report->evaluation == 0 && report->clock > member->reported.clock) {
+        measure(controller, member, report);
         member->reported.clock = report->clock;
     }
     controller_committed(controller, report->committed);

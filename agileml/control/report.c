@@ -42,6 +42,7 @@ bool report_key(const char *key) {
                                        "items_per_second",
                                        "items_processed",
                                        "items_redone",
+                                       "imbalance",
                                        "items_before",
                                        "seconds_before",
                                        "resumed_clock",
@@ -169,6 +170,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     set_real(object, "items_per_second",
              sums->lasted_us > 0 ? (double)progress_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
     set_whole(object, "clock", controller->progress.completed);
+    if (isfinite(controller->clocks.monitor.imbalance)) {
+        set_real(object, "imbalance", controller->clocks.monitor.imbalance);
+    }
     set_covered(object, controller->progress.covered);
     controller->progress.iteration_bytes_sent = sent;
     controller->progress.iteration_bytes_received = received;
@@ -331,9 +335,38 @@ char *report_gone_nodes(const struct controller *controller, const struct node_g
     return finish_line(object);
 }
 
+/* How slow all nodes are; by their index in the monitor. */
+struct slowness {
+    double *spans[MONITOR_SPANS];
+};
+
+static struct slowness slowness_open(const struct controller *controller) {
+    struct slowness slowness;
+    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+        slowness.spans[span] = memory_zeroed(controller->clocks.monitor.count + 1, sizeof(double));
+        monitor_slowness(&controller->clocks.monitor, (enum monitor_span)span, controller_now(controller),
+                         slowness.spans[span]);
+    }
+    return slowness;
+}
+
+/* Returns NaN when it is not known. */
+static double slowness_of(const struct controller *controller, const struct slowness *slowness, enum monitor_span span,
+                          const struct member *member) {
+    size_t place = monitor_find(&controller->clocks.monitor, member->node.actor);
+    return place != SIZE_MAX ? slowness->spans[span][place] : NAN;
+}
+
+static void slowness_close(struct slowness *slowness) {
+    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+        free(slowness->spans[span]);
+    }
+}
+
 char *report_usage(const struct controller *controller, unsigned first, unsigned count) {
     json_t *object = new_about_nodes(controller, "usage");
     json_t *list = json_array();
+    struct slowness slowness = slowness_open(controller);
     for (unsigned m = first; m < first + count; m++) {
         const struct member_usage *usage = &controller->members[m].usage;
         const uint64_t values[] = {usage->items, usage->bytes_sent, usage->bytes_received, usage->memory_bytes};
@@ -342,8 +375,11 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             json_array_append_new(node, json_integer((json_int_t)values[v]));
         }
+        double slow = slowness_of(controller, &slowness, MONITOR_SHORT, &controller->members[m]);
+        json_array_append_new(node, isfinite(slow) ? json_real(slow) : json_null());
         json_array_append_new(list, node);
     }
+    slowness_close(&slowness);
     json_object_set_new(object, "nodes", list);
     return finish_line(object);
 }
@@ -428,8 +464,22 @@ static json_t *status_partitions(struct controller *controller) {
     return list;
 }
 
-static json_t *status_node(const struct controller *controller, const struct member *member) {
+static void set_speed(json_t *object, const struct controller *controller, const struct member *member,
+                      const struct slowness *slowness) {
+    struct monitor_speed speed =
+        monitor_speed(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT, controller_now(controller));
+    set_real(object, "items_per_second", speed.clocks > 0 ? speed.items_per_second : NAN);
+    set_real(object, "slowness_short", slowness_of(controller, slowness, MONITOR_SHORT, member));
+    set_real(object, "slowness_long", slowness_of(controller, slowness, MONITOR_LONG, member));
+}
+
+static json_t *status_node(const struct controller *controller, const struct member *member,
+                           const struct slowness *slowness) {
     json_t *object = json_object();
+    uint64_t shards =
+        controller->plan.placement == NULL
+            ? 0
+            : schedule_count(&controller->plan.schedule, member->node.actor, controller->progress.completed + 1);
     uint64_t serves = 0;
     uint64_t follows = 0;
     for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
@@ -444,10 +494,9 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
     set_whole(object, "clock", member->reported.clock);
-    set_whole(object, "shards",
-              controller->plan.placement == NULL
-                  ? 0
-                  : schedule_count(&controller->plan.schedule, member->node.actor, controller->progress.completed + 1));
+    set_whole(object, "shards", shards);
+    set_real(object, "share", (double)shards / (double)controller->options.policy.shards);
+    set_speed(object, controller, member, slowness);
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);
     set_whole(object, "items", member->usage.items);
@@ -476,9 +525,11 @@ char *report_status(struct controller *controller) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = json_object();
     json_t *nodes = json_array();
+    struct slowness slowness = slowness_open(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
-        json_array_append_new(nodes, status_node(controller, &controller->members[m]));
+        json_array_append_new(nodes, status_node(controller, &controller->members[m], &slowness));
     }
+    slowness_close(&slowness);
     struct plan_thresholds thresholds = tuner_thresholds(&controller->tuner);
     json_object_set_new(object, "app", report_text(controller->job.terms.app));
     json_object_set_new(object, "phase", json_string(phases[controller->phase]));

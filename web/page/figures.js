@@ -199,6 +199,7 @@ class Nodes {
         this.table = new RecordTable(section.querySelector(".holder"), [
             text("Node", "name", 11.5), text("Host", "host", 7), text("Tier", "tier", 6), text("State", "state", 6),
             number("Clock", "clock", Format.whole), number("Shards", "shards", Format.whole),
+            number("Slowness", "slowness", (value) => Number.isFinite(value) ? value.toFixed(2) : "-"),
             number("Items", "items", Format.scaled), number("Network", "network", Format.bytes),
             number("Memory", "memory", Format.bytes), { ...text("Partitions", "partitions"), wide: true },
         ], { caption: "Nodes of the job", filter: "Search" });
@@ -218,7 +219,7 @@ class Nodes {
     }
     static ofStatus(status) {
         const nodes = (status.nodes ?? []).map((node) => ({ ...node, state: node.leaving ? "leaving" : node.state,
-            network: node.bytes_sent + node.bytes_received, memory: node.memory_bytes,
+            network: node.bytes_sent + node.bytes_received, memory: node.memory_bytes, slowness: node.slowness_short,
             partitions: Nodes.roles(node.serves, node.follows, node.tier, status.stage) }));
         const expected = (status.expected ?? []).map(({ name, tier }) => ({ name, tier, state: "expected" }));
         return [...nodes, ...expected];

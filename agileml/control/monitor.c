@@ -1,0 +1,238 @@
+/* See monitor.h. */
+#include "agileml/control/monitor.h"
+
+#include "agileml/base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void monitor_init(struct monitor *monitor, double short_seconds, double long_seconds) {
+    *monitor = (struct monitor){.imbalance = NAN,
+                                .seconds = {[MONITOR_SHORT] = short_seconds > 0 ? short_seconds : MONITOR_SHORT_S,
+                                            [MONITOR_LONG] = long_seconds > 0 ? long_seconds : MONITOR_LONG_S}};
+}
+
+void monitor_close(struct monitor *monitor) {
+    free(monitor->nodes);
+    *monitor = (struct monitor){0};
+}
+
+/* ---- Nodes ---- */
+
+/* Returns the index of the first node that is not below `node`. */
+static size_t place_of(const struct monitor *monitor, actor_id node) {
+    size_t low = 0;
+    size_t high = monitor->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (monitor->nodes[middle].node < node) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+size_t monitor_find(const struct monitor *monitor, actor_id node) {
+    size_t place = place_of(monitor, node);
+    return place < monitor->count && monitor->nodes[place].node == node ? place : SIZE_MAX;
+}
+
+static struct monitor_node *find_node(const struct monitor *monitor, actor_id node) {
+    size_t place = monitor_find(monitor, node);
+    return place != SIZE_MAX ? &monitor->nodes[place] : NULL;
+}
+
+static struct monitor_node *add_node(struct monitor *monitor, actor_id node) {
+    size_t place = place_of(monitor, node);
+    if (monitor->count == monitor->capacity) {
+        monitor->capacity = monitor->capacity > 0 ? 2 * monitor->capacity : 8;
+        monitor->nodes = memory_resized(monitor->nodes, monitor->capacity, sizeof *monitor->nodes);
+    }
+    memmove(&monitor->nodes[place + 1], &monitor->nodes[place], (monitor->count - place) * sizeof *monitor->nodes);
+    monitor->count++;
+    monitor->nodes[place] = (struct monitor_node){.node = node, .settling = MONITOR_SETTLING};
+    return &monitor->nodes[place];
+}
+
+void monitor_forget(struct monitor *monitor, actor_id node) {
+    struct monitor_node *known = find_node(monitor, node);
+    if (known != NULL) {
+        monitor->count--;
+        memmove(known, known + 1, (monitor->count - (size_t)(known - monitor->nodes)) * sizeof *known);
+    }
+}
+
+/* ---- Windows ---- */
+
+static uint64_t part_of(const struct monitor *monitor, enum monitor_span span, uint64_t now_us) {
+    return (uint64_t)((double)now_us / 1e6 / monitor->seconds[span] * MONITOR_BINS);
+}
+
+static void sums_add(struct monitor_sums *sums, const struct monitor_sums *more) {
+    sums->clocks += more->clocks;
+    sums->items += more->items;
+    sums->compute += more->compute;
+    sums->whole += more->whole;
+    sums->items_squared += more->items_squared;
+    sums->items_compute += more->items_compute;
+}
+
+static void window_add(struct monitor_window *window, uint64_t part, const struct monitor_sums *sums) {
+    unsigned last = (window->first + window->count - 1) % MONITOR_BINS;
+    if (window->count == 0 || window->bins[last].number != part) {
+        window->first = window->count == MONITOR_BINS ? (window->first + 1) % MONITOR_BINS : window->first;
+        window->count += window->count < MONITOR_BINS ? 1 : 0;
+        last = (window->first + window->count - 1) % MONITOR_BINS;
+        window->bins[last] = (struct monitor_bin){.number = part};
+    }
+    sums_add(&window->bins[last].sums, sums);
+}
+
+/* Returns the sums of the window that ends in `part`; older bins are taken as long as clocks are too few. */
+static struct monitor_sums window_sums(const struct monitor_window *window, uint64_t part) {
+    struct monitor_sums sums = {0};
+    for (unsigned b = window->count; b-- > 0;) {
+        const struct monitor_bin *bin = &window->bins[(window->first + b) % MONITOR_BINS];
+        if (bin->number + MONITOR_BINS <= part && sums.clocks >= MONITOR_CLOCKS) {
+            break;
+        }
+        sums_add(&sums, &bin->sums);
+    }
+    return sums;
+}
+
+/* Returns the time for each item, in microseconds, and sets the fixed time of a clock: the line through the clocks'
+ * times by their items, if the items differ enough, and no part of it is below 0. */
+static double fit(const struct monitor_sums *sums, double *fixed) {
+    double mean = sums->items / sums->clocks;
+    double variance = sums->items_squared / sums->clocks - mean * mean;
+    double covariance = sums->items_compute / sums->clocks - mean * (sums->compute / sums->clocks);
+    double whole = sums->items > 0 ? sums->compute / sums->items : 0;
+    *fixed = 0;
+    if (sums->clocks < MONITOR_CLOCKS || variance <= MONITOR_SPREAD * MONITOR_SPREAD * mean * mean) {
+        return whole;
+    }
+    double slope = fmin(fmax(covariance / variance, 0), whole);
+    *fixed = sums->compute / sums->clocks - slope * mean;
+    return slope;
+}
+
+static struct monitor_speed speed_of(const struct monitor_sums *sums) {
+    struct monitor_speed speed = {.clocks = sums->clocks};
+    if (sums->clocks > 0) {
+        double fixed;
+        speed.item_seconds = fit(sums, &fixed) / 1e6;
+        speed.fixed_seconds = fixed / 1e6;
+        speed.clock_seconds = sums->compute / sums->clocks / 1e6;
+        speed.items_per_second = sums->whole > 0 ? sums->items / (sums->whole / 1e6) : 0;
+    }
+    return speed;
+}
+
+/* ---- Bursts ---- */
+
+/* Compares a clock with the long window before it. */
+static void look_for_burst(struct monitor_node *node, const struct monitor_sums *usual,
+                           const struct monitor_sample *sample) {
+    struct monitor_bursts *bursts = &node->bursts;
+    double expected = usual->items > 0 ? usual->compute / usual->items * (double)sample->items : 0;
+    bool slow =
+        usual->clocks >= MONITOR_CLOCKS && expected > 0 && (double)sample->compute_us >= MONITOR_STRAGGLER * expected;
+    if (slow && bursts->since_us == 0) {
+        uint64_t begun = sample->now_us > sample->compute_us ? sample->now_us - sample->compute_us : 1;
+        bursts->gap_seconds +=
+            bursts->ended_us != 0 && begun > bursts->ended_us ? (double)(begun - bursts->ended_us) / 1e6 : 0;
+        bursts->since_us = begun;
+        bursts->count++;
+    }
+    if (slow) {
+        bursts->seconds += (double)sample->compute_us / 1e6;
+        bursts->ended_us = sample->now_us;
+    } else {
+        bursts->since_us = 0;
+    }
+}
+
+/* ---- Clocks ---- */
+
+void monitor_add(struct monitor *monitor, const struct monitor_sample *sample) {
+    struct monitor_node *node = find_node(monitor, sample->node);
+    node = node != NULL ? node : add_node(monitor, sample->node);
+    if (node->version != sample->version || sample->clock != node->clock + 1) {
+        node->settling = MONITOR_SETTLING;
+    }
+    node->version = sample->version;
+    node->clock = sample->clock;
+    node->iteration_us += (double)sample->compute_us;
+    if (node->settling > 0) {
+        node->settling--;
+        return;
+    }
+    double items = (double)sample->items;
+    double compute = (double)sample->compute_us;
+    const struct monitor_sums sums = {.clocks = 1,
+                                      .items = items,
+                                      .compute = compute,
+                                      .whole = (double)sample->clock_us,
+                                      .items_squared = items * items,
+                                      .items_compute = items * compute};
+    struct monitor_sums usual =
+        window_sums(&node->windows[MONITOR_LONG], part_of(monitor, MONITOR_LONG, sample->now_us));
+    look_for_burst(node, &usual, sample);
+    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+        window_add(&node->windows[span], part_of(monitor, (enum monitor_span)span, sample->now_us), &sums);
+    }
+}
+
+struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
+                                   uint64_t now_us) {
+    const struct monitor_node *known = find_node(monitor, node);
+    struct monitor_sums sums = {0};
+    if (known != NULL) {
+        sums = window_sums(&known->windows[span], part_of(monitor, span, now_us));
+    }
+    return speed_of(&sums);
+}
+
+void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uint64_t now_us, double *slowness) {
+    struct monitor_sums *sums = memory_zeroed(monitor->count, sizeof *sums);
+    double clocks = 0;
+    double items = 0;
+    double sum = 0;
+    double known = 0;
+    for (size_t n = 0; n < monitor->count; n++) {
+        sums[n] = window_sums(&monitor->nodes[n].windows[span], part_of(monitor, span, now_us));
+        clocks += sums[n].items > 0 ? 1 : 0;
+        items += sums[n].items > 0 ? sums[n].items / sums[n].clocks : 0;
+    }
+    for (size_t n = 0; n < monitor->count; n++) {
+        double fixed;
+        slowness[n] = NAN;
+        if (sums[n].items > 0) {
+            slowness[n] = fit(&sums[n], &fixed) * (items / clocks) + fixed;
+            sum += slowness[n];
+            known++;
+        }
+    }
+    for (size_t n = 0; n < monitor->count; n++) {
+        slowness[n] = sum > 0 ? slowness[n] / (sum / known) : NAN;
+    }
+    free(sums);
+}
+
+void monitor_end_iteration(struct monitor *monitor) {
+    double longest = 0;
+    double sum = 0;
+    double count = 0;
+    for (size_t n = 0; n < monitor->count; n++) {
+        double computed = monitor->nodes[n].iteration_us;
+        longest = fmax(longest, computed);
+        sum += computed;
+        count += computed > 0 ? 1 : 0;
+        monitor->nodes[n].iteration_us = 0;
+    }
+    monitor->imbalance = sum > 0 ? longest / (sum / count) : NAN;
+}

@@ -1,0 +1,106 @@
+/* How fast each node computes, from its reports of clocks: the Monitor of AntDT (Xiao et al.), section V. Pure state:
+ * no sockets, no clock reads. One thread.
+ *
+ * A node's time for a clock is the time in the app's function: waiting for others is not in it, as all nodes of a job
+ * wait for the slowest and so take equally long for a clock. Two windows of time are measured: a short one, for what is
+ * happening now, and a long one, for what lasts. A window has at least MONITOR_CLOCKS clocks, if need be older ones.
+ *
+ * The first clocks of an assignment don't count, since they include the app's `begin`; catch-ups don't either. */
+#ifndef AGILEML_CONTROL_MONITOR_H
+#define AGILEML_CONTROL_MONITOR_H
+
+#include "agileml/wire/records.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    MONITOR_BINS = 16,    /* of a window */
+    MONITOR_CLOCKS = 8,   /* the fewest clocks of a window */
+    MONITOR_SETTLING = 2, /* clocks after a change of plan that don't count */
+};
+#define MONITOR_SHORT_S   5.0
+#define MONITOR_LONG_S    60.0
+#define MONITOR_STRAGGLER 1.5 /* a node so many times slower than the mean is a straggler */
+#define MONITOR_SPREAD    0.1 /* clocks whose numbers of items differ less than this don't tell the fixed part */
+
+enum monitor_span { MONITOR_SHORT, MONITOR_LONG, MONITOR_SPANS };
+
+/* One clock of one node. */
+struct monitor_sample {
+    actor_id node;
+    uint64_t clock;
+    uint64_t version; /* of the plan */
+    uint64_t now_us;  /* when the report came */
+    uint64_t items;
+    uint64_t compute_us; /* in the app's function */
+    uint64_t clock_us;   /* of the whole clock, waiting included */
+};
+
+/* Sums over clocks; times in microseconds. */
+struct monitor_sums {
+    double clocks, items, compute, whole, items_squared, items_compute;
+};
+
+/* The clocks that came within one part of the window's time. */
+struct monitor_bin {
+    uint64_t number; /* of the part: time divided by its length */
+    struct monitor_sums sums;
+};
+
+struct monitor_window {
+    struct monitor_bin bins[MONITOR_BINS]; /* a ring */
+    unsigned first, count;
+};
+
+struct monitor_node {
+    actor_id node;
+    uint64_t clock, version; /* of the last report */
+    unsigned settling;       /* reports that still don't count */
+    double iteration_us;     /* computed in the iteration under way */
+    struct monitor_window windows[MONITOR_SPANS];
+    /* Bursts: clocks in a row, each so slow for its items that alone it would make a straggler of the node. */
+    struct monitor_bursts {
+        uint64_t count;
+        double seconds, gap_seconds; /* all bursts together, and all times between two bursts */
+        uint64_t since_us, ended_us; /* the present one's beginning, the last one's end; 0: none */
+    } bursts;
+};
+
+struct monitor {
+    double seconds[MONITOR_SPANS];
+    struct monitor_node *nodes; /* ascending by node */
+    size_t count, capacity;
+    /* The longest time that a node computed in the last iteration, by the mean over the nodes: 1 when none waits. NaN:
+     * not known. */
+    double imbalance;
+};
+
+/* Windows of 0 seconds: the defaults. */
+void monitor_init(struct monitor *monitor, double short_seconds, double long_seconds);
+void monitor_close(struct monitor *monitor);
+
+void monitor_add(struct monitor *monitor, const struct monitor_sample *sample);
+/* The node is gone. */
+void monitor_forget(struct monitor *monitor, actor_id node);
+/* An iteration has ended: sets `imbalance`. */
+void monitor_end_iteration(struct monitor *monitor);
+
+struct monitor_speed {
+    double clocks;           /* measured; 0: nothing is known, and all else is 0 */
+    double items_per_second; /* waiting included */
+    double clock_seconds;    /* computing */
+    double item_seconds;     /* computing, for each item beyond the fixed part */
+    double fixed_seconds;    /* of each clock, whatever its items; 0 where all clocks have about as many items */
+};
+struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
+                                   uint64_t now_us);
+
+/* Sets slowness[n] for monitor->nodes[n]: the node's time for an equal share of the items, by the mean of all nodes'
+ * times. 1 for equal nodes; NaN: not known. */
+void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uint64_t now_us, double *slowness);
+/* Returns the node's index in monitor->nodes; SIZE_MAX: it has not reported yet. */
+size_t monitor_find(const struct monitor *monitor, actor_id node);
+
+#endif

@@ -1,0 +1,193 @@
+/* agileml/control/monitor: speeds over windows, slowness whatever the shares, the fixed part of a clock, bursts, and
+ * what does not count. */
+#include "agileml/control/monitor.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+enum { SECOND = 1000000, CLOCK_US = 100000 };
+
+/* One node's clocks, one after the other. */
+struct node {
+    actor_id actor;
+    uint64_t clock;
+};
+
+static void report(struct monitor *monitor, struct node *node, uint64_t now_us, uint64_t items, uint64_t compute_us) {
+    const struct monitor_sample sample = {.node = node->actor,
+                                          .clock = ++node->clock,
+                                          .version = 1,
+                                          .now_us = now_us,
+                                          .items = items,
+                                          .compute_us = compute_us,
+                                          .clock_us = CLOCK_US};
+    monitor_add(monitor, &sample);
+}
+
+static double slowness(const struct monitor *monitor, actor_id node, enum monitor_span span, uint64_t now_us) {
+    double all[8];
+    assert_true(monitor->count <= 8);
+    monitor_slowness(monitor, span, now_us, all);
+    size_t place = monitor_find(monitor, node);
+    return place != SIZE_MAX ? all[place] : NAN;
+}
+
+static void assert_near(double value, double expected) {
+    if (!(fabs(value - expected) <= 1e-9 * fabs(expected))) {
+        fail_msg("%.12g, expected %.12g", value, expected);
+    }
+}
+
+/* Shares that fit the speeds make all clocks equally long: the slowness shows the speeds all the same. */
+static void test_slowness_whatever_the_shares(void **state) {
+    (void)state;
+    struct monitor monitor;
+    struct node a = {.actor = 7};
+    struct node b = {.actor = 3};
+    uint64_t now = SECOND;
+    monitor_init(&monitor, 0, 0);
+    assert_true(isnan(slowness(&monitor, a.actor, MONITOR_SHORT, now)));
+    for (int i = 0; i < 30; i++, now += CLOCK_US) {
+        report(&monitor, &a, now, 300, 60000);
+        report(&monitor, &b, now, 100, 60000);
+    }
+    assert_int_equal(monitor.nodes[0].node, 3);
+    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+        assert_near(slowness(&monitor, a.actor, (enum monitor_span)span, now), 0.5);
+        assert_near(slowness(&monitor, b.actor, (enum monitor_span)span, now), 1.5);
+    }
+    struct monitor_speed speed = monitor_speed(&monitor, a.actor, MONITOR_LONG, now);
+    assert_near(speed.items_per_second, 3000); /* waiting included */
+    assert_near(speed.item_seconds, 0.0002);
+    assert_near(speed.clock_seconds, 0.06);
+    assert_near(speed.clocks, 30 - MONITOR_SETTLING);
+    monitor_forget(&monitor, b.actor);
+    assert_near(slowness(&monitor, a.actor, MONITOR_SHORT, now), 1);
+    assert_true(isnan(slowness(&monitor, b.actor, MONITOR_SHORT, now)));
+    monitor_close(&monitor);
+}
+
+/* The short window forgets, the long one less; both keep at least MONITOR_CLOCKS clocks. */
+static void test_windows(void **state) {
+    (void)state;
+    struct monitor monitor;
+    struct node node = {.actor = 1};
+    uint64_t now = SECOND;
+    monitor_init(&monitor, 5, 60);
+    for (int i = 0; i < 300; i++, now += CLOCK_US) { /* 30 s */
+        report(&monitor, &node, now, 100, 10000);
+    }
+    for (int i = 0; i < 100; i++, now += CLOCK_US) { /* 10 s at half the speed */
+        report(&monitor, &node, now, 100, 20000);
+    }
+    assert_near(monitor_speed(&monitor, 1, MONITOR_SHORT, now).clock_seconds, 0.02);
+    double mean = monitor_speed(&monitor, 1, MONITOR_LONG, now).clock_seconds;
+    assert_near(mean, (298 * 0.01 + 100 * 0.02) / 398);
+    uint64_t much_later = now + (uint64_t)3600 * SECOND; /* slow clocks, or none: the last ones still count */
+    struct monitor_speed kept = monitor_speed(&monitor, 1, MONITOR_SHORT, much_later);
+    assert_true(kept.clocks >= MONITOR_CLOCKS && kept.clocks < 20);
+    assert_near(kept.clock_seconds, 0.02);
+    for (int i = 0; i < MONITOR_CLOCKS; i++, much_later += (uint64_t)60 * SECOND) { /* clocks longer than the window */
+        report(&monitor, &node, much_later, 100, 30000);
+    }
+    assert_near(monitor_speed(&monitor, 1, MONITOR_SHORT, much_later).clock_seconds, 0.03);
+    monitor_close(&monitor);
+}
+
+/* The first clocks of an assignment include `begin`: after joining, a change of plan, or a gap. */
+static void test_first_clocks_do_not_count(void **state) {
+    (void)state;
+    struct monitor monitor;
+    uint64_t now = SECOND;
+    monitor_init(&monitor, 0, 0);
+    struct monitor_sample sample = {.node = 1, .clock = 5, .version = 1, .items = 100, .clock_us = CLOCK_US};
+    for (unsigned change = 0; change < 3; change++) {
+        for (unsigned i = 0; i < 10; i++, sample.clock++, now += CLOCK_US) {
+            sample.now_us = now;
+            sample.compute_us = i < MONITOR_SETTLING ? 5 * SECOND : 10000;
+            monitor_add(&monitor, &sample);
+        }
+        sample.version += change == 0 ? 1 : 0;
+        sample.clock += change == 1 ? 1 : 0;
+    }
+    struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_LONG, now);
+    assert_near(speed.clocks, 3 * (10 - MONITOR_SETTLING));
+    assert_near(speed.clock_seconds, 0.01);
+    monitor_close(&monitor);
+}
+
+/* Clocks of different sizes tell the part of a clock that does not depend on its items. */
+static void test_the_fixed_part(void **state) {
+    (void)state;
+    struct monitor monitor;
+    struct node a = {.actor = 1};
+    struct node b = {.actor = 2};
+    uint64_t now = SECOND;
+    monitor_init(&monitor, 0, 0);
+    for (int i = 0; i < 40; i++, now += CLOCK_US) {
+        uint64_t items = 100 + 50 * (uint64_t)(i % 5);
+        report(&monitor, &a, now, items, 4000 + 20 * items);
+        report(&monitor, &b, now, 200, 8000); /* always the same: nothing is known of a fixed part */
+    }
+    struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_SHORT, now);
+    assert_true(fabs(speed.fixed_seconds - 0.004) < 1e-6 && fabs(speed.item_seconds - 20e-6) < 1e-9);
+    speed = monitor_speed(&monitor, 2, MONITOR_SHORT, now);
+    assert_near(speed.fixed_seconds, 0);
+    assert_near(speed.item_seconds, 40e-6);
+    monitor_close(&monitor);
+}
+
+static void test_bursts(void **state) {
+    (void)state;
+    struct monitor monitor;
+    struct node node = {.actor = 1};
+    uint64_t now = SECOND;
+    monitor_init(&monitor, 0, 0);
+    for (int i = 0; i < 200; i++, now += CLOCK_US) {
+        bool slow = i % 50 >= 47; /* three of fifty clocks are four times as slow */
+        report(&monitor, &node, now, 100, slow ? 40000 : 10000);
+    }
+    const struct monitor_bursts *bursts = &monitor.nodes[0].bursts;
+    assert_int_equal(bursts->count, 4);
+    assert_near(bursts->seconds, 4 * 3 * 0.04);
+    assert_near(bursts->gap_seconds, 3 * (48 * 0.1 - 0.04)); /* from a burst's last report to the next one's begin */
+    monitor_close(&monitor);
+}
+
+static void test_imbalance(void **state) {
+    (void)state;
+    struct monitor monitor;
+    struct node a = {.actor = 1};
+    struct node b = {.actor = 2};
+    monitor_init(&monitor, 0, 0);
+    monitor_end_iteration(&monitor);
+    assert_true(isnan(monitor.imbalance));
+    for (int i = 0; i < 2; i++) {
+        report(&monitor, &a, SECOND, 10, 30000);
+        report(&monitor, &b, SECOND, 10, 10000);
+    }
+    monitor_end_iteration(&monitor);
+    assert_near(monitor.imbalance, 1.5);
+    report(&monitor, &a, SECOND, 10, 10000);
+    report(&monitor, &b, SECOND, 10, 10000);
+    monitor_end_iteration(&monitor);
+    assert_near(monitor.imbalance, 1);
+    monitor_close(&monitor);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_slowness_whatever_the_shares),
+        cmocka_unit_test(test_windows),
+        cmocka_unit_test(test_first_clocks_do_not_count),
+        cmocka_unit_test(test_the_fixed_part),
+        cmocka_unit_test(test_bursts),
+        cmocka_unit_test(test_imbalance),
+    };
+    return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
+}
