@@ -10,6 +10,31 @@ const FEW_ITERATIONS = 40; /* while there are fewer, their clocks are shown too 
 /* Where the axes of the reports' charts end. */
 const endOf = (state) => Math.max(...state.reports.map((report) => report[state.axis]));
 
+/* Colours of what charts show by name: the same in all charts of a section, while the name is shown. */
+class Colours {
+    constructor() {
+        this.byName = new Map();
+    }
+    of(name) {
+        return this.byName.get(name);
+    }
+    /* Gives each name of each of the charts' lists a colour that no other name of the same list has. */
+    choose(lists) {
+        const before = this.byName;
+        this.byName = new Map();
+        for (const name of lists.flat()) {
+            if (!this.byName.has(name)) {
+                const beside = new Set(lists.filter((list) => list.includes(name)).flat());
+                const taken = (colour) => [...beside].some((other) =>
+                    (this.byName.get(other) ?? before.get(other)) === colour && other !== name);
+                const kept = before.get(name);
+                this.byName.set(name, kept && !taken(kept) ? kept
+                    : CHART_COLOURS.find((colour) => !taken(colour)) ?? colourOf(this.byName.size));
+            }
+        }
+    }
+}
+
 /* ---- The objective and metrics ---- */
 
 class Learning {
@@ -81,37 +106,22 @@ class Work {
             { title: "Network bytes per second", y: Format.bytes, yAxis: Format.bytesShort, ...look });
         this.all = null;
         this.holder = holder;
-        this.colours = new Map(); /* of the nodes that are shown by name: the same in both charts, while they are shown */
+        this.colours = new Colours();
     }
     draw(state) {
         const items = state.chosen.topRates((items) => items, NODES_BY_NAME, state.axis);
         const bytes = state.chosen.topRates((_, sent, received) => sent + received, NODES_BY_NAME, state.axis);
-        this.chooseColours([items, bytes].map((top) => top.rows.map((row) => row.name)));
+        this.colours.choose([items, bytes].map((top) => top.rows.map((row) => row.name)));
         this.stack(this.items, items, state);
         this.stack(this.bytes, bytes, state);
         if (state.reports.length > 1) {
             this.compare(state);
         }
     }
-    /* Gives each name of each of the charts' lists a colour that no other name of the same list has. */
-    chooseColours(lists) {
-        const before = this.colours;
-        this.colours = new Map();
-        for (const name of lists.flat()) {
-            if (!this.colours.has(name)) {
-                const beside = new Set(lists.filter((list) => list.includes(name)).flat());
-                const taken = (colour) => [...beside].some((other) =>
-                    (this.colours.get(other) ?? before.get(other)) === colour && other !== name);
-                const kept = before.get(name);
-                this.colours.set(name, kept && !taken(kept) ? kept
-                    : CHART_COLOURS.find((colour) => !taken(colour)) ?? colourOf(this.colours.size));
-            }
-        }
-    }
     stack(chart, { rows, others, data }, state) {
         const names = shortNames(rows.map((row) => row.name));
         const series = rows.map((row, s) =>
-            ({ name: row.name, short: names[s], colour: this.colours.get(row.name) }));
+            ({ name: row.name, short: names[s], colour: this.colours.of(row.name) }));
         if (others > 0) {
             series.push({ name: Format.count(others, "other"), colour: "rest" });
         }
@@ -279,6 +289,7 @@ class Money {
             { title: "Machines by market", y: Format.whole, stacked: true, step: true, ...look });
         this.spent = new Chart(holder, { title: "Dollars", zero: true, ...price, y: Format.dollars });
         this.perWork = new Chart(holder, { title: "Dollars per work", zero: true, ...price });
+        this.colours = new Colours();
         this.decisions = new RecordTable(section.querySelector(".holder"), [
             { label: "Time (UTC)", width: 11, text: (one) => (one.time ?? "").replace("T", " ").replace("Z", "") },
             { label: "At", number: true, width: 7.5, text: (one) => Format.moment(one.seconds) },
@@ -302,7 +313,7 @@ class Money {
         this.drawCurves(this.perWork, { dollars_per_work: [`per ${unit}`, "c0"] }, curve);
         this.decisions.set([...report.decisions.items].reverse());
     }
-    /* The markets in which machines were held, then the cheapest. */
+    /* The markets in which machines were held, and of others the cheapest; by name. */
     static markets(lines) {
         const markets = new Map();
         for (const line of lines) {
@@ -314,7 +325,7 @@ class Money {
             }
         }
         return [...markets.values()].sort((a, b) => b.held - a.held || a.price - b.price).slice(0, MARKETS_SHOWN)
-            .map((market) => market.name);
+            .map((market) => market.name).sort(compareTexts);
     }
     drawMarkets(lines, known) {
         const curve = (market, key) => lines.map((line) => {
@@ -323,17 +334,19 @@ class Money {
         });
         const series = [];
         const curves = [];
-        known.forEach((market, m) => {
-            series.push({ name: market, colour: colourOf(m) });
+        this.colours.choose([known]);
+        known.forEach((market) => {
+            const colour = this.colours.of(market);
+            series.push({ name: market, colour });
             curves.push(curve(market, "price"));
             const bids = curve(market, "bid");
             if (bids.some(([, bid]) => Number.isFinite(bid))) {
-                series.push({ name: `${market} bid`, of: "bid", colour: colourOf(m), dashed: true });
+                series.push({ name: `${market} bid`, of: "bid", colour, dashed: true });
                 curves.push(bids);
             }
         });
         this.prices.set(series, joinCurves(curves), "time");
-        this.machines.set(known.map((name, m) => ({ name, colour: colourOf(m) })),
+        this.machines.set(known.map((name) => ({ name, colour: this.colours.of(name) })),
             joinCurves(known.map((market) => curve(market, "machines").map(([x, count]) => [x, count || 0]))), "time");
     }
     drawCurves(chart, keys, curve) {
