@@ -2,7 +2,9 @@
  * timeout for one, every process that it left behind is killed: jobs of a failed test would go on for ever, take the
  * machine from the next tests, and hold the pipe at whose end the test's runner waits.
  *
- * Orphans come to a subreaper (prctl(2)), which this process is. A runner that kills it kills its children before. */
+ * A second process, the guard, is the test's parent. Orphans come to it, as it is a subreaper (prctl(2)). It has a
+ * session of its own, so that it outlives a kill of leash's process group; then, too, it kills what the test has
+ * started. leash ends when its runner does. */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -57,13 +59,13 @@ static void kill_all(int looks) {
     }
 }
 
-/* Returns true when the test has ended, with its status; false when a signal asks us to end. */
-static bool wait_for(pid_t test, const sigset_t *signals, int *status) {
+/* Returns true when our child has ended, with its status; false when a signal asks us to end. */
+static bool wait_for(pid_t child, const sigset_t *signals, int *status) {
     for (;;) {
         int number = sigwaitinfo(signals, NULL);
         pid_t ended;
         while ((ended = waitpid(-1, status, WNOHANG)) > 0) {
-            if (ended == test) {
+            if (ended == child) {
                 return true;
             }
         }
@@ -73,31 +75,49 @@ static bool wait_for(pid_t test, const sigset_t *signals, int *status) {
     }
 }
 
+/* Runs the test; returns leash's exit status. */
+static int guard(char **command, const sigset_t *signals) {
+    int status = 0;
+    pid_t test = fork();
+    if (test == 0) {
+        sigprocmask(SIG_UNBLOCK, signals, NULL);
+        execvp(command[0], command);
+        fprintf(stderr, "leash: %s: %s\n", command[0], strerror(errno));
+        _exit(127);
+    }
+    bool ended = test > 0 && wait_for(test, signals, &status);
+    bool exited = ended && WIFEXITED(status);
+    if (ended && !exited) {
+        fprintf(stderr, "leash: %s was killed by signal %d\n", command[0], WTERMSIG(status));
+    }
+    kill_all(exited && WEXITSTATUS(status) == 0 ? GRACE_LOOKS : 0);
+    return exited ? WEXITSTATUS(status) : 1;
+}
+
 int main(int argc, char **argv) {
     int status = 0;
     sigset_t signals;
+    pid_t leash = getpid();
     if (argc < 2) {
         fprintf(stderr, "usage: leash PROGRAM [ARGUMENT...]\n");
         return 2;
     }
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     sigemptyset(&signals);
     sigaddset(&signals, SIGTERM);
     sigaddset(&signals, SIGINT);
     sigaddset(&signals, SIGCHLD);
     sigprocmask(SIG_BLOCK, &signals, NULL);
-    pid_t test = fork();
-    if (test == 0) {
-        sigprocmask(SIG_UNBLOCK, &signals, NULL);
-        execvp(argv[1], argv + 1);
-        fprintf(stderr, "leash: %s: %s\n", argv[1], strerror(errno));
-        _exit(127);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    pid_t child = fork();
+    if (child == 0) {
+        setsid();
+        prctl(PR_SET_CHILD_SUBREAPER, 1);
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        return getppid() == leash ? guard(argv + 1, &signals) : 1;
     }
-    bool ended = test > 0 && wait_for(test, &signals, &status);
-    bool exited = ended && WIFEXITED(status);
-    if (ended && !exited) {
-        fprintf(stderr, "leash: %s was killed by signal %d\n", argv[1], WTERMSIG(status));
+    if (child > 0 && !wait_for(child, &signals, &status)) {
+        kill(child, SIGTERM);
+        waitpid(child, &status, 0);
     }
-    kill_all(exited && WEXITSTATUS(status) == 0 ? GRACE_LOOKS : 0);
-    return exited ? WEXITSTATUS(status) : 1;
+    return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }
