@@ -215,6 +215,7 @@ static int open_signals(struct spotmarket *market, struct error *error) {
     return 0;
 }
 
+/* Locks the folder until the process ends. A market with --owner has inherited the lock (bidbrain/cloud/embedded.h). */
 static int open_folder(struct spotmarket *market, struct error *error) {
     if (mkdir(market->options.folder, 0700) != 0 && errno != EEXIST) {
         return error_set(error, AML_EINPUT, "--folder: %s: %s", market->options.folder, strerror(errno));
@@ -228,6 +229,11 @@ static int open_folder(struct spotmarket *market, struct error *error) {
                          "--folder: %.300s belongs to another user, or gives rights to group or others (mode %04o): "
                          "expected a folder of yours with mode 0700, or a new one",
                          market->options.folder, (unsigned)status.st_mode & 0777);
+    }
+    const char *reason = NULL;
+    if (market->options.owner == NULL && private_folder_lock(market->folder, &reason) < 0) {
+        return error_set(error, AML_EINPUT, "--folder: %.300s: %s", market->options.folder,
+                         reason != NULL ? reason : "another spotmarket works in it: expected a folder of its own");
     }
     snprintf(market->bill, sizeof market->bill, "%s/bill.json", market->folder);
     snprintf(market->authorization, sizeof market->authorization, "%s/authorization", market->folder);

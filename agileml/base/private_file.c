@@ -112,8 +112,8 @@ static bool look_at_store(const char *path, bool *exists, const char **reason) {
     return good;
 }
 
-int private_file_lock(const char *path, const char **reason) {
-    int descriptor = private_file_open(path, O_RDWR, reason);
+/* Returns the descriptor if it could be locked; else closes it. Passes a descriptor of -1 on. */
+static int lock_opened(int descriptor, const char **reason) {
     for (int waited = 0; descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) != 0; waited += PRIVATE_FILE_POLL_MS) {
         if (errno == EWOULDBLOCK && waited < PRIVATE_FILE_LOCK_MS) {
             clock_pause_ms(PRIVATE_FILE_POLL_MS);
@@ -124,6 +124,16 @@ int private_file_lock(const char *path, const char **reason) {
         descriptor = -1;
     }
     return descriptor;
+}
+
+int private_file_lock(const char *path, const char **reason) {
+    return lock_opened(private_file_open(path, O_RDWR, reason), reason);
+}
+
+int private_folder_lock(const char *path, const char **reason) {
+    int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    *reason = descriptor < 0 ? strerror(errno) : NULL;
+    return lock_opened(descriptor, reason);
 }
 
 bool private_file_is_locked(const char *path) {

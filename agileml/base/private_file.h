@@ -18,6 +18,8 @@ int private_file_open(const char *path, int flags, const char **reason);
 /* Opens `path` so, and locks it (flock) until the descriptor is closed. Waits up to two seconds for a process that is
  * just ending. Returns the descriptor; or -1 and the reason in *reason, NULL: another process holds the lock. */
 int private_file_lock(const char *path, const char **reason);
+/* Locks the folder `path` so. */
+int private_folder_lock(const char *path, const char **reason);
 /* Whether another process holds such a lock on the file or folder. One that is there and can't be opened counts as
  * locked, one that is not there does not. */
 bool private_file_is_locked(const char *path);

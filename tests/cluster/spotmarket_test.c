@@ -540,6 +540,19 @@ static void test_an_open_request_keeps_the_market(void **unused) {
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
+/* A second market would write over the first one's bill. */
+static void test_a_folder_has_one_market(void **unused) {
+    (void)unused;
+    char command[3 * PATH_MAX];
+    START("--speed", "1");
+    snprintf(command, sizeof command, "%s --prices %s --credentials %s --folder %s 2>%s", program(),
+             in_folder("prices.csv"), in_folder("credentials"), market.folder, in_folder("refused"));
+    int status = system(command);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 2);
+    assert_non_null(strstr(read_path(in_folder("refused")), "another spotmarket works in it"));
+    (void)asked("Action=DescribeInstances");
+}
+
 static void test_events_and_boot(void **unused) {
     (void)unused;
     char id[100];
@@ -852,6 +865,7 @@ int main(void) {
         TEST(test_strangers_get_nothing),
         TEST(test_eviction_by_price),
         TEST(test_an_open_request_keeps_the_market),
+        TEST(test_a_folder_has_one_market),
         TEST(test_events_and_boot),
         TEST(test_faults_on_the_wire),
         TEST(test_what_is_no_request),
