@@ -185,8 +185,8 @@ static int check_terms(const struct embedded *cloud, struct error *error) {
                       cloud->folder, path);
     } else if (ours != NULL || theirs != NULL) {
         code = error_set(error, AML_EINPUT,
-                         "folder: the market that still runs in %.100s was started %s%.120s, and this configuration "
-                         "has %.120s: expected the same until its machines are given back, or another folder",
+                         "folder: the market that still runs in %.80s was started %s%.100s, and this configuration "
+                         "has %.100s: expected the same or another folder; 'bidbrain run' as before and Ctrl-C end it",
                          cloud->folder, theirs != NULL ? "with " : "without it", theirs != NULL ? theirs : "",
                          ours != NULL ? ours : "no such option");
     }

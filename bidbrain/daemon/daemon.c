@@ -562,9 +562,13 @@ int daemon_open_local(struct daemon *daemon, bool start, struct error *error) {
             return code;
         }
         snprintf(clock, sizeof clock, "%s/clock", url);
-        code = market_clock_ask(&daemon->clock, clock, error); /* a market that is just ending does not answer */
-        if (code != 0) {
-            clock_pause_ms(DAEMON_LOCAL_PAUSE_MS);
+        /* A market that is just ending does not answer. */
+        struct pollfd signalled = {.fd = daemon->signal_fd, .events = POLLIN};
+        code = market_clock_ask_once(&daemon->clock, clock, error);
+        if (code != 0 && poll(&signalled, 1, DAEMON_LOCAL_PAUSE_MS) > 0) {
+            *error = (struct error){0};
+            return error_set(error, AML_ESTOP, "stopped by a signal while the market in %.200s did not answer",
+                             config->folder);
         }
     } while (code != 0 && market_clock_elapsed() - begun < DAEMON_LOCAL_S);
     if (code == 0) {

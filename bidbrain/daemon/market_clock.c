@@ -68,7 +68,7 @@ static void take_clock(void *context, const struct http_answer *answer) {
     }
 }
 
-int market_clock_ask(struct market_clock *clock, const char *url, struct error *error) {
+static int ask(struct market_clock *clock, const char *url, int tries, struct error *error) {
     struct asking asking = {.clock = clock, .url = url};
     struct http *http;
     int code = http_open(&http, error);
@@ -76,16 +76,26 @@ int market_clock_ask(struct market_clock *clock, const char *url, struct error *
         return code;
     }
     double begun = market_clock_elapsed();
-    for (int attempt = 0; attempt < CLOCK_TRIES && market_clock_elapsed() - begun < CLOCK_MOST_S; attempt++) {
+    for (int attempt = 0; attempt < tries && market_clock_elapsed() - begun < CLOCK_MOST_S; attempt++) {
+        if (attempt > 0) {
+            clock_pause_ms(CLOCK_WAIT_MS);
+        }
         const struct http_request request = {.method = "GET", .url = url, .timeout_ms = CLOCK_TIMEOUT_MS};
         http_run(http, http_start(http, &request, take_clock, &asking));
         if (asking.error.code != AML_EFAIL) { /* another answer would be the same */
             break;
         }
-        clock_pause_ms(CLOCK_WAIT_MS);
     }
     http_close(http);
     return asking.error.code != 0 ? error_set(error, asking.error.code, "%s", asking.error.text) : 0;
+}
+
+int market_clock_ask_once(struct market_clock *clock, const char *url, struct error *error) {
+    return ask(clock, url, 1, error);
+}
+
+int market_clock_ask(struct market_clock *clock, const char *url, struct error *error) {
+    return ask(clock, url, CLOCK_TRIES, error);
 }
 
 bool market_clock_differs(const char *endpoint, int64_t *now) {

@@ -18,8 +18,10 @@ struct market_clock {
 struct market_clock market_clock_real(void);
 /* A clock that shows `now` and goes `speed` times as fast as real time. */
 struct market_clock market_clock_replay(double now, double speed);
-/* Sets the clock by spotmarket's GET /clock: {"seconds": S, "speed": X}. Blocks; a few tries. 0, AML_EINPUT or
- * AML_EFAIL. */
+/* Sets the clock by spotmarket's GET /clock: {"seconds": S, "speed": X}. Blocks for two seconds at most. 0, AML_EINPUT,
+ * or AML_EFAIL without an answer. */
+int market_clock_ask_once(struct market_clock *clock, const char *url, struct error *error);
+/* Asks so a few times while there is no answer. */
 int market_clock_ask(struct market_clock *clock, const char *url, struct error *error);
 
 /* Whether the cloud at `endpoint` answers GET /clock with another time than the real one; *now is its time then. Clouds

@@ -271,6 +271,17 @@ static void assert_other_markets_are_refused(void) {
              "[ ! -e machines/spotmarket.log ] && mv aside machines/spotmarket.log");
 }
 
+/* The market that runs is stopped for a while. */
+static void assert_signal_ends_the_wait_for_an_answer(void) {
+    run_well("for p in $(pgrep -x spotmarket); do [ $(readlink /proc/$p/cwd) != $PWD ] || echo $p >stopped; done; "
+             "kill -STOP $(cat stopped); "
+             "$bin/bidbrain run --config bidbrain.json >out-bid 2>err-bid & bid=$!; "
+             "while flock -n machines/bidbrain.lock true; do sleep 0.05; done; "
+             "kill -TERM $bid; wait $bid; echo $? >status; kill -CONT $(cat stopped)");
+    run_well(
+        "grep -qx 1 status && grep -q 'stopped by a signal while the market in .*machines did not answer' err-bid");
+}
+
 static void signals_give_everything_back_or_keep_it(void **state) {
     (void)state;
     start_controller();
@@ -286,6 +297,7 @@ static void signals_give_everything_back_or_keep_it(void **state) {
     end_process("bid.pid", "TERM");
     run_well("[ $($bin/bidbrain status --config bidbrain.json --json | grep -c '\"state\":\"running\"') = 5 ]");
     assert_other_markets_are_refused();
+    assert_signal_ends_the_wait_for_an_answer();
     run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
              "echo $! >bid.pid");
     wait_for("report-bid", "\"type\":\"decision\"", NULL, 0); /* all were found again: nothing is bought */
@@ -474,7 +486,7 @@ static void signals_end_without_ec2(void **state) {
     end_process("bid.pid", "TERM");
     run_well("grep -Eq '5 machines and 0 launches without an answer may still cost money; their tag is proteus:job = "
              "test, .*: i-[0-9a-f]+ i-' err-bid");
-    run_well("kill -CONT $(cat market.pid)");
+    run_well("kill -CONT $(cat stopped)");
     run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
                       "echo $! >bid.pid");
     wait_for("report-bid", "\"type\"", NULL, 0);
