@@ -486,7 +486,7 @@ static void signals_end_without_ec2(void **state) {
     end_process("bid.pid", "TERM");
     run_well("grep -Eq '5 machines and 0 launches without an answer may still cost money; their tag is proteus:job = "
              "test, .*: i-[0-9a-f]+ i-' err-bid");
-    run_well("kill -CONT $(cat stopped)");
+    run_well("kill -CONT $(cat market.pid)");
     run_well(BIDBRAIN "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
                       "echo $! >bid.pid");
     wait_for("report-bid", "\"type\"", NULL, 0);
