@@ -127,19 +127,19 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
     char slow[PROGRESS_NUMBER_TEXT] = "-";
     const json_t *slowness = json_object_get(node, "slowness_short");
     if (json_is_number(slowness)) {
-        snprintf(slow, sizeof slow, "%.2f", json_number_value(slowness));
+        snprintf(slow, sizeof slow, "%.*f", json_number_value(slowness) < 10 ? 2 : 1, json_number_value(slowness));
     }
     status_role_text(node, traditional, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
     progress_bytes_text(number_of(node, "memory_bytes"), memory);
-    fprintf(stream, "%-9.20s %-10.10s %-9s %-11s %7.0f %6.0f %5s %7s %7s  %s\n", text_of(node, "name"),
+    fprintf(stream, "%-9.20s %-9.9s %-9s %-11s %6.0f %6.0f %4s %7s %7s %s\n", text_of(node, "name"),
             text_of(node, "host"), text_of(node, "tier"),
             json_is_true(json_object_get(node, "leaving")) ? "leaving" : text_of(node, "state"),
             number_of(node, "clock"), number_of(node, "shards"), slow, network, memory, role);
 }
 
 static void print_expected(FILE *stream, const json_t *machine) {
-    fprintf(stream, "%-9.20s %-10s %-9s expected\n", text_of(machine, "name"), "-", text_of(machine, "tier"));
+    fprintf(stream, "%-9.20s %-9s %-9s expected\n", text_of(machine, "name"), "-", text_of(machine, "tier"));
 }
 
 void status_print(FILE *stream, const json_t *answer) {
@@ -149,8 +149,8 @@ void status_print(FILE *stream, const json_t *answer) {
     const json_t *nodes = json_object_get(status, "nodes");
     const json_t *expected = json_object_get(status, "expected");
     print_job(stream, status);
-    fprintf(stream, "%-9s %-10s %-9s %-11s %7s %6s %5s %7s %7s  %s\n", "node", "host", "tier", "state", "clock",
-            "shards", "slow", "network", "memory", "partitions");
+    fprintf(stream, "%-9s %-9s %-9s %-11s %6s %6s %4s %7s %7s %s\n", "node", "host", "tier", "state", "clock", "shards",
+            "slow", "network", "memory", "partitions");
     for (size_t n = 0; n < json_array_size(nodes); n++) {
         print_node(stream, json_array_get(nodes, n), json_is_string(stage));
     }

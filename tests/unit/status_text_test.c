@@ -34,7 +34,8 @@ static void test_table(void **state) {
         "\"threshold_2\":1,\"threshold_3\":15,\"items_redone\":5,\"failures\":1,\"evictions\":2,\"nodes\":["
         "{\"name\":\"node-1\",\"host\":\"a-host-with-a-long-name\",\"pid\":7,\"tier\":\"reliable\",\"threads\":2,"
         "\"state\":\"started\",\"leaving\":false,\"clock\":14,\"shards\":300,\"serves\":2,\"follows\":6,"
-        "\"bytes_sent\":1000000,\"bytes_received\":500000,\"memory_bytes\":12000000,\"silent_ms\":4},"
+        "\"bytes_sent\":1000000,\"bytes_received\":500000,\"slowness_short\":1.25,\"memory_bytes\":12000000,\"silent_"
+        "ms\":4},"
         "{\"name\":\"node-2\",\"host\":\"b\",\"pid\":8,\"tier\":\"transient\",\"threads\":2,\"state\":\"started\","
         "\"leaving\":true,\"clock\":15,\"shards\":724,\"serves\":8,\"follows\":0,\"bytes_sent\":0,"
         "\"bytes_received\":0,\"memory_bytes\":0,\"silent_ms\":4}],"
@@ -43,11 +44,11 @@ static void test_table(void **state) {
                         "mf: training, preparing a change, stage 2, iteration 7, 3.2 s, objective 0.875\n"
                         "clock 14, committed 12, last 40; epoch 3, plan 12; failures 1, evictions 2, items redone 5\n"
                         "stage 2 above 1 transient nodes per reliable one, stage 3 above 15\n"
-                        "node      host       tier      state         clock shards network  memory  partitions\n"
-                        "node-1    a-host-wit reliable  started          14    300 1.50 MB 12.0 MB  2 ParamServ, 6 "
+                        "node      host      tier      state        clock shards slow network  memory partitions\n"
+                        "node-1    a-host-wi reliable  started         14    300 1.25 1.50 MB 12.0 MB 2 ParamServ, 6 "
                         "BackupPS\n"
-                        "node-2    b          transient leaving          15    724     0 B     0 B  8 ActivePS\n"
-                        "i-0123    -          transient expected\n");
+                        "node-2    b         transient leaving         15    724    -     0 B     0 B 8 ActivePS\n"
+                        "i-0123    -         transient expected\n");
     free(text);
 }
 
@@ -56,7 +57,7 @@ static void test_traditional(void **state) {
     char *text = print("{\"app\":\"sum\",\"phase\":\"save\",\"change\":\"none\",\"stage\":\"traditional\","
                        "\"objective\":null,\"nodes\":[{\"name\":\"n\",\"tier\":\"transient\",\"serves\":3}]}");
     assert_non_null(strstr(text, "sum: saving the model, traditional, iteration 0, 0.0 s\n"));
-    assert_non_null(strstr(text, "  3 ParamServ\n"));
+    assert_non_null(strstr(text, " 3 ParamServ\n"));
     assert_null(strstr(text, "stage 2 above"));
     free(text);
 }
