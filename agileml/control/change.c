@@ -410,6 +410,15 @@ void change_check_commit(struct controller *controller) {
     }
 }
 
+/* The tuner may want another stage under the same members: for a trial, or after one. */
+void change_check_stage(struct controller *controller) {
+    unsigned count[2];
+    controller_count_members(controller, count);
+    bool other = controller->change.state == CHANGE_NONE && controller->plan.steady &&
+                 desired_stage(controller, count) != controller->plan.stage;
+    controller->change.due = controller->change.due || other;
+}
+
 /* ---- Barriers ---- */
 
 void change_barrier_lift(struct controller *controller) {

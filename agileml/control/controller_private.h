@@ -94,6 +94,8 @@ uint64_t change_clock_ahead(const struct controller *controller);
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* Makes commit points rarer when followers can't keep up with them. Called after each iteration. */
 void change_check_commit(struct controller *controller);
+/* Has a plan made when the tuner wants another stage than the plan's. Called after each iteration. */
+void change_check_stage(struct controller *controller);
 /* Gives up a change that has no clock yet. */
 void change_cancel(struct controller *controller);
 /* Whether the member serves, follows or works at any clock. A change that is only being prepared does not count, as

@@ -155,6 +155,7 @@ static void complete_iteration(struct controller *controller) {
         return;
     }
     add_sample(controller, seconds);
+    change_check_stage(controller);
     change_check_commit(controller);
     check_stop(controller, known);
 }

@@ -224,6 +224,22 @@ static void test_criteria_to_stop(void **state) {
     assert_int_equal(run("$bin/proteus run --reliable 2 -- mf --data ratings --rate 9"), 1); /* diverges */
 }
 
+/* With three transient nodes per reliable one stage 2 comes first, and stage 1 is tried, whose result counts: back to
+ * stage 2, or a threshold above the ratio. */
+static void test_the_trial_of_a_stage_ends(void **state) {
+    (void)state;
+    run_well(
+        "rm -f report; $bin/proteus run --reliable 1 --transient 3 --report report -- $tests/sum_app --data ratings "
+        "--slow-us 500 --iterations 100000000 >job & job=$!; "
+        "stages() { grep '\"event\":\"stage\"' report | grep -o 'stage [12]\"'; }; "
+        "learned() { $bin/proteus status --json --controller $at | grep -Eq '\"threshold_2\":([3-9]|[1-9][0-9])'; }; "
+        "for i in $(seq 600); do [ -n \"$(stages)\" ] && break; sleep 0.1; done; "
+        "stages | head -1 | grep -q 'stage 1' || exit 91; "
+        "at=$(sed -n 's/^controller at //p' job); "
+        "for i in $(seq 600); do { stages | tail -1 | grep -q 'stage 2' || learned; } && break; sleep 0.1; done; "
+        "[ $i -lt 600 ] || exit 92; $bin/proteus stop --controller $at && wait $job");
+}
+
 static void test_nodes_must_agree(void **state) {
     (void)state;
     run_well(
@@ -344,6 +360,7 @@ int main(void) {
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_criteria_to_stop),
+        cmocka_unit_test(test_the_trial_of_a_stage_ends),
         cmocka_unit_test(test_nodes_must_agree),
         cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),
