@@ -189,6 +189,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .heartbeat_ms = job_heartbeat_ms(&options->job),
         .timeout_ms = (uint32_t)(options->job.failure_timeout * 1e3),
         .answer_ms = (uint32_t)(options->job.answer_timeout * 1e3),
+        .balance = strcmp(options->job.balance, "shares") == 0,
         .window_short = options->job.window_short,
         .window_long = options->job.window_long,
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),

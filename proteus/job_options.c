@@ -14,7 +14,7 @@ struct job_options job_options_defaults(void) {
                                 .failure_timeout = 10,
                                 .progress = "auto",
                                 .window_short = MONITOR_SHORT_S,
-                                .window_long = MONITOR_LONG_S};
+                                .window_long = MONITOR_LONG_S, .balance = "none"};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -44,6 +44,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
          "silence after which a node has failed"},
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
+        {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
+         "how data is shared out: none (by worker threads), or shares (by the nodes' measured speeds)"},
         {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
          "over which a node's present speed is measured"},
         {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
@@ -119,6 +121,9 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->checkpoint != NULL && options->checkpoint_every == 0) {
         options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
     }
+    if (strcmp(options->balance, "none") != 0 && strcmp(options->balance, "shares") != 0) {
+        return error_set(error, AML_EINPUT, "--balance: expected none or shares, got '%.100s'", options->balance);
+    }
     if (options->window_long < options->window_short) {
         return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",
                          options->window_long, options->window_short);
@@ -134,11 +139,8 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->partitions == 0) {
         options->partitions = (nodes + 1) / 2 > JOB_PARTITIONS_DEFAULT ? (nodes + 1) / 2 : JOB_PARTITIONS_DEFAULT;
     }
-    int64_t shards = nodes * CONTROLLER_SHARDS_PER_NODE;
-    shards = shards < CONTROLLER_SHARDS_DEFAULT ? CONTROLLER_SHARDS_DEFAULT : shards;
-    shards = shards > WIRE_SHARDS_MAX ? WIRE_SHARDS_MAX : shards;
-    *policy =
-        (struct plan_policy){.stage = stage, .partitions = (uint32_t)options->partitions, .shards = (uint32_t)shards};
+    *policy = (struct plan_policy){
+        .stage = stage, .partitions = (uint32_t)options->partitions, .shards = controller_shards((unsigned)nodes)};
     return 0;
 }
 

@@ -132,6 +132,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     if (job->resume != NULL) {
         arguments_add(arguments, "--resume=%s", job->resume);
     }
+    arguments_add(arguments, "--balance=%s", job->balance);
     arguments_add(arguments, "--window-short=%.17g", job->window_short);
     arguments_add(arguments, "--window-long=%.17g", job->window_long);
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);

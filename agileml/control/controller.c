@@ -82,6 +82,15 @@ static void controller_take_up(struct controller *controller) {
     }
 }
 
+uint32_t controller_shards(unsigned nodes) {
+    uint64_t fine = (uint64_t)nodes * CONTROLLER_SHARDS_PER_NODE;
+    uint64_t least = (uint64_t)nodes * CONTROLLER_SHARDS_PER_NODE_MIN;
+    uint64_t shards = fine < CONTROLLER_SHARDS_FINE_MAX ? fine : CONTROLLER_SHARDS_FINE_MAX;
+    shards = shards < least ? least : shards;
+    shards = shards < CONTROLLER_SHARDS_DEFAULT ? CONTROLLER_SHARDS_DEFAULT : shards;
+    return shards < WIRE_SHARDS_MAX ? (uint32_t)shards : WIRE_SHARDS_MAX;
+}
+
 int controller_init(struct controller *controller, struct io *io, const struct controller_options *options,
                     struct error *error) {
     *controller = (struct controller){.io = io, .options = *options};

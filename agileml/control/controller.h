@@ -5,9 +5,9 @@
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
+#include "agileml/control/balance.h"
 #include "agileml/control/job_input.h"
 #include "agileml/control/lost.h"
-#include "agileml/control/monitor.h"
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
@@ -30,7 +30,9 @@ enum {
     CONTROLLER_STORE_US = 20 * 1000,      /* longest delay until new progress is stored and acknowledged */
     CONTROLLER_CLOCK_LINE_US = 20 * 1000, /* shortest time between two report lines of clocks without evaluation */
     CONTROLLER_SHARDS_DEFAULT = 1024,
-    CONTROLLER_SHARDS_PER_NODE = 16, /* the least, as far as WIRE_SHARDS_MAX allows */
+    CONTROLLER_SHARDS_PER_NODE = 64,     /* so that shares can be chosen in fine steps, as far as ... */
+    CONTROLLER_SHARDS_FINE_MAX = 16384,  /* ... so many allow: a PLAN has 4 bytes for each shard ... */
+    CONTROLLER_SHARDS_PER_NODE_MIN = 16, /* ... but this many in any case, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_CHECKPOINT_REQUESTS_MAX = 16,
     CONTROLLER_REMOVED_MAX = 64, /* removed incarnations that are remembered */
     /* PROGRESS is accepted this many clocks further ahead of the slowest origin's PROGRESS than staleness and window
@@ -48,6 +50,7 @@ struct controller_options {
     uint32_t answer_ms;        /* a node that owes an answer for longer than this has failed; at least timeout_ms */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
+    bool balance;                     /* shares of the data go by the nodes' measured speeds */
     const char *checkpoint;    /* the directory for checkpoints; NULL: none are written */
     uint32_t checkpoint_every; /* iterations */
     bool checkpoint_at_end;    /* a checkpoint of the job's last clock is written, too */
@@ -230,6 +233,8 @@ struct clock_window {
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
     struct monitor monitor;
+    struct balance balance;
+    uint64_t balanced_us; /* when the balance was last looked at */
 };
 
 /* The job's progress. The store has these bytes as they are. */
@@ -480,6 +485,9 @@ struct controller {
     struct controller_end end;
     struct controller_times times;
 };
+
+/* The number of data shards of a job that begins with so many nodes. */
+uint32_t controller_shards(unsigned nodes);
 
 /* Goes on with the job in the store, or begins a new job when the store is empty. Returns AML_EINPUT when the options
  * are out of range or do not fit the store or the checkpoint. */

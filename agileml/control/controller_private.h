@@ -231,6 +231,13 @@ double progress_covered(const struct controller *controller, const struct clock_
 /* Completes the clocks that can be completed. */
 void progress_step(struct controller *controller);
 
+/* ---- shares.c ---- */
+enum { SHARES_STEP_US = 500 * 1000 /* between two looks at the nodes' speeds */ };
+/* Whether a change of the members' weights may begin now: no other change is under way, the tuner tries nothing. */
+bool shares_may_change(const struct controller *controller);
+/* Changes the members' weights and has a plan made, if that is worth it now. To be called after each iteration. */
+void shares_step(struct controller *controller);
+
 /* ---- checkpoints.c ---- */
 
 /* Begins a new job; with options.resume, the job takes its state from the checkpoint there. */

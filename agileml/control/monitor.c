@@ -78,6 +78,7 @@ static void sums_add(struct monitor_sums *sums, const struct monitor_sums *more)
     sums->whole += more->whole;
     sums->items_squared += more->items_squared;
     sums->items_compute += more->items_compute;
+    sums->compute_squared += more->compute_squared;
 }
 
 static void window_add(struct monitor_window *window, uint64_t part, const struct monitor_sums *sums) {
@@ -126,6 +127,10 @@ static struct monitor_speed speed_of(const struct monitor_sums *sums) {
         double fixed;
         speed.item_seconds = fit(sums, &fixed) / 1e6;
         speed.fixed_seconds = fixed / 1e6;
+        double mean = sums->compute / sums->clocks;
+        double variance = fmax(sums->compute_squared / sums->clocks - mean * mean, 0);
+        speed.items = sums->items / sums->clocks;
+        speed.error = mean > 0 ? sqrt(variance / sums->clocks) / mean : 0;
         speed.clock_seconds = sums->compute / sums->clocks / 1e6;
         speed.items_per_second = sums->whole > 0 ? sums->items / (sums->whole / 1e6) : 0;
     }
@@ -161,11 +166,10 @@ static void look_for_burst(struct monitor_node *node, const struct monitor_sums 
 void monitor_add(struct monitor *monitor, const struct monitor_sample *sample) {
     struct monitor_node *node = find_node(monitor, sample->node);
     node = node != NULL ? node : add_node(monitor, sample->node);
-    if (node->version != sample->version || sample->clock != node->clock + 1) {
+    if (node->version != sample->version) {
         node->settling = MONITOR_SETTLING;
     }
     node->version = sample->version;
-    node->clock = sample->clock;
     node->iteration_us += (double)sample->compute_us;
     if (node->settling > 0) {
         node->settling--;
@@ -178,7 +182,8 @@ void monitor_add(struct monitor *monitor, const struct monitor_sample *sample) {
                                       .compute = compute,
                                       .whole = (double)sample->clock_us,
                                       .items_squared = items * items,
-                                      .items_compute = items * compute};
+                                      .items_compute = items * compute,
+                                      .compute_squared = compute * compute};
     struct monitor_sums usual =
         window_sums(&node->windows[MONITOR_LONG], part_of(monitor, MONITOR_LONG, sample->now_us));
     look_for_burst(node, &usual, sample);

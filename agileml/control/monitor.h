@@ -30,7 +30,6 @@ enum monitor_span { MONITOR_SHORT, MONITOR_LONG, MONITOR_SPANS };
 /* One clock of one node. */
 struct monitor_sample {
     actor_id node;
-    uint64_t clock;
     uint64_t version; /* of the plan */
     uint64_t now_us;  /* when the report came */
     uint64_t items;
@@ -40,7 +39,7 @@ struct monitor_sample {
 
 /* Sums over clocks; times in microseconds. */
 struct monitor_sums {
-    double clocks, items, compute, whole, items_squared, items_compute;
+    double clocks, items, compute, whole, items_squared, items_compute, compute_squared;
 };
 
 /* The clocks that came within one part of the window's time. */
@@ -56,7 +55,7 @@ struct monitor_window {
 
 struct monitor_node {
     actor_id node;
-    uint64_t clock, version; /* of the last report */
+    uint64_t version;        /* of the plan, at the last report */
     unsigned settling;       /* reports that still don't count */
     double iteration_us;     /* computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
@@ -89,9 +88,11 @@ void monitor_end_iteration(struct monitor *monitor);
 
 struct monitor_speed {
     double clocks;           /* measured; 0: nothing is known, and all else is 0 */
+    double items;            /* of a clock, the mean */
     double items_per_second; /* waiting included */
     double clock_seconds;    /* computing */
     double item_seconds;     /* computing, for each item beyond the fixed part */
+    double error;            /* the standard error of clock_seconds, by clock_seconds */
     double fixed_seconds;    /* of each clock, whatever its items; 0 where all clocks have about as many items */
 };
 struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,

@@ -250,10 +250,20 @@ static void plan_placement(const struct plan_node *nodes, unsigned node_count, c
 
 static void plan_owners(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, struct deal *deal,
                         actor_id *result) {
+    uint64_t weights = 0;
+    uint64_t threads = 0; /* of nodes with weights */
+    for (unsigned n = 0; n < node_count; n++) {
+        bool weighted = (roles[n] & ROLE_WORKS) != 0 && nodes[n].weight > 0;
+        weights += weighted ? nodes[n].weight : 0;
+        threads += weighted ? nodes[n].threads : 0;
+    }
     deal_open(deal, node_count);
     for (unsigned n = 0; n < node_count; n++) {
         if ((roles[n] & ROLE_WORKS) != 0) {
-            deal_add(deal, nodes[n].actor, nodes[n].threads);
+            uint64_t weight = threads == 0          ? nodes[n].threads
+                              : nodes[n].weight > 0 ? nodes[n].weight * threads
+                                                    : nodes[n].threads * weights;
+            deal_add(deal, nodes[n].actor, weight);
         }
     }
     deal_count(deal);

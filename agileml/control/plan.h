@@ -11,8 +11,9 @@ enum stage { STAGE_AUTO = 0, STAGE_1 = 1, STAGE_2 = 2, STAGE_3 = 3, STAGE_TRADIT
 struct plan_node {
     actor_id actor;
     enum node_tier tier;
-    uint32_t threads; /* worker threads; the node's share of the data shards is in proportion to them */
+    uint32_t threads; /* worker threads */
     uint32_t servers; /* server threads: parts 1..servers of the actor */
+    uint32_t weight;  /* of the node's share of the data shards; 0: as nodes with weights have by their threads */
 };
 
 /* Ratios of transient to reliable nodes above which stage 2 follows on stage 1, and stage 3 on stage 2. */
@@ -50,8 +51,8 @@ enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_t
 /* Fills `result`, which shares no memory with `present`. `nodes` begins with the longest running node. Stages 1 to 3
  * need reliable nodes, stages 2 and 3 also transient nodes. In stage 3 the reliable nodes work, too, if no transient
  * node has worker threads. Nodes get equal numbers of partitions, to within one, and so do a node's server threads.
- * Data shards are in proportion to worker threads, to within one. Returns AML_EINPUT when no node may serve or none may
- * work. */
+ * Data shards are in proportion to weights, to within one; without any, to worker threads. Returns AML_EINPUT when no
+ * node may serve or none may work. */
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
          const struct plan_present *present, const struct plan_result *result, struct error *error);
 

@@ -156,6 +156,7 @@ static void complete_iteration(struct controller *controller) {
     }
     add_sample(controller, seconds);
     change_check_stage(controller);
+    shares_step(controller);
     change_check_commit(controller);
     check_stop(controller, known);
 }
@@ -483,9 +484,9 @@ static void fail_for_metrics(struct controller *controller, const struct member 
     controller_abort(controller, AML_EPROTOCOL, text);
 }
 
-/* Takes a report. One of an earlier epoch does not count as the last clock's evaluation, as the clock may be done
- * again. */
-static void take_report(struct controller *controller, const struct message *message) {
+/* Takes a report; returns whether it is the first of a clock's work. One of an earlier epoch does not count as the last
+ * clock's evaluation, as the clock may be done again. */
+static bool take_report(struct controller *controller, const struct message *message) {
     const struct message_progress *report = &message->progress;
     size_t metric_count;
     const struct wire_metric_sum *metrics = progress_metrics(message, &metric_count);
@@ -500,7 +501,7 @@ static void take_report(struct controller *controller, const struct message *mes
     }
     bool stands_in = lost_is_evaluated(&controller->lost, report->clock, report->origin);
     if (mine != NULL || (report->evaluation != 0) != stands_in) {
-        return;
+        return false;
     }
     if (window->count == window->capacity) {
         window->capacity = window->capacity > 0 ? 2 * window->capacity : 4;
@@ -516,13 +517,14 @@ static void take_report(struct controller *controller, const struct message *mes
         bool counts = report->evaluation == 0 || controller->job.metrics[i].evaluated != 0;
         mine->metrics[i] = counts ? metrics[i] : (struct wire_metric_sum){0};
     }
+    return !mine->evaluation;
 }
 
-/* A node's first report of a clock; a catch-up is done beside the node's own clocks, and says nothing of its speed. */
+/* A node's first report of a clock, which may come after that of the next clock. A catch-up is done beside the node's
+ * own clocks, and says nothing of its speed. */
 static void measure(struct controller *controller, const struct member *member, const struct message_progress *report) {
     if (!origin_is_catch_up(report->origin)) {
         const struct monitor_sample sample = {.node = member->node.actor,
-                                              .clock = report->clock,
                                               .version = controller->plan.version,
                                               .now_us = controller_now(controller),
                                               .items = report->items,
@@ -548,8 +550,8 @@ void progress_receive(struct controller *controller, struct member *member, cons
     bool present = report->origin == origin_catch_up(member->node.actor, controller->plan.epoch);
     bool new = present &&
                report->clock == schedule_next(&controller->plan.schedule, report->origin, member->reported.catch_up);
-    if (report->clock > completed) {
-        take_report(controller, message);
+    if (report->clock > completed && take_report(controller, message)) {
+        measure(controller, member, report);
     }
     if (new) {
         member->reported.catch_up = report->clock;
@@ -557,7 +559,6 @@ void progress_receive(struct controller *controller, struct member *member, cons
         persist_soon(controller);
     }
     if (report->evaluation == 0 && report->clock > member->reported.clock) {
-        measure(controller, member, report);
         member->reported.clock = report->clock;
     }
     controller_committed(controller, report->committed);

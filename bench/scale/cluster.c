@@ -371,8 +371,7 @@ static void scale_open(struct scale *scale) {
                                        .bytes_per_second_max = UINT64_C(1) << 50,
                                        .hold_max_us = 1,
                                        .reconnect_max_us = 1};
-    scale->shards = nodes * CONTROLLER_SHARDS_PER_NODE;
-    scale->shards = scale->shards > CONTROLLER_SHARDS_DEFAULT ? scale->shards : CONTROLLER_SHARDS_DEFAULT;
+    scale->shards = controller_shards(nodes);
     scale->nodes = memory_zeroed(nodes, sizeof *scale->nodes);
     scale->sim = sim_open(options->seed, &network);
     machines_open(&scale->machines, scale->sim, network.nodes, &options->costs);

@@ -20,6 +20,8 @@ enum { TOTAL_VALUE, TOTAL_FACTORED };
 struct sum {
     const char *data;
     int64_t slow_us; /* per call, to make a run last */
+    int64_t item_us; /* per item, times SUM_SLOWNESS of the environment: a machine of some speed */
+    double slowness;
     bool miscount;   /* a deliberate fault: the check must find it */
     bool by_process; /* another one: each process reads another value */
 };
@@ -104,8 +106,9 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
     if (sum->miscount && aml_clock(worker) == 2) {
         ((int64_t *)aml_row(&rows, item[0].item))[3]++;
     }
-    if (sum->slow_us > 0) {
-        struct timespec pause = {.tv_sec = sum->slow_us / 1000000, .tv_nsec = sum->slow_us % 1000000 * 1000};
+    int64_t pause_us = sum->slow_us + (int64_t)((double)sum->item_us * sum->slowness * (double)count);
+    if (pause_us > 0) {
+        struct timespec pause = {.tv_sec = pause_us / 1000000, .tv_nsec = pause_us % 1000000 * 1000};
         nanosleep(&pause, NULL);
     }
     aml_metric_add(worker, 0, all, (double)count);
@@ -305,9 +308,12 @@ static int sum_finish(aml_worker *worker, void *context) {
 
 int main(int argc, char **argv) {
     struct sum sum = {0};
+    const char *slowness = getenv("SUM_SLOWNESS"); /* of this node alone, so no option: those are the job's */
+    sum.slowness = slowness != NULL ? atof(slowness) : 1;
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &sum.data, 0, 0, "ratings"},
         {"slow-us", "N", AML_OPTION_INTEGER, &sum.slow_us, 0, 1e9, "pause in each call"},
+        {"item-us", "N", AML_OPTION_INTEGER, &sum.item_us, 0, 1e6, "pause for each item, times $SUM_SLOWNESS"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

@@ -84,6 +84,7 @@ static void adder_add_shards(struct app *app, unsigned count, int put_table, uin
     for (unsigned s = 0; s < count; s++) {
         struct app_shard *shard = &app->shards[s];
         shard->items = (unsigned)(app_random(random) % 4) + (s == 0 ? 1 : 0);
+        shard->items = app->shard_items > 0 ? app->shard_items : shard->items;
         for (unsigned i = 0; i < shard->items; i++) {
             unsigned touches = 1 + (unsigned)(app_random(random) % 3);
             for (unsigned k = 0; k < touches; k++) {

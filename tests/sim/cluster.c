@@ -10,7 +10,7 @@ enum { SECOND_US = 1000 * 1000, SAVES_FAIL_MAX = 3 };
 
 static const uint64_t SAVE_SALT = UINT64_C(0x534156454D4F4445);
 
-const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic", "mad"};
+const char *const campaign_names[CAMPAIGNS] = {"faults", "missing", "elastic", "mad", "uneven"};
 const char *const app_names[APPS] = {"adder", "lda"};
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
@@ -209,8 +209,9 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->input.lazy = cluster_one_in(cluster, 4);
     node->input.conceals = node->number > 0 && cluster_mistake_due(cluster, MISTAKE_INPUT_CONCEALED);
     node->input.other = node->input.conceals || reads_other_input(cluster, node);
-    cluster->drawn.slowest_us =
-        node->compute_us > cluster->drawn.slowest_us ? node->compute_us : cluster->drawn.slowest_us;
+    cluster_uneven_node(node);
+    uint64_t slowest_us = node->compute_us * (node->speed.slowness > 1 ? node->speed.slowness : 1);
+    cluster->drawn.slowest_us = slowest_us > cluster->drawn.slowest_us ? slowest_us : cluster->drawn.slowest_us;
     cluster->drawn.load_us = node->load_us > cluster->drawn.load_us ? node->load_us : cluster->drawn.load_us;
     cluster->nodes = memory_resized(cluster->nodes, cluster->node_count + 1, sizeof(struct cluster_node *));
     index_map_add(&cluster->node_index, node->id, cluster->node_count);
@@ -334,6 +335,17 @@ static struct sim_config draw_network(struct cluster *cluster) {
     unsigned size = cluster->drawn.initial_reliable + cluster->drawn.initial_transient;
     /* What plans take grows with the square of the nodes. */
     uint64_t least_mb = size > 256 ? 1000 : size > 16 ? 200 : 4;
+    if (cluster->options.campaign == CAMPAIGN_UNEVEN) { /* what is measured is the nodes, not the network */
+        return (struct sim_config){.nodes = CLUSTER_MACHINES,
+                                   .latency_min_us = 50,
+                                   .latency_max_us = 200,
+                                   .bytes_per_second_min = 1000 * 1000 * 1000,
+                                   .bytes_per_second_max = 1000 * 1000 * 1000,
+                                   .hold_max_us = 1000,
+                                   .reconnect_max_us = 20 * 1000,
+                                   .admission = true,
+                                   .trace = cluster->options.trace};
+    }
     return (struct sim_config){.nodes = CLUSTER_MACHINES,
                                .latency_min_us = latency_us / 2,
                                .latency_max_us = 4 * latency_us,
@@ -389,6 +401,7 @@ static void app_open(struct cluster *cluster) {
     if (cluster->options.app == APP_LDA) {
         lda_job_open(&cluster->app, cluster->policy.shards);
     } else {
+        cluster->app.shard_items = cluster->options.campaign == CAMPAIGN_UNEVEN ? 2 : 0;
         adder_open(&cluster->app, cluster->policy.shards);
     }
 }
@@ -400,6 +413,7 @@ static void run_open(struct cluster *cluster) {
     draw_terms(cluster);
     draw_cluster(cluster);
     cluster_schedule_shape(cluster);
+    cluster_uneven_shape(cluster);
     if (cluster->drawn.checkpoint_every > 0) {
         cluster_disk_open(cluster);
     }
@@ -433,6 +447,9 @@ static void job_open(struct cluster *cluster) {
         break;
     case CAMPAIGN_MISSING:
         cluster_draw_missing(cluster);
+        break;
+    case CAMPAIGN_UNEVEN:
+        cluster_uneven_begin(cluster);
         break;
     default:
         if (cluster->options.schedule == SCHEDULE_NONE) {

@@ -12,6 +12,7 @@ enum campaign {
                          that names it */
     CAMPAIGN_ELASTIC, /* nodes join, are evicted, die, wake up again; so does the controller: the job ends well */
     CAMPAIGN_MAD,     /* the same, and a node goes mad. Where it forges what it sends, the job ends in whatever way */
+    CAMPAIGN_UNEVEN,  /* nothing fails, but nodes have different, steady speeds: shares follow these */
     CAMPAIGNS
 };
 extern const char *const campaign_names[CAMPAIGNS];
@@ -47,6 +48,9 @@ enum mistake {
     MISTAKE_LAST_UNSAID,           /* how the last clock was evaluated before it was named counts as its evaluation */
     MISTAKE_ANSWER_AWAITED,        /* the controller waits for ever for a node that answers nothing */
     MISTAKE_LIE_BELIEVED,          /* the controller believes a node that calls clocks committed that nobody began */
+    MISTAKE_WAITING_COUNTED,       /* nodes call the time in which they wait time in which they compute */
+    MISTAKE_SPEED_REVERSED,        /* the slower a node is the faster it seems to be */
+    MISTAKE_WEIGHTS_LOST,          /* a restarted controller has forgotten the nodes' weights */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -68,7 +72,7 @@ struct cluster_options {
 /* What happened, to see that a campaign reaches what it is meant to reach. */
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
-        resumes, redone_items;
+        resumes, redone_items, balances;
     uint64_t evaluations; /* of what the node had not just computed */
     uint64_t partial;     /* iterations whose metrics were not of all items */
     uint64_t triggered;   /* runs in which the schedule's moment came */

@@ -235,7 +235,8 @@ static void compute_done(void *context) {
         }
     }
     node->work.computing = false;
-    node_computed(&node->node, clock_items(node, set), sim_now(node->cluster->sim) - node->work.began_us);
+    uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
+    node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
 }
 
 static void hook_compute(void *context, unsigned number, uint64_t clock) {
@@ -272,7 +273,8 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
         return;
     }
     uint64_t duration = cluster_between(cluster, node->compute_us / 2, node->compute_us * 3 / 2);
-    at_later(node, cluster_one_in(cluster, 40) ? 8 * duration : duration, compute_done);
+    duration = cluster_one_in(cluster, 40) ? 8 * duration : duration;
+    at_later(node, cluster_uneven_duration(node, clock_items(node, set), duration), compute_done);
 }
 
 /* Of all that the set's items see. */

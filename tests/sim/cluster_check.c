@@ -206,6 +206,7 @@ static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
 void cluster_check_plan(struct cluster *cluster, const struct message *message) {
     struct plan_view plan = plan_open(message);
     check_plan(cluster, &plan);
+    cluster_uneven_planned(cluster);
     plan_close(&plan);
 }
 

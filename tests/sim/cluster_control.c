@@ -190,7 +190,9 @@ static void control_stepped(struct cluster *cluster) {
     struct cluster_controller *control = &cluster->control;
     if (control->crashed) {
         cluster_control_kill(cluster, control->restart_us);
+        return;
     }
+    cluster_uneven_stepped(cluster);
 }
 
 static void control_start(void *context) {
@@ -214,6 +216,7 @@ static void control_start(void *context) {
         .store = &cluster->store.store,
         .end = control_end,
         .context = cluster};
+    cluster_uneven_options(cluster, &options);
     cluster->result->counts.controller_restarts += control->started ? 1 : 0;
     control->started = true;
     control->running = true;
@@ -226,6 +229,7 @@ static void control_start(void *context) {
         return;
     }
     cluster_mistake_restart(cluster);
+    cluster_uneven_restarted(cluster);
     control_stepped(cluster);
 }
 

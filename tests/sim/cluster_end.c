@@ -136,10 +136,14 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
         cluster_violation(cluster, "report", "not a line of the report: %s", text);
     } else if (strcmp(type, "iteration") == 0) {
         check_iteration(cluster, line, text);
+        cluster_uneven_iteration(cluster, whole(line, "iteration"),
+                                 json_number_value(json_object_get(line, "seconds")));
     } else if (strcmp(type, "summary") == 0) {
         check_summary(cluster, line, text);
     } else if (event != NULL && strcmp(event, "failure") == 0) {
         check_accused(cluster, line, text);
+    } else if (event != NULL && strcmp(event, "balance") == 0) {
+        cluster_uneven_balance(cluster, text);
     } else if (event != NULL && strcmp(event, "checkpoint") == 0) {
         cluster->result->counts.checkpoints++;
     }
@@ -208,6 +212,7 @@ static void check_checkpoints(struct cluster *cluster) {
 /* ---- The end ---- */
 
 void cluster_check_good_end(struct cluster *cluster) {
+    cluster_uneven_end(cluster);
     const struct job_terms *terms = &cluster->terms;
     uint64_t completed = cluster->report.completed;
     bool lacks = cluster_lacks_checkpoints(cluster); /* then the job is done, but has failed */

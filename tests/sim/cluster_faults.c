@@ -411,6 +411,17 @@ static void draw_action(struct cluster *cluster, uint64_t clocks) {
     }
 }
 
+void cluster_add_restart(struct cluster *cluster, uint64_t clock) {
+    struct action *restart = action_add(cluster, ACTION_CONTROLLER_KILL, clock, 0);
+    restart->length_us = SECOND_US;
+}
+
+void cluster_add_join(struct cluster *cluster, uint64_t clock) {
+    struct action *join = action_add(cluster, ACTION_JOIN, clock, 0);
+    join->count = 1;
+    join->who = WHO_TRANSIENT;
+}
+
 void cluster_draw_elastic(struct cluster *cluster) {
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
     unsigned count = (unsigned)cluster_between(cluster, 1, 8);

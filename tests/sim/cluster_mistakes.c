@@ -30,6 +30,9 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_CHECKPOINT_NOT_HELD] = "checkpoint-not-held",
     [MISTAKE_ANSWER_AWAITED] = "answer-awaited",
     [MISTAKE_LIE_BELIEVED] = "lie-believed",
+    [MISTAKE_WAITING_COUNTED] = "waiting-counted",
+    [MISTAKE_SPEED_REVERSED] = "speed-reversed",
+    [MISTAKE_WEIGHTS_LOST] = "weights-lost",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -266,12 +269,34 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
     }
 }
 
+uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us) {
+    struct cluster *cluster = node->cluster;
+    uint64_t now_us = sim_now(cluster->sim);
+    uint64_t whole_us = now_us - node->speed.computed_us;
+    bool first = node->speed.computed_us == 0;
+    node->speed.computed_us = now_us;
+    if (!first && mistake_lasts(cluster, MISTAKE_WAITING_COUNTED)) {
+        return whole_us;
+    }
+    return mistake_lasts(cluster, MISTAKE_SPEED_REVERSED) ? (UINT64_C(1) << 34) / (compute_us + 1) : compute_us;
+}
+
+static void weights_lost(struct cluster *cluster) {
+    struct controller *controller = &cluster->control.controller;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].node.weight > 0 && mistake_lasts(cluster, MISTAKE_WEIGHTS_LOST)) {
+            controller->members[m].node.weight = 0;
+        }
+    }
+}
+
 /* The restarted controller counts silence from its start, when nodes can't be heard yet, and asks nobody again. Only a
  * restart does harm. */
 void cluster_mistake_restart(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t now_us = sim_now(cluster->sim);
     bool restarted = cluster->result->counts.controller_restarts > 0 && controller->phase == PHASE_TRAIN;
+    weights_lost(cluster);
     if (!restarted || !mistake_lasts(cluster, MISTAKE_IMPATIENT_RESTART)) {
         return;
     }

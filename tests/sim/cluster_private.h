@@ -144,6 +144,15 @@ struct cluster_node_fate {
     bool crash_heard; /* the controller has heard that its app crashed */
 };
 
+/* How fast a node computes. */
+struct cluster_node_speed {
+    double item_us;                       /* CAMPAIGN_UNEVEN */
+    unsigned slowness;                    /* others: by so much, in this time */
+    uint64_t slow_from_us, slow_until_us; /* ... since the job began */
+    uint32_t weight, newest_weight;       /* its share's: by the newest plan; as the controller has it */
+    uint64_t computed_us;                 /* when it last ended a clock's work */
+};
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
@@ -164,6 +173,7 @@ struct cluster_node {
     struct cluster_node_evaluation evaluation;
     struct cluster_node_save save;
     struct cluster_node_fate fate;
+    struct cluster_node_speed speed;
 };
 
 /* The controller's process: its io hears nothing any more once it has crashed. */
@@ -336,6 +346,17 @@ struct cluster_run {
     unsigned jobs; /* begun */
 };
 
+/* CAMPAIGN_UNEVEN. */
+struct cluster_uneven {
+    bool alike, joins;   /* all nodes have one speed; another one joins */
+    double fixed_us;     /* of each clock */
+    unsigned changes;    /* of shares */
+    double late_seconds; /* when two thirds of the iterations were done */
+    double last_seconds; /* when the last one was */
+    uint64_t version;    /* of the newest plan */
+    uint64_t shaken;     /* other campaigns: the clock after which shares were last changed at random */
+};
+
 /* The operator's process. */
 struct cluster_operator {
     struct io *io;
@@ -368,6 +389,7 @@ struct cluster {
     struct cluster_other_input other_input;
     struct cluster_schedule_state schedule;
     struct cluster_app_crash crash;
+    struct cluster_uneven uneven;
 };
 
 /* ---- Chance ---- */
@@ -434,6 +456,9 @@ void cluster_draw_faults(struct cluster *cluster);
 void cluster_draw_missing(struct cluster *cluster);
 void cluster_draw_elastic(struct cluster *cluster);
 void cluster_faults_begin(struct cluster *cluster);
+/* In CAMPAIGN_UNEVEN: the controller starts again, a transient node joins, when somebody begins the clock. */
+void cluster_add_restart(struct cluster *cluster, uint64_t clock);
+void cluster_add_join(struct cluster *cluster, uint64_t clock);
 /* Somebody has begun a clock. */
 void cluster_faults_clock(struct cluster *cluster, uint64_t clock);
 /* Up to `count` different nodes that live, into `nodes`. */
@@ -461,7 +486,29 @@ void cluster_schedule_shape(struct cluster *cluster);
 void cluster_schedule_see(struct cluster *cluster, struct cluster_node *node, actor_id from,
                           const struct message *message);
 
+/* ---- cluster_uneven.c ---- */
+
+/* Changes what was drawn; adds what happens; chooses the controller's options, and a node's speed. */
+void cluster_uneven_shape(struct cluster *cluster);
+void cluster_uneven_begin(struct cluster *cluster);
+void cluster_uneven_options(const struct cluster *cluster, struct controller_options *options);
+void cluster_uneven_node(struct cluster_node *node);
+/* How long a clock with so many items takes; `duration_us`: a node that is not slow, in other campaigns. */
+uint64_t cluster_uneven_duration(struct cluster_node *node, uint64_t items, uint64_t duration_us);
+/* The report's lines: an iteration, a change of shares. */
+void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, double seconds);
+void cluster_uneven_balance(struct cluster *cluster, const char *text);
+void cluster_uneven_end(struct cluster *cluster);
+/* After each step of the controller. */
+void cluster_uneven_stepped(struct cluster *cluster);
+/* The controller sends a plan; it has started again. */
+void cluster_uneven_planned(struct cluster *cluster);
+void cluster_uneven_restarted(struct cluster *cluster);
+
 /* ---- cluster_mistakes.c ---- */
+
+/* The time that a node says it has computed for. */
+uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us);
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
 /* Each may change what reaches an actor. False: it does not reach it. */

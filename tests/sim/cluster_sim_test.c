@@ -28,6 +28,7 @@ enum {
     FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
     MAD_PART = 5,
+    UNEVEN_PART = 10,
     SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
     LDA_PART = 5,           /* of each campaign's, with lda as the app */
     MOMENT_SEEDS_MAX = 200, /* a schedule's moment must come within so many seeds more */
@@ -48,6 +49,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->checkpoints += one->checkpoints;
     sum->resumes += one->resumes;
     sum->redone_items += one->redone_items;
+    sum->balances += one->balances;
     sum->evaluations += one->evaluations;
     sum->partial += one->partial;
     sum->triggered += one->triggered;
@@ -72,19 +74,20 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
                          const struct cluster_counts *counts, const struct sim_statistics *statistics) {
     printf(
         "%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
-        "%llu evictions, %llu kills, %llu mad nodes, %llu controller restarts, %llu checkpoints, %llu resumes, "
+        "%llu evictions, %llu kills, %llu changes of shares, %llu mad nodes, %llu controller restarts, %llu "
+        "checkpoints, %llu resumes, "
         "%llu jobs lost, %llu items redone, %llu iterations partial, %llu more evaluations, %llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
         app_names[options->app], run_name(options), (unsigned long long)seeds, seconds,
         (unsigned long long)counts->nodes, (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
         (unsigned long long)counts->recoveries, (unsigned long long)counts->joins, (unsigned long long)counts->rejoins,
-        (unsigned long long)counts->evictions, (unsigned long long)counts->kills, (unsigned long long)counts->mad,
-        (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
-        (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
-        (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
-        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events,
-        (unsigned long long)statistics->messages, (unsigned long long)statistics->lost,
-        (unsigned long long)statistics->duplicated);
+        (unsigned long long)counts->evictions, (unsigned long long)counts->kills, (unsigned long long)counts->balances,
+        (unsigned long long)counts->mad, (unsigned long long)counts->controller_restarts,
+        (unsigned long long)counts->checkpoints, (unsigned long long)counts->resumes, (unsigned long long)counts->lost,
+        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
+        (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
+        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
+        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }
@@ -158,6 +161,9 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_CHECKPOINT_NOT_HELD] = {CAMPAIGN_ELASTIC, APP_ADDER, "checkpoint", 0},
     [MISTAKE_ANSWER_AWAITED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I8", 0},
     [MISTAKE_LIE_BELIEVED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I8", 0},
+    [MISTAKE_WAITING_COUNTED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
+    [MISTAKE_SPEED_REVERSED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
+    [MISTAKE_WEIGHTS_LOST] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */
@@ -219,6 +225,8 @@ static bool run_app(enum cluster_app app, uint64_t seeds) {
     passed = run_seeds(options, 1, seeds / MISSING_PART) && passed;
     options.campaign = CAMPAIGN_MAD;
     passed = run_seeds(options, 1, seeds / MAD_PART) && passed;
+    options.campaign = CAMPAIGN_UNEVEN;
+    passed = (app == APP_LDA || run_seeds(options, 1, seeds / UNEVEN_PART)) && passed;
     options.campaign = CAMPAIGN_ELASTIC;
     for (unsigned s = 0; s < cluster_schedules(); s++) {
         options.schedule = (int)s;

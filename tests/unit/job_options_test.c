@@ -18,12 +18,14 @@ static void test_choices(void **state) {
     } cases[] = {
         {1, 0, 0, 0, "auto", 8, 1024, STAGE_AUTO},
         {16, 0, 0, 0, "1", 8, 1024, STAGE_1},
-        {1, 16, 0, 0, "2", 9, 1024, STAGE_2},
-        {1, 2, 14, 0, "3", 9, 1024, STAGE_3},
+        {1, 16, 0, 0, "2", 9, 17 * 64, STAGE_2},
+        {1, 2, 14, 0, "3", 9, 17 * 64, STAGE_3},
         {0, 3, 0, 0, "traditional", 8, 1024, STAGE_TRADITIONAL},
-        {4, 60, 0, 0, "auto", 32, 1024, STAGE_AUTO},
-        {4, 60, 0, 5, "auto", 5, 1024, STAGE_AUTO},
-        {4, 1, 60, 0, "auto", 33, 1040, STAGE_AUTO},
+        {4, 60, 0, 0, "auto", 32, 64 * 64, STAGE_AUTO},
+        {4, 60, 0, 5, "auto", 5, 64 * 64, STAGE_AUTO},
+        {4, 1, 60, 0, "auto", 33, 65 * 64, STAGE_AUTO},
+        {300, 0, 0, 0, "1", 150, 16384, STAGE_1},
+        {1500, 0, 0, 0, "1", 750, 24000, STAGE_1},
         {2048, 2048, 0, 0, "1", 2048, WIRE_SHARDS_MAX, STAGE_1},
     };
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {

@@ -18,6 +18,9 @@ enum { NODES_MAX = 6, ITEMS_MAX = 8, SERVERS = 10 };
 #define TRANSIENT(threads, servers)                                                                                    \
     { 0, TIER_TRANSIENT, threads, servers }
 
+#define WEIGHED(threads, weight)                                                                                       \
+    { 0, TIER_TRANSIENT, threads, 0, weight }
+
 /* Node n is actor (n + 1) << 16. Server threads are written as node * SERVERS + part and owners as node + 1; 0: nobody.
  * Numbers of nodes beyond node_count stand for those that are gone. */
 static const struct example {
@@ -59,6 +62,12 @@ static const struct example {
      .policy = {STAGE_1, 1, 8},
      .servers = {1},
      .owners = {1, 1, 2, 2, 2, 2, 2, 2}},
+    {.name = "shards go by weights where there are any",
+     .node_count = 3,
+     .nodes = {RELIABLE(2, 1), WEIGHED(4, 96), WEIGHED(1, 32)},
+     .policy = {STAGE_1, 1, 8},
+     .servers = {1},
+     .owners = {1, 1, 2, 2, 2, 2, 3, 3}}, /* the first node as much for each thread as those with weights */
     {.name = "a node without threads works on nothing",
      .node_count = 2,
      .nodes = {RELIABLE(0, 1), TRANSIENT(2, 1)},
@@ -254,7 +263,8 @@ enum { CLUSTER_MAX = 40, ACTORS_MAX = 4096, PARTITIONS_MAX = 100, SHARDS_MAX = 7
 struct cluster {
     struct plan_node nodes[CLUSTER_MAX];
     unsigned node_count, actors;
-    bool alike; /* every node has the same threads, and one server */
+    bool alike;   /* every node has the same threads, and one server */
+    bool weighed; /* some nodes have weights */
     struct plan_policy policy;
     actor_id servers[PARTITIONS_MAX], backups[PARTITIONS_MAX], owners[SHARDS_MAX], previous[SHARDS_MAX];
 };
@@ -272,6 +282,7 @@ static void cluster_join(struct cluster *cluster, enum node_tier tier) {
         .tier = tier,
         .threads = cluster->alike ? 2 : random_below(5) + first,
         .servers = cluster->alike ? 1 : random_below(4) + first,
+        .weight = cluster->weighed ? random_below(3) * (1 + random_below(256)) : 0,
     };
     assert_true(cluster->actors < ACTORS_MAX);
 }
@@ -380,6 +391,8 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
     unsigned able = 0;
     unsigned transient_threads = 0;
     unsigned sums[3] = {0};
+    unsigned weights = 0;
+    unsigned weighed_threads = 0; /* of nodes with weights */
     for (unsigned n = 0; n < cluster->node_count; n++) {
         bool transient = cluster->nodes[n].tier == TIER_TRANSIENT;
         able += transient && cluster->nodes[n].servers > 0;
@@ -396,9 +409,16 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
         serves[n] = can && (stage == STAGE_TRADITIONAL || (stage == STAGE_1 && !transient) || (tiered && is_active));
         backs[n] = can && tiered && !transient;
         works[n] = stage == STAGE_3 && !transient && transient_threads > 0 ? 0 : node->threads;
+        weights += works[n] > 0 ? node->weight : 0;
+        weighed_threads += works[n] > 0 && node->weight > 0 ? node->threads : 0;
         sums[0] += serves[n];
         sums[1] += backs[n] + !tiered;
         sums[2] += works[n];
+    }
+    for (unsigned n = 0; n < cluster->node_count && weighed_threads > 0; n++) {
+        const struct plan_node *node = &cluster->nodes[n];
+        unsigned weight = node->weight > 0 ? node->weight * weighed_threads : node->threads * weights;
+        works[n] = works[n] > 0 ? weight : 0;
     }
     return sums[0] > 0 && sums[1] > 0 && sums[2] > 0;
 }
@@ -449,9 +469,9 @@ static void check_step(struct cluster *cluster) {
     assert_memory_equal(cluster->owners, owners, shards * sizeof owners[0]);
 }
 
-static void walk(bool alike) {
+static void walk(bool alike, bool weighed) {
     static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3, STAGE_TRADITIONAL};
-    struct cluster cluster = {.alike = alike};
+    struct cluster cluster = {.alike = alike, .weighed = weighed};
     cluster.policy = (struct plan_policy){
         .stage = STAGE_1, .partitions = 1 + random_below(PARTITIONS_MAX), .shards = 1 + random_below(SHARDS_MAX)};
     cluster_join(&cluster, TIER_RELIABLE);
@@ -474,7 +494,7 @@ static void walk(bool alike) {
 static void test_any_cluster(void **state) {
     (void)state;
     for (unsigned w = 0; w < WALKS; w++) {
-        walk(w % 2 == 0);
+        walk(w % 3 == 0, w % 3 == 1);
     }
 }
 

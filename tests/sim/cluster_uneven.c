@@ -1,0 +1,203 @@
+/* Nodes that are not equally fast, and what `--balance shares` makes of them. In CAMPAIGN_UNEVEN speeds are steady and
+ * nothing fails: invariants I10 (shares change rarely) and I12 (nobody waits long) hold. In all other campaigns some
+ * nodes become slow for a while, and shares change in half of the runs. See cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include <math.h>
+
+enum {
+    SECOND_US = 1000 * 1000,
+    SALT = 0x51035, /* these choices draw nothing that other faults would draw */
+    ITERATIONS = 240,
+    NODES_MOST = 8,
+    SHARDS_EACH = 64,
+    CHANGES_MOST = 2,
+};
+#define JITTER_ALIKE  0.05
+#define JITTER_UNEVEN 0.02
+#define LONGER_MOST   1.1
+
+/* A number that depends on the seed and on `number` only. */
+static uint64_t salted(const struct cluster *cluster, uint64_t number) {
+    return hash_mix(hash_mix(cluster->options.seed ^ SALT) + number);
+}
+
+static double part_of_one(uint64_t random) {
+    return (double)(random >> 11) / (double)(UINT64_C(1) << 53);
+}
+
+static bool is_uneven(const struct cluster *cluster) {
+    return cluster->options.campaign == CAMPAIGN_UNEVEN;
+}
+
+/* ---- What is drawn ---- */
+
+void cluster_uneven_shape(struct cluster *cluster) {
+    static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3};
+    struct cluster_drawn *drawn = &cluster->drawn;
+    if (!is_uneven(cluster)) {
+        return;
+    }
+    cluster->uneven.alike = cluster_one_in(cluster, 3);
+    cluster->uneven.fixed_us = cluster_one_in(cluster, 2) ? 0 : (double)cluster_between(cluster, 1000, 20 * 1000);
+    cluster->uneven.joins = cluster_one_in(cluster, 3);
+    cluster->terms.iterations = ITERATIONS;
+    cluster->terms.clocks_per_iteration = 1; /* an iteration's line is a clock's */
+    cluster->terms.tolerance = cluster->terms.seconds = 0;
+    cluster->terms.staleness = (uint32_t)cluster_between(cluster, 0, 1);
+    drawn->initial_reliable = (unsigned)cluster_between(cluster, 1, 2);
+    drawn->initial_transient = (unsigned)cluster_between(cluster, 1, NODES_MOST - 2);
+    drawn->checkpoint_every = 0;
+    drawn->compute_us = 1000; /* the time of an evaluation goes by it */
+    cluster->policy.stage = stages[cluster_draw(cluster) % 3];
+    cluster->policy.partitions = (uint32_t)cluster_between(cluster, 1, 8);
+    cluster->policy.shards = SHARDS_EACH * (drawn->initial_reliable + drawn->initial_transient);
+}
+
+void cluster_uneven_options(const struct cluster *cluster, struct controller_options *options) {
+    options->balance = is_uneven(cluster) || salted(cluster, 0) % 2 == 0;
+    if (is_uneven(cluster)) {
+        options->window_short = 0.5;
+        options->window_long = 10;
+    } else { /* as often as can be */
+        options->window_short = 0.02;
+        options->window_long = 4;
+    }
+}
+
+void cluster_uneven_node(struct cluster_node *node) {
+    uint64_t random = salted(node->cluster, 1 + node->number);
+    if (is_uneven(node->cluster)) {
+        node->threads = 1;
+        node->load_us = 0;
+        node->input.lazy = false;
+        node->speed.item_us = 500 * (node->cluster->uneven.alike ? 1 : 1 + 3 * part_of_one(random));
+        return;
+    }
+    node->speed.slowness = random % 4 == 0 ? 2 + (unsigned)(random >> 8) % 7 : 1;
+    node->speed.slow_from_us = (random >> 16) % (4 * (uint64_t)SECOND_US);
+    node->speed.slow_until_us = node->speed.slow_from_us + (random >> 32) % (8 * (uint64_t)SECOND_US);
+}
+
+void cluster_uneven_begin(struct cluster *cluster) {
+    if (!is_uneven(cluster)) {
+        return;
+    }
+    if (!cluster->uneven.alike && cluster_one_in(cluster, 3)) {
+        cluster_add_restart(cluster, cluster_between(cluster, 2, ITERATIONS / 2));
+    }
+    if (cluster->uneven.joins) {
+        cluster_add_join(cluster, cluster_between(cluster, ITERATIONS / 4, ITERATIONS / 3));
+    }
+}
+
+static void note_weights(struct cluster *cluster) {
+    const struct controller *controller = &cluster->control.controller;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct cluster_node *node = cluster_node_of(cluster, controller->members[m].node.actor);
+        if (node != NULL) {
+            node->speed.newest_weight = controller->members[m].node.weight;
+        }
+    }
+}
+
+/* Where the controller may change shares, it does so now and then, whatever the speeds are. */
+void cluster_uneven_stepped(struct cluster *cluster) {
+    struct controller *controller = &cluster->control.controller;
+    note_weights(cluster);
+    uint64_t completed = controller->progress.completed;
+    bool due = !is_uneven(cluster) && completed > cluster->uneven.shaken && salted(cluster, completed << 16) % 3 == 0;
+    if (!due || !cluster->control.running || cluster->control.ended || !shares_may_change(controller)) {
+        return;
+    }
+    cluster->uneven.shaken = completed;
+    cluster->result->counts.balances++;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        uint64_t random = salted(cluster, (completed << 16) + 1 + m);
+        controller->members[m].node.weight = (uint32_t)(random % 5 == 0 ? 0 : 1 << (random >> 8) % 8);
+    }
+    note_weights(cluster);
+    controller->change.due = true; /* for the next step */
+}
+
+/* ---- How long a clock takes ---- */
+
+uint64_t cluster_uneven_duration(struct cluster_node *node, uint64_t items, uint64_t duration_us) {
+    struct cluster *cluster = node->cluster;
+    uint64_t now = sim_now(cluster->sim);
+    if (is_uneven(cluster)) {
+        double jitter = cluster->uneven.alike ? JITTER_ALIKE : JITTER_UNEVEN;
+        double chance = 1 + jitter * (2 * part_of_one(cluster_draw(cluster)) - 1);
+        return (uint64_t)((cluster->uneven.fixed_us + node->speed.item_us * (double)items) * chance);
+    }
+    bool slow = now >= node->speed.slow_from_us && now < node->speed.slow_until_us;
+    return slow ? duration_us * node->speed.slowness : duration_us;
+}
+
+/* What a clock takes if nobody waits for anybody. */
+static double ideal_us(const struct cluster *cluster) {
+    double items_per_us = 0;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        bool works = cluster->policy.stage != STAGE_3 || node->tier == TIER_TRANSIENT;
+        items_per_us += works ? 1 / node->speed.item_us : 0;
+    }
+    return cluster->uneven.fixed_us + (double)cluster->app.items / items_per_us;
+}
+
+/* ---- What is checked ---- */
+
+void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, double seconds) {
+    if (iteration == ITERATIONS * 2 / 3) {
+        cluster->uneven.late_seconds = seconds;
+    }
+    cluster->uneven.last_seconds = seconds;
+}
+
+/* I10. */
+void cluster_uneven_balance(struct cluster *cluster, const char *text) {
+    cluster->result->counts.balances++;
+    unsigned most = cluster->uneven.alike && !cluster->uneven.joins ? 0 : CHANGES_MOST + cluster->uneven.joins;
+    if (is_uneven(cluster) && ++cluster->uneven.changes > most) {
+        cluster_violation(cluster, "I10", "shares change for the %u. time under steady speeds: %s",
+                          cluster->uneven.changes, text);
+    }
+}
+
+/* I12. */
+void cluster_uneven_end(struct cluster *cluster) {
+    if (!is_uneven(cluster)) {
+        return;
+    }
+    double clock_us =
+        (cluster->uneven.last_seconds - cluster->uneven.late_seconds) * 1e6 / (ITERATIONS - ITERATIONS * 2 / 3);
+    double ideal = ideal_us(cluster);
+    if (!(clock_us <= LONGER_MOST * ideal)) {
+        cluster_violation(cluster, "I12", "a clock takes %.0f us, and would take %.0f us if nobody waited", clock_us,
+                          ideal);
+    }
+}
+
+/* With a plan each node has got its weight: a controller that starts again knows it, or a newer one. */
+void cluster_uneven_planned(struct cluster *cluster) {
+    const struct controller *controller = &cluster->control.controller;
+    cluster->uneven.version = controller->plan.version;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct cluster_node *node = cluster_node_of(cluster, controller->members[m].node.actor);
+        if (node != NULL) {
+            node->speed.weight = controller->members[m].node.weight;
+        }
+    }
+}
+
+void cluster_uneven_restarted(struct cluster *cluster) {
+    const struct controller *controller = &cluster->control.controller;
+    for (unsigned m = 0; m < controller->member_count && controller->plan.version == cluster->uneven.version; m++) {
+        const struct cluster_node *node = cluster_node_of(cluster, controller->members[m].node.actor);
+        uint32_t weight = controller->members[m].node.weight;
+        if (node != NULL && node->speed.weight != weight && node->speed.newest_weight != weight) {
+            cluster_violation(cluster, "I12", "%s had weight %u before the controller started again, and has %u",
+                              node->node.name, node->speed.weight, weight);
+        }
+    }
+}
