@@ -47,7 +47,7 @@ static int operator_parse(struct operator_options *options, const struct operato
         table[count] = call->own[count];
     }
     memcpy(table + count, shared, sizeof shared);
-    int result = options_parse(tables, 1, argc, argv, &first, error);
+    int result = options_parse_mixed(tables, 1, argc, argv, &first, error);
     if (result == 0 && options->help) {
         fputs(call->usage, stdout);
         options_help(stdout, table);

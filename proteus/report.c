@@ -211,7 +211,7 @@ int command_report(int argc, char **argv) {
     const struct aml_option *const tables[] = {table};
     struct error error = {0};
     int operand;
-    int result = options_parse(tables, 1, argc, argv, &operand, &error);
+    int result = options_parse_mixed(tables, 1, argc, argv, &operand, &error);
     if (result == 0 && help) {
         fputs(USAGE, stdout);
         options_help(stdout, table);

@@ -207,10 +207,14 @@ static int options_parse_one(const struct aml_option *const tables[], size_t tab
     return AML_OK;
 }
 
+static bool options_is_operand(const char *argument) {
+    return argument[0] != '-' || argument[1] == '\0';
+}
+
 int options_parse(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
                   int *first_operand, struct error *error) {
     int index = 1;
-    while (index < argc && argv[index][0] == '-' && argv[index][1] != '\0') {
+    while (index < argc && !options_is_operand(argv[index])) {
         if (strcmp(argv[index], "--") == 0) {
             index++;
             break;
@@ -221,6 +225,26 @@ int options_parse(const struct aml_option *const tables[], size_t table_count, i
         }
     }
     *first_operand = index < argc ? index : argc;
+    return AML_OK;
+}
+
+int options_parse_mixed(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
+                        int *first_operand, struct error *error) {
+    int index = 1;
+    int operands = 0; /* they are kept from argv[1] on, where all options have been read */
+    while (index < argc && strcmp(argv[index], "--") != 0) {
+        if (options_is_operand(argv[index])) {
+            argv[1 + operands++] = argv[index++];
+            continue;
+        }
+        int code = options_parse_one(tables, table_count, argc, argv, &index, error);
+        if (code != AML_OK) {
+            return code;
+        }
+    }
+    index = index < argc ? index + 1 : argc;
+    memmove(argv + index - operands, argv + 1, (size_t)operands * sizeof *argv);
+    *first_operand = index - operands;
     return AML_OK;
 }
 

@@ -32,6 +32,11 @@ enum {
 int options_parse(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
                   int *first_operand, struct error *error);
 
+/* As options_parse, but takes options behind and between operands too, up to "--". Reorders argv: the operands are its
+ * last arguments, in their order. For commands whose operands are no command line of another program. */
+int options_parse_mixed(const struct aml_option *const tables[], size_t table_count, int argc, char **argv,
+                        int *first_operand, struct error *error);
+
 /* Writes a table for --help: one option a line, texts aligned. Shows the targets' present values as the defaults, so
  * call it before options_parse changes them. */
 void options_help(FILE *stream, const struct aml_option *table);

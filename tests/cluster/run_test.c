@@ -1406,7 +1406,7 @@ static void test_evict_command(void **state) {
     (void)state;
     struct job job = start_sums(options_of("2", 3, "20"), "", "");
     wait_for_iteration(&job, 2);
-    struct job evict = ASK(&job, "evict", "--notice", "60s", "node-3", "node-5");
+    struct job evict = ASK(&job, "evict", "node-3", "--notice", "60s", "node-5");
     assert_asked(&evict);
     discard(&evict);
     wait_for_cluster(&job, 2, 1);

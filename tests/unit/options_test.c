@@ -164,6 +164,45 @@ static void test_stops_at_operands(void **state) {
     assert_int_equal(f.first_operand, 1);
 }
 
+/* Parses the arguments with options between operands, and asserts which operands there are. */
+static void assert_mixed(struct fixture *f, int result, const char *const arguments[], const char *const operands[]) {
+    const struct aml_option *const tables[] = {f->app, f->more};
+    int count = 1;
+    for (int a = 0; arguments[a] != NULL; a++) {
+        f->arguments[count++] = (char *)(uintptr_t)arguments[a];
+    }
+    f->arguments[count] = NULL;
+    assert_int_equal(options_parse_mixed(tables, 2, count, f->arguments, &f->first_operand, &f->error), result);
+    for (int o = 0; result == 0; o++) {
+        const char *found = f->arguments[f->first_operand + o];
+        assert_int_equal(found == NULL, operands[o] == NULL);
+        if (found == NULL) {
+            break;
+        }
+        assert_string_equal(found, operands[o]);
+    }
+}
+
+static void test_options_between_operands(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+#define LIST(...) ((const char *const[]){__VA_ARGS__, NULL})
+    assert_mixed(&f, 0, LIST("a", "--iterations", "2", "b", "-", "--data=x", "c"), LIST("a", "b", "-", "c"));
+    assert_int_equal(f.iterations, 2);
+    assert_string_equal(f.data, "x");
+    assert_mixed(&f, 0, LIST("a", "--iterations", "3", "--", "--iterations", "4"), LIST("a", "--iterations", "4"));
+    assert_int_equal(f.iterations, 3);
+    assert_mixed(&f, 0, LIST("a", "b", "--verbose"), LIST("a", "b"));
+    assert_true(f.verbose);
+    assert_mixed(&f, 0, LIST("--iterations", "5"), LIST(NULL));
+    assert_mixed(&f, 0, LIST("a", "b", "--"), LIST("a", "b"));
+    assert_mixed(&f, 0, LIST(NULL), LIST(NULL));
+    assert_mixed(&f, AML_EINPUT, LIST("a", "--nothing"), LIST(NULL));
+    assert_mixed(&f, AML_EINPUT, LIST("a", "--iterations"), LIST(NULL));
+#undef LIST
+}
+
 static void test_unknown_options(void **state) {
     (void)state;
     struct fixture f;
@@ -394,6 +433,7 @@ int main(void) {
         cmocka_unit_test(test_first_table_counts),
         cmocka_unit_test(test_help_in_both_forms),
         cmocka_unit_test(test_stops_at_operands),
+        cmocka_unit_test(test_options_between_operands),
         cmocka_unit_test(test_unknown_options),
         cmocka_unit_test(test_suggestions),
         cmocka_unit_test(test_missing_values),
