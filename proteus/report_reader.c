@@ -26,6 +26,11 @@ static int bad_line(const struct reader *reader, const char *what, struct error 
                      reader->name, (unsigned long long)reader->number, what);
 }
 
+/* bidbrain's own report, which also is lines of JSON with a type, says nothing that a page shows. */
+static bool is_of_bidbrain(const char *type) {
+    return strcmp(type, "launch") == 0 || strcmp(type, "machine") == 0 || strcmp(type, "bill") == 0;
+}
+
 /* Takes the line of `size` bytes, which have a 0 behind them. `whole`: the file has its end. */
 static int take_line(struct reader *reader, const char *text, size_t size, bool whole, struct error *error) {
     json_error_t problem;
@@ -34,6 +39,7 @@ static int take_line(struct reader *reader, const char *text, size_t size, bool 
         size--;
     }
     json_t *line = json_loadb(text, size, 0, &problem);
+    const char *type = json_string_value(json_object_get(line, "type"));
     if (line == NULL && !whole) {
         log_warn("%s:%llu: the last line is cut off; it is left out", reader->name, (unsigned long long)reader->number);
         return 0;
@@ -41,8 +47,13 @@ static int take_line(struct reader *reader, const char *text, size_t size, bool 
     int result;
     if (line == NULL) {
         result = bad_line(reader, size == 0 ? "an empty line" : problem.text, error);
-    } else if (json_string_value(json_object_get(line, "type")) == NULL) {
+    } else if (type == NULL) {
         result = bad_line(reader, "no type", error);
+    } else if (is_of_bidbrain(type)) {
+        result = error_set(error, AML_EINPUT,
+                           "%s:%llu: a line of the report of 'bidbrain run'; expected a job's report, as --report of "
+                           "'proteus run' and 'proteus controller' writes it",
+                           reader->name, (unsigned long long)reader->number);
     } else {
         reader->taken++;
         result = reader->take(reader->context, line, text, size, error);

@@ -70,6 +70,7 @@ class Command(Folder):
         self.write("other.jsonl", '{"type":"event","event":"start"}\n{"name":"x"}\n')
         self.write("text.jsonl", "iteration 1\niteration 2\n")
         self.write("gap.jsonl", '{"type":"event","event":"start"}\n\n{"type":"summary"}\n')
+        self.write("bidbrain.jsonl", '{"type":"launch","time":"2026-03-01T00:01:03Z"}\n{"type":"summary"}\n')
         self.write("long.jsonl", '{"type":"event","reason":"' + "x" * (1 << 20) + '"}\n')
         self.assert_refused("no file; expected 'proteus report")
         self.assert_refused("missing.jsonl", "missing.jsonl")
@@ -78,11 +79,19 @@ class Command(Folder):
         self.assert_refused("other.jsonl:2: no type", "other.jsonl")
         self.assert_refused("text.jsonl:1: ", "text.jsonl")
         self.assert_refused("gap.jsonl:2: an empty line", "gap.jsonl")
+        self.assert_refused("bidbrain.jsonl:1: a line of the report of 'bidbrain run'", "bidbrain.jsonl")
         self.assert_refused("long.jsonl:1: a line of more than 1 MiB", "long.jsonl")
         self.assert_refused("damaged.jsonl:2: ", "good.jsonl", "damaged.jsonl")
         self.assert_refused("11 files, expected at most 10", *["good.jsonl"] * 11)
         self.assert_refused("--out good.jsonl: that is one of the reports", "--out", "good.jsonl", "good.jsonl")
         self.assert_refused("unknown option", "--output", "x.html", "good.jsonl")
+
+    def test_options_behind_the_reports(self):
+        self.make("good.jsonl", seconds=5)
+        done = self.report("good.jsonl", "--out", "page.html", "--svg=figures")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertTrue((self.folder / "page.html").exists())
+        self.assertTrue((self.folder / "figures" / "nodes.svg").exists())
 
     def test_a_line_that_a_kill_cut_off(self):
         self.write("cut.jsonl", '{"type":"event","event":"start","seconds":0}\n{"type":"iteration","itera')
