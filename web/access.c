@@ -121,17 +121,21 @@ static bool names_this_machine(struct MHD_Connection *connection) {
     return host != NULL && strncmp(host, "127.", 4) == 0 && strspn(host, "0123456789.:") == strlen(host);
 }
 
+static enum access lacks_token(struct MHD_Connection *connection) {
+    const char *given = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
+    return given != NULL ? ACCESS_WRONG_TOKEN : ACCESS_NO_TOKEN;
+}
+
 enum access access_to_read(struct web *web, struct MHD_Connection *connection) {
     const struct web_access *access = &web->access;
-    if (access->client_certificates && !has_certificate(connection)) {
-        return ACCESS_FORBIDDEN;
+    if (access->client_certificates) {
+        return has_certificate(connection) ? ACCESS_GRANTED : ACCESS_NO_CERTIFICATE;
     }
     if (access->token[0] != '\0') {
         bool known = has_token(web, connection) || has_session(web, connection);
-        return known || access->client_certificates ? ACCESS_GRANTED : ACCESS_UNKNOWN;
+        return known ? ACCESS_GRANTED : lacks_token(connection);
     }
-    return access->client_certificates || !access->loopback || names_this_machine(connection) ? ACCESS_GRANTED
-                                                                                               : ACCESS_FORBIDDEN;
+    return !access->loopback || names_this_machine(connection) ? ACCESS_GRANTED : ACCESS_OTHER_NAME;
 }
 
 /* Whether a browser sends the request for a page of this server, or no browser does. */
@@ -143,9 +147,14 @@ static bool is_of_own_origin(struct MHD_Connection *connection) {
 }
 
 enum access access_to_change(struct web *web, struct MHD_Connection *connection) {
-    if (web->access.token[0] == '\0' || !is_of_own_origin(connection) ||
-        (web->access.client_certificates && !has_certificate(connection))) {
-        return ACCESS_FORBIDDEN;
+    if (web->access.token[0] == '\0') {
+        return ACCESS_READ_ONLY;
     }
-    return has_token(web, connection) ? ACCESS_GRANTED : ACCESS_UNKNOWN;
+    if (!is_of_own_origin(connection)) {
+        return ACCESS_OTHER_ORIGIN;
+    }
+    if (web->access.client_certificates && !has_certificate(connection)) {
+        return ACCESS_NO_CERTIFICATE;
+    }
+    return has_token(web, connection) ? ACCESS_GRANTED : lacks_token(connection);
 }

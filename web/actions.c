@@ -9,7 +9,13 @@
 #include <string.h>
 #include <strings.h>
 
-enum { NODES_MAX = 4096, NOTICE_DEFAULT_S = 120 };
+enum { NODES_MAX = 4096, NOTICE_DEFAULT_S = 120, NOTICE_MAX_S = 86400 };
+
+/* Whether the object has these keys alone: one that is mistyped would else be left out without a word. */
+static bool has_only(const json_t *body, const char *key, const char *other) {
+    return json_object_size(body) ==
+           (size_t)(json_object_get(body, key) != NULL) + (size_t)(json_object_get(body, other) != NULL);
+}
 
 /* Reads {"nodes":["node-1"],"notice_seconds":60}. */
 static bool read_evict(const json_t *body, struct web_action *action) {
@@ -17,8 +23,8 @@ static bool read_evict(const json_t *body, struct web_action *action) {
     const json_t *notice = json_object_get(body, "notice_seconds");
     double seconds = notice != NULL ? json_number_value(notice) : NOTICE_DEFAULT_S;
     size_t count = json_array_size(nodes);
-    if (count == 0 || count > NODES_MAX || (notice != NULL && !json_is_number(notice)) || !(seconds >= 0) ||
-        seconds > UINT32_MAX / 1e3) {
+    if (!has_only(body, "nodes", "notice_seconds") || count == 0 || count > NODES_MAX ||
+        (notice != NULL && !json_is_number(notice)) || !(seconds >= 0 && seconds <= NOTICE_MAX_S)) {
         return false;
     }
     action->notice_ms = (uint32_t)(seconds * 1e3);
@@ -34,20 +40,46 @@ static bool read_evict(const json_t *body, struct web_action *action) {
     return true;
 }
 
-static bool read_action(const char *url, const char *text, struct web_action *action) {
-    json_t *body = json_loads(text != NULL ? text : "", JSON_REJECT_DUPLICATES, NULL);
-    bool good = json_is_object(body);
-    if (good && strcmp(url, "/api/evict") == 0) {
-        action->kind = WEB_EVICT;
-        good = read_evict(body, action);
-    } else if (good && strcmp(url, "/api/stop") == 0) {
-        const json_t *now = json_object_get(body, "now");
-        action->kind = WEB_STOP;
-        action->now = json_is_true(now);
-        good = now == NULL || json_is_boolean(now);
-    } else {
-        action->kind = WEB_CHECKPOINT;
+static bool read_stop(const json_t *body, struct web_action *action) {
+    const json_t *now = json_object_get(body, "now");
+    action->now = json_is_true(now);
+    return json_object_size(body) == (now != NULL ? 1 : 0) && (now == NULL || json_is_boolean(now));
+}
+
+static bool read_checkpoint(const json_t *body, struct web_action *action) {
+    (void)action;
+    return json_object_size(body) == 0;
+}
+
+static const struct route {
+    const char *url;
+    enum web_action_kind kind;
+    bool (*read)(const json_t *body, struct web_action *action);
+    const char *expected; /* what the body has to be */
+} ACTIONS[] = {
+    {"/api/evict", WEB_EVICT, read_evict,
+     "expected {\"nodes\": [NAME, ...]}, perhaps with \"notice_seconds\": 0 to 86400, and nothing else"},
+    {"/api/stop", WEB_STOP, read_stop, "expected {} or {\"now\": true}"},
+    {"/api/checkpoint", WEB_CHECKPOINT, read_checkpoint, "expected {}"},
+};
+
+static const struct route *find_action(const char *url) {
+    for (size_t a = 0; a < sizeof ACTIONS / sizeof *ACTIONS; a++) {
+        if (strcmp(url, ACTIONS[a].url) == 0) {
+            return &ACTIONS[a];
+        }
     }
+    return NULL;
+}
+
+bool actions_has(const char *url) {
+    return find_action(url) != NULL;
+}
+
+static bool read_action(const struct route *route, const char *text, struct web_action *action) {
+    json_t *body = json_loads(text != NULL ? text : "", JSON_REJECT_DUPLICATES, NULL);
+    action->kind = route->kind;
+    bool good = json_is_object(body) && route->read(body, action);
     json_decref(body);
     return good;
 }
@@ -76,6 +108,7 @@ static enum MHD_Result say_outcome(const struct web *web, struct MHD_Connection 
 
 enum MHD_Result actions_post(struct web *web, struct MHD_Connection *connection, struct request *request,
                              const char *url) {
+    const struct route *route = find_action(url);
     struct web_action action = {0};
     if (request->waiter != NULL) {
         return say_outcome(web, connection, request->waiter->code, request->waiter->text);
@@ -83,11 +116,9 @@ enum MHD_Result actions_post(struct web *web, struct MHD_Connection *connection,
     if (!is_json(connection)) {
         return say_outcome(web, connection, AML_EINPUT, "expected Content-Type: application/json");
     }
-    if (!read_action(url, request->body, &action)) {
+    if (!read_action(route, request->body, &action)) {
         web_action_close(&action);
-        return say_outcome(web, connection, AML_EINPUT,
-                           "expected a JSON object: evict {\"nodes\": [NAME, ...], \"notice_seconds\": N}, stop {} or "
-                           "{\"now\": true}, checkpoint {}");
+        return say_outcome(web, connection, AML_EINPUT, route->expected);
     }
     pthread_mutex_lock(&web->mutex);
     bool room = web->action_count < WEB_ACTIONS_MAX && !web->closing;

@@ -48,9 +48,18 @@ static enum MHD_Result say_plain(const struct web *web, struct MHD_Connection *c
 }
 
 static enum MHD_Result refuse(const struct web *web, struct MHD_Connection *connection, enum access access) {
-    return access == ACCESS_UNKNOWN
-               ? say_plain(web, connection, MHD_HTTP_UNAUTHORIZED, "expected Authorization: Bearer TOKEN\n")
-               : say_plain(web, connection, MHD_HTTP_FORBIDDEN, "not allowed from there, or in this way\n");
+    static const char *const texts[] = {
+        [ACCESS_NO_TOKEN] = "expected the header 'Authorization: Bearer TOKEN', with the text in the file of "
+                            "--http-token\n",
+        [ACCESS_WRONG_TOKEN] = "not the token in the file of --http-token; expected 'Authorization: Bearer TOKEN'\n",
+        [ACCESS_NO_CERTIFICATE] = "expected a certificate of the authority in --http-client-ca\n",
+        [ACCESS_OTHER_NAME] = "expected localhost or 127.0.0.1 as the name of this host; under other names the page "
+                              "needs --http-token or --http-client-ca\n",
+        [ACCESS_OTHER_ORIGIN] = "refused: the request comes from a page of another site\n",
+        [ACCESS_READ_ONLY] = "nothing can be changed here: the server was started without --http-token\n",
+    };
+    bool token = access == ACCESS_NO_TOKEN || access == ACCESS_WRONG_TOKEN;
+    return say_plain(web, connection, token ? MHD_HTTP_UNAUTHORIZED : MHD_HTTP_FORBIDDEN, texts[access]);
 }
 
 /* ---- Routes ---- */
@@ -67,14 +76,18 @@ static enum MHD_Result send_history(struct web *web, struct MHD_Connection *conn
     return stream_send_history(web, connection);
 }
 
+static enum MHD_Result refuse_place(const struct web *web, struct MHD_Connection *connection) {
+    return say_plain(web, connection, MHD_HTTP_BAD_REQUEST, "from: expected the number of a line\n");
+}
+
 static enum MHD_Result send_report(struct web *web, struct MHD_Connection *connection, struct request *request) {
     (void)request;
-    return stream_send_report(web, connection);
+    return stream_has_place(connection) ? stream_send_report(web, connection) : refuse_place(web, connection);
 }
 
 static enum MHD_Result send_events(struct web *web, struct MHD_Connection *connection, struct request *request) {
     (void)request;
-    return stream_begin(web, connection);
+    return stream_has_place(connection) ? stream_begin(web, connection) : refuse_place(web, connection);
 }
 
 static enum MHD_Result send_healthz(struct web *web, struct MHD_Connection *connection, struct request *request) {
@@ -113,6 +126,11 @@ static const struct {
     {"/metrics", false, stream_send_metrics},
 };
 
+/* Whether POST is taken at this address. */
+static bool takes_post(const struct web *web, const char *url) {
+    return strcmp(url, "/api/login") == 0 || (actions_has(url) && web->subject == WEB_JOB);
+}
+
 static enum MHD_Result handle_get(struct web *web, struct MHD_Connection *connection, const char *url,
                                   struct request *request) {
     for (size_t r = 0; r < sizeof ROUTES / sizeof *ROUTES; r++) {
@@ -124,7 +142,8 @@ static enum MHD_Result handle_get(struct web *web, struct MHD_Connection *connec
                                             : refuse(web, connection, access);
         }
     }
-    return say_plain(web, connection, MHD_HTTP_NOT_FOUND, "there is nothing here\n");
+    return takes_post(web, url) ? say_plain(web, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "expected POST\n")
+                                : say_plain(web, connection, MHD_HTTP_NOT_FOUND, "there is nothing here\n");
 }
 
 static enum MHD_Result login(struct web *web, struct MHD_Connection *connection) {
@@ -143,9 +162,7 @@ static enum MHD_Result login(struct web *web, struct MHD_Connection *connection)
 
 static enum MHD_Result handle_post(struct web *web, struct MHD_Connection *connection, const char *url,
                                    struct request *request) {
-    bool action =
-        strcmp(url, "/api/evict") == 0 || strcmp(url, "/api/stop") == 0 || strcmp(url, "/api/checkpoint") == 0;
-    if (strcmp(url, "/api/login") != 0 && (!action || web->subject != WEB_JOB)) {
+    if (!takes_post(web, url)) {
         return say_plain(web, connection, MHD_HTTP_NOT_FOUND, "there is nothing here that takes a POST\n");
     }
     enum access access = access_to_change(web, connection);

@@ -278,7 +278,8 @@ static int resolve(const char *listen, struct addrinfo **found, struct error *er
     char port[8];
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     if (!split_address(strcmp(listen, "auto") == 0 ? "127.0.0.1:0" : listen, host, port)) {
-        return error_set(error, AML_EINPUT, "--http %.200s: expected HOST:PORT, or auto", listen);
+        return error_set(error, AML_EINPUT,
+                         "--http %.200s: expected HOST:PORT with a port from 0 to 65535, [IPV6]:PORT, or auto", listen);
     }
     int failed = getaddrinfo(host, port, &hints, found);
     return failed == 0 ? 0 : error_set(error, AML_EINPUT, "--http %.200s: %s", listen, gai_strerror(failed));
@@ -296,8 +297,12 @@ int web_check(const struct web_options *options, struct error *error) {
     struct addrinfo *found = NULL;
     bool asks = options->token != NULL || options->client_ca != NULL;
     if (options->listen == NULL) {
-        bool any = asks || options->certificate != NULL || options->key != NULL;
-        return any ? error_set(error, AML_EINPUT, "--http-...: expected --http HOST:PORT with it") : 0;
+        const char *given = options->token != NULL         ? "token"
+                            : options->certificate != NULL ? "cert"
+                            : options->key != NULL         ? "cert-key"
+                            : options->client_ca != NULL   ? "client-ca"
+                                                           : NULL;
+        return given != NULL ? error_set(error, AML_EINPUT, "--http-%s: expected --http HOST:PORT with it", given) : 0;
     }
     if ((options->certificate == NULL) != (options->key == NULL)) {
         return error_set(error, AML_EINPUT, "--http-cert and --http-cert-key: expected both or none");

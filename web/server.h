@@ -76,9 +76,10 @@ struct web_options {
          &(options).token,                                                                                             \
          0,                                                                                                            \
          0,                                                                                                            \
-         "a secret of at least 16 characters that readers of the page must have, and who changes the job by it"},      \
+         "of a secret, 16 characters or more, that the page asks for, and that requests which change the job need"},   \
         {"http-cert", "FILE", AML_OPTION_STRING, &(options).certificate, 0, 0, "the page's certificate (PEM): HTTPS"}, \
-        {"http-cert-key", "FILE", AML_OPTION_STRING, &(options).key, 0, 0, "its key (PEM)"}, {                         \
+        {"http-cert-key", "FILE", AML_OPTION_STRING, &(options).key, 0, 0, "the certificate's key (PEM, mode 0600)"},  \
+    {                                                                                                                  \
         "http-client-ca", "FILE", AML_OPTION_STRING, &(options).client_ca, 0, 0,                                       \
             "readers of the page need a certificate of this authority (PEM)"                                           \
     }

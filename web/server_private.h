@@ -114,7 +114,15 @@ uint64_t web_now_ms(void);
 
 /* ---- access.c ---- */
 
-enum access { ACCESS_GRANTED, ACCESS_UNKNOWN /* no token, or a wrong one */, ACCESS_FORBIDDEN };
+enum access {
+    ACCESS_GRANTED,
+    ACCESS_NO_TOKEN,
+    ACCESS_WRONG_TOKEN,
+    ACCESS_NO_CERTIFICATE, /* or none of the CA */
+    ACCESS_OTHER_NAME,     /* the request names another host than this machine */
+    ACCESS_OTHER_ORIGIN,   /* it comes from a page of another site */
+    ACCESS_READ_ONLY       /* there is no token to change anything by */
+};
 /* Who may read: with the token, by a session's cookie, with a certificate of the CA, or anybody on loopback. */
 enum access access_to_read(struct web *web, struct MHD_Connection *connection);
 /* Who may change: only by a token in the Authorization header, from no other site. */
@@ -138,6 +146,8 @@ enum MHD_Result routes_send(const struct web *web, struct MHD_Connection *connec
 
 /* ---- stream.c ---- */
 
+/* Whether the query's number `from` is one, or is not there. */
+bool stream_has_place(struct MHD_Connection *connection);
 enum MHD_Result stream_begin(struct web *web, struct MHD_Connection *connection);
 enum MHD_Result stream_send_history(struct web *web, struct MHD_Connection *connection);
 enum MHD_Result stream_send_report(struct web *web, struct MHD_Connection *connection);
@@ -152,6 +162,8 @@ void waiter_free(struct web *web, struct waiter *waiter);
 
 /* ---- actions.c ---- */
 
+bool actions_has(const char *url);
+/* `url`: of an action. */
 enum MHD_Result actions_post(struct web *web, struct MHD_Connection *connection, struct request *request,
                              const char *url);
 

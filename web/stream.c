@@ -168,6 +168,12 @@ static bool number_of(struct MHD_Connection *connection, enum MHD_ValueKind kind
     return *end == '\0';
 }
 
+bool stream_has_place(struct MHD_Connection *connection) {
+    uint64_t from;
+    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "from") == NULL ||
+           number_of(connection, MHD_GET_ARGUMENT_KIND, "from", &from);
+}
+
 enum MHD_Result stream_begin(struct web *web, struct MHD_Connection *connection) {
     const char *run = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "run");
     struct stream *stream = memory_zeroed(1, sizeof *stream);

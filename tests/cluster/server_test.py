@@ -117,7 +117,12 @@ class Access(Folder):
         for path in ("/api/login", "/api/evict", "/api/stop", "/api/checkpoint"):
             self.assertEqual(self.post(path, {})[0], 403, path)
             self.assertEqual(self.post(path, {}, token=None)[0], 403, path)
-            self.assertEqual(self.status(path), 404, path)
+            self.assertEqual(self.status(path), 405, path)
+        self.assertIn("without --http-token", self.post("/api/stop", {})[2])
+        self.assertIn("expected localhost", self.ask("/api/status", Host="evil.example")[2])
+        for path in ("/api/report", "/api/events"):
+            for place in ("x", "-1", "1x", ""):
+                self.assertEqual(self.status(f"{path}?from={place}"), 400, (path, place))
         for method in ("PUT", "DELETE", "OPTIONS", "PATCH"):
             self.assertEqual(self.status("/api/status", method), 405, method)
         self.assertIsNone(self.process.poll())
@@ -137,6 +142,8 @@ class Access(Folder):
             for wrong in (None, TOKEN[:-1], TOKEN + "0", TOKEN[:-1] + "x", ""):
                 answer = self.ask(path, token=wrong)
                 self.assertEqual((answer[0], answer[1]["WWW-Authenticate"]), (401, "Bearer"), (path, wrong))
+        self.assertIn("expected the header", self.ask("/metrics")[2])
+        self.assertIn("not the token", self.ask("/metrics", token=TOKEN + "0")[2])
         self.assertEqual(self.status("/api/status", token=TOKEN), 200)
         self.assertEqual(self.status("/api/status", Authorization=f"Basic {TOKEN}"), 401)
         self.assertEqual(self.status("/"), 200)
@@ -157,11 +164,16 @@ class Access(Folder):
         self.assertEqual(self.post("/api/login", {}, Origin=own)[0], 204)
         self.assertEqual(self.ask("/api/stop", "POST", "now=1", TOKEN,
                                   Content_Type="application/x-www-form-urlencoded")[0], 400)
-        for path, body in (("/api/stop", []), ("/api/stop", {"now": 1}), ("/api/evict", {}),
+        for path, body in (("/api/stop", []), ("/api/stop", {"now": 1}), ("/api/stop", {"nwo": True}),
+                           ("/api/stop", {"now": True, "more": 1}), ("/api/checkpoint", {"now": True}),
+                           ("/api/evict", {}),
                            ("/api/evict", {"nodes": []}), ("/api/evict", {"nodes": [""]}),
-                           ("/api/evict", {"nodes": ["x" * 64]}),
+                           ("/api/evict", {"nodes": ["x" * 64]}), ("/api/evict", {"nodes": ["n"], "notice": 30}),
+                           ("/api/evict", {"nodes": ["n"], "notice_seconds": 86401}),
                            ("/api/evict", {"nodes": ["n"], "notice_seconds": -1})):
-            self.assertEqual(self.post(path, body)[0], 400, (path, body))
+            answer = self.post(path, body)
+            self.assertEqual(answer[0], 400, (path, body))
+            self.assertIn("expected {", json.loads(answer[2])["text"])
         self.assertIsNone(self.process.poll())
 
     def test_limits(self):
@@ -232,13 +244,14 @@ class Access(Folder):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             for message, *arguments in (
                     ("expected HOST:PORT", "--http", "nonsense"), ("expected HOST:PORT", "--http", "::1:80"),
-                    ("expected HOST:PORT", "--http", "127.0.0.1:99999"),
+                    ("a port from 0 to 65535", "--http", "127.0.0.1:99999"),
                     ("--http ", "--http", "no.such.host.invalid:1"),
                     ("other machines reach this address", "--http", "0.0.0.0:0"),
                     ("in the clear", "--http", "0.0.0.0:0", "--http-token", "token"),
                     ("expected both or none", "--http", "auto", "--http-cert", "x"),
                     ("expected --http-cert with it", "--http", "auto", "--http-client-ca", "x"),
-                    ("expected --http HOST:PORT with it", "--http-token", "token"),
+                    ("--http-token: expected --http HOST:PORT with it", "--http-token", "token"),
+                    ("--http-cert-key: expected --http HOST:PORT with it", "--http-cert-key", "token"),
                     ("--http-token missing: No such file", "--http", "auto", "--http-token", "missing"),
                     ("expected one line of 16 to", "--http", "auto", "--http-token", "short"),
                     ("expected one line of 16 to", "--http", "auto", "--http-token", "two"),
@@ -468,6 +481,7 @@ class Money(Folder):
             text = self.ask("/metrics", Accept=name)[2]
             self.assertIn("bidbrain_dollars_spent_total", text)
             self.assertIn('bidbrain_machines{market="m3.large/us-east-1a on demand"} 1', text)
+            self.assertNotIn('bidbrain_spot_price_dollars{market="m3.large/us-east-1a on demand"}', text)
             self.assertNotIn("proteus_", text)
         if shutil.which("promtool"):
             checked = subprocess.run(["promtool", "check", "metrics"], input=self.ask("/metrics")[2], text=True,
