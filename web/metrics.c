@@ -277,11 +277,19 @@ static void put_kinds(const struct writer *writer, const json_t *money, const ch
     }
 }
 
+/* Machines on demand are a market of their own in the lines `money`, whose price is no spot price. */
+static bool is_on_demand(const json_t *market) {
+    static const char end[] = " on demand";
+    const char *name = text_of(market, "market");
+    size_t length = strlen(name);
+    return length >= strlen(end) && strcmp(name + length - strlen(end), end) == 0;
+}
+
 static void put_markets(const struct writer *writer, const json_t *markets) {
     static const struct {
         const char *key, *name, *help;
     } numbers[] = {
-        {"price", "bidbrain_spot_price_dollars", "The market's price of a machine-hour."},
+        {"price", "bidbrain_spot_price_dollars", "The spot price of a machine-hour."},
         {"on_demand_price", "bidbrain_on_demand_price_dollars", "The same machine's price on demand."},
         {"bid", "bidbrain_bid_dollars", "Our highest bid for a machine-hour, where we have machines."},
         {"machines", "bidbrain_machines", "Our machines."},
@@ -294,7 +302,8 @@ static void put_markets(const struct writer *writer, const json_t *markets) {
             const json_t *market = json_array_get(markets, m);
             const struct label label = {"market", text_of(market, "market")};
             double value = number_of(market, numbers[n].key);
-            if (!isnan(value)) {
+            bool other_price = strcmp(numbers[n].key, "price") == 0 && is_on_demand(market);
+            if (!isnan(value) && !other_price) {
                 put_labelled(writer, numbers[n].name, &label, 1, value);
             }
         }
