@@ -135,9 +135,11 @@ static int tell_endpoint(struct controller_host *host, const struct controller_o
     const char *endpoint = net_io_endpoint(host->io);
     const char *address = host->page.web != NULL ? web_address(host->page.web) : "";
     if (!host->launched) {
+        log_info("listening on %s", endpoint);
         progress_note(&host->progress, "listening on %s for %lld reliable and %lld transient nodes", endpoint,
                       (long long)options->job.reliable, (long long)options->job.transient);
         if (address[0] != '\0') {
+            log_info("page at %s", address);
             progress_note(&host->progress, "page at %s", address);
         }
         return 0;

@@ -60,8 +60,10 @@ static void start_job(struct launcher *launcher) {
         launcher_kill_all(launcher);
         return;
     }
+    log_info("controller at %s", launcher->endpoint);
     progress_note(launcher->progress, "controller at %s", launcher->endpoint);
     if (launcher->page[0] != '\0') {
+        log_info("page at %s", launcher->page);
         progress_note(launcher->progress, "page at %s", launcher->page);
     }
     launcher->phase = LAUNCHER_JOB;

@@ -42,7 +42,7 @@ static unsigned read_log(const char *name, void (*check)(const json_t *line, voi
 }
 
 struct seen {
-    unsigned joined, evicted, ended, crashed, nameless;
+    unsigned joined, evicted, places, ended, crashed, nameless;
 };
 
 static bool says(const json_t *line, const char *part) {
@@ -60,6 +60,8 @@ static void look(const json_t *line, void *context) {
     bool node = json_object_get(line, "node") != NULL;
     seen->joined += node && says(line, "joined the job at tcp://");
     seen->evicted += strcmp(program, "proteus") == 0 && says(line, " evict node-2");
+    seen->places += strcmp(program, "proteus") == 0 &&
+                    (says(line, "controller at tcp://127.0.0.1:") || says(line, "page at http://127.0.0.1:"));
     seen->ended += strcmp(program, "proteus") == 0 && says(line, "the job has ended");
     seen->crashed += node && says(line, "signal 6 (SIGABRT) in the app's function clock");
     seen->nameless += node && json_object_get(line, "time") == NULL;
@@ -69,11 +71,12 @@ static void test_a_job_in_json(void **state) {
     (void)state;
     struct seen seen = {0};
     run_well("printf 'iteration 20 evict transient 1 notice 60s\\n' >events; "
-             "$run --log-level info --log-format json --log-job night --progress none --transient 1 --events events "
-             "-- " SUM " --iterations 60");
+             "$run --log-level info --log-format json --log-job night --progress none --http auto --transient 1 "
+             "--events events -- " SUM " --iterations 300");
     read_log("err", look, &seen);
     assert_int_equal(seen.joined, 2);
     assert_int_equal(seen.evicted, 1);
+    assert_int_equal(seen.places, 2); /* where they are is printed nowhere else */
     assert_int_equal(seen.ended, 1);
     assert_text("out", "");
     /* Nothing but warnings and errors when nobody asks for more. */
