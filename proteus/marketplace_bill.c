@@ -3,6 +3,7 @@
 
 #include "agileml/base/instant.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -212,15 +213,16 @@ void marketplace_bill_text(const json_t *line, char text[MARKETPLACE_SUMMARY_TEX
     text[0] = '\0';
     add_line(text, "market", "%s, %s to %s\n", json_string_value(json_object_get(line, "model")),
              json_string_value(json_object_get(line, "from")), json_string_value(json_object_get(line, "until")));
-    add_line(text, "machines", "%.0f on demand; %.0f spot in %.0f acquisitions, %.0f of them evicted\n",
+    add_line(text, "machines", "%.0f on demand; %.0f spot in %.0f acquisition%s, %.0f of them evicted\n",
              number(line, "on_demand_machines"), number(line, "spot_machines"), number(line, "acquisitions"),
-             number(line, "evicted_machines"));
+             number(line, "acquisitions") == 1 ? "" : "s", number(line, "evicted_machines"));
     add_line(text, "machine-hours", "%.2f on demand, %.2f spot (%.2f of them free)\n", number(line, "on_demand_hours"),
              number(line, "spot_hours"), number(line, "free_hours"));
     add_line(text, "cost", "$%.4f: $%.4f on demand, $%.4f spot\n", dollars, number(line, "on_demand_dollars"),
              number(line, "spot_dollars"));
     if (on_demand > 0) {
-        add_line(text, "all on demand", "$%.4f for the same machine-hours: %.0f %% saved\n", on_demand,
-                 100 * (1 - dollars / on_demand));
+        double saved = 100 * (1 - dollars / on_demand);
+        add_line(text, "all on demand", "$%.4f for the same machine-hours: %.0f %% %s\n", on_demand, fabs(saved),
+                 saved >= 0 ? "saved" : "more was paid");
     }
 }
