@@ -48,6 +48,9 @@ function showSections() {
     const job = live ? !status || "phase" in status : !money || !idle || report.summary;
     state.job = Boolean(job);
     document.body.classList.toggle("no-job", !job);
+    if (live) { /* bidbrain's own report makes no page */
+        setText(byId("source"), job ? "Live. From a report's file, proteus report makes a page like this one." : "Live.");
+    }
     for (const { element: { id }, element: part } of sections.slice(1)) {
         part.hidden = id === "money" ? !money && job : !job;
         document.querySelector(`nav a[href="#${id}"]`).hidden = part.hidden;
@@ -133,7 +136,6 @@ function watch() {
     state.live = true;
     state.reports = [report];
     state.chosen = report;
-    setText(byId("source"), "Live. From a report's file, proteus report makes a page like this one.");
     const live = new Live(report, {
         begin: () => report.begin(),
         line: (line) => {
