@@ -181,6 +181,13 @@ static int host_open(struct controller_host *host, const struct controller_optio
     return result;
 }
 
+/* A store is one job's. Once that has ended, this controller only lets its last nodes go, and ends. */
+static void warn_of_old_store(const struct controller_host *host, const char *store) {
+    if (store != NULL && !host->launched && host->controller.phase >= PHASE_LEAVE) {
+        log_warn("%.200s: the job of this store has ended; for another job remove the file", store);
+    }
+}
+
 static int host_run(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     const struct controller_options controller_options = {
         .reliable = (unsigned)options->job.reliable,
@@ -211,6 +218,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         host->lines_shown = host->controller.report.count;
         host->report.begun = host->lines_shown > 0;
         recall_lines(host);
+        warn_of_old_store(host, options->store);
         result = job_page_open(&host->page, host->io, options->job.http, options->store, error);
     }
     result = result == 0 ? tell_endpoint(host, options, error) : result;

@@ -164,6 +164,7 @@ static int write_history(const char *path, const struct history_view *view, stru
     }
     int result = new_file_open(&file, path, error);
     if (result == 0) {
+        file.mode = 0600; /* as the report, whose lines it has */
         result = new_file_write(&file, text, size, error);
         if (result != 0) {
             new_file_discard(&file);

@@ -64,6 +64,7 @@ int new_file_open(struct new_file *file, const char *path, struct error *error) 
     if (code != 0) {
         return code;
     }
+    file->mode = NEW_FILE_MODE;
     snprintf(file->path, sizeof file->path, "%s", path);
     snprintf(file->temporary, sizeof file->temporary, "%s.XXXXXX", path);
     file->descriptor = mkostemp(file->temporary, O_CLOEXEC);
@@ -114,7 +115,7 @@ static int new_file_sync_folder(const struct new_file *file, struct error *error
 }
 
 int new_file_commit(struct new_file *file, struct error *error) {
-    if (fchmod(file->descriptor, NEW_FILE_MODE) != 0 || fsync(file->descriptor) != 0 ||
+    if (fchmod(file->descriptor, file->mode) != 0 || fsync(file->descriptor) != 0 ||
         rename(file->temporary, file->path) != 0) {
         new_file_failed(file, error);
         new_file_discard(file);

@@ -14,6 +14,7 @@ enum {
 
 struct new_file {
     int descriptor;
+    unsigned mode; /* of the complete file: 0644, or what the caller sets after new_file_open */
     char path[NEW_FILE_PATH_MAX];
     char temporary[NEW_FILE_PATH_MAX + NEW_FILE_SUFFIX];
 };

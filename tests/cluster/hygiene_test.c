@@ -25,11 +25,23 @@ static void test_reports_and_stores_are_their_owners_alone(void **state) {
     (void)state;
     run_well("umask 0; $bin/proteus keygen job.key && "
              "{ $bin/proteus controller --listen tcp://127.0.0.1:0 --key job.key --reliable 1 --transient 0 "
-             "--store job.store --report job.report >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
-             "read -r listening on at more <says; stat -c '%%a %%n' job.* >modes; "
-             SUM " --iterations 2 --controller=$at --tier=reliable --key job.key && wait");
-    run_well("grep -qx '600 job.store' modes && grep -qx '600 job.report' modes && grep -qx '600 job.store-wal' modes");
+             "--store job.store --report job.report --http auto >says & } && while ! grep -q nodes says; do sleep "
+             "0.05; done; "
+             "read -r listening on at more <says; stat -c '%%a %%n' job.* >modes; " SUM
+             " --iterations 2 --controller=$at --tier=reliable --key job.key && wait");
+    run_well(
+        "grep -qx '600 job.store' modes && grep -qx '600 job.report' modes && grep -qx '600 job.store-wal' modes && "
+        "grep -qx '600 job.store-history' modes");
     run_well("umask 0; rm -f report; $run --reliable 1 -- " SUM " --iterations 2; stat -c %%a report | grep -qx 600");
+}
+
+static void test_a_store_of_a_job_that_has_ended_is_named(void **state) {
+    (void)state;
+    run_well("rm -f old.store; { $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
+             "--store old.store >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
+             "read -r listening on at more <says; " SUM " --iterations 2 --controller=$at --tier=reliable && wait");
+    run_well("$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --store old.store 2>err; "
+             "grep -q 'warning: old.store: the job of this store has ended; for another job remove the file' err");
 }
 
 static void test_others_do_not_choose_what_is_written_to(void **state) {
@@ -69,6 +81,7 @@ static void test_what_a_killed_run_left_is_swept(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reports_and_stores_are_their_owners_alone),
+        cmocka_unit_test(test_a_store_of_a_job_that_has_ended_is_named),
         cmocka_unit_test(test_others_do_not_choose_what_is_written_to),
         cmocka_unit_test(test_what_a_killed_run_left_is_swept),
     };
