@@ -18,14 +18,21 @@
 
 /* ---- The token ---- */
 
+/* Somebody may have given the secret itself: then the message does not repeat it. */
+static int token_not_found(const char *path, int reason, struct error *error) {
+    bool secret = reason == ENOENT && strchr(path, '/') == NULL && strlen(path) >= WEB_TOKEN_MIN;
+    return secret ? error_set(error, AML_EINPUT,
+                              "--http-token: no such file; expected the path of a file with the secret, not the secret")
+                  : error_set(error, AML_EINPUT, "--http-token %.200s: %s", path, strerror(reason));
+}
+
 /* Reads the token's file: one line of printable characters without spaces. */
 static int read_token(struct web_access *access, const char *path, struct error *error) {
     char text[WEB_TOKEN_MAX + 2] = "";
     struct stat status;
     int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    int result = descriptor >= 0 && fstat(descriptor, &status) == 0
-                     ? private_file_check(path, &status, error)
-                     : error_set(error, AML_EINPUT, "--http-token %.200s: %s", path, strerror(errno));
+    int result = descriptor >= 0 && fstat(descriptor, &status) == 0 ? private_file_check(path, &status, error)
+                                                                    : token_not_found(path, errno, error);
     ssize_t size = result == 0 ? read(descriptor, text, sizeof text - 1) : 0;
     if (descriptor >= 0) {
         close(descriptor);

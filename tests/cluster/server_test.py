@@ -253,6 +253,7 @@ class Access(Folder):
                     ("--http-token: expected --http HOST:PORT with it", "--http-token", "token"),
                     ("--http-cert-key: expected --http HOST:PORT with it", "--http-cert-key", "token"),
                     ("--http-token missing: No such file", "--http", "auto", "--http-token", "missing"),
+                    ("--http-token: no such file; expected the path", "--http", "auto", "--http-token", TOKEN),
                     ("expected one line of 16 to", "--http", "auto", "--http-token", "short"),
                     ("expected one line of 16 to", "--http", "auto", "--http-token", "two"),
                     ("open", "--http", "auto", "--http-token", "open"),
@@ -262,6 +263,7 @@ class Access(Folder):
                                       cwd=self.folder, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
                 self.assertEqual((done.returncode, len(done.stderr.splitlines())), (2, 1), (arguments, done.stderr))
                 self.assertIn(message, done.stderr)
+                self.assertNotIn(TOKEN, done.stderr)
 
 
 class Job(Folder):
