@@ -15,6 +15,7 @@ enum {
     HEADER_ROWS = 5, /* the job, its bar, the cluster, an empty row, the names of the columns */
     FOOTER_ROWS = 1,
     BAR_COLUMNS = 30,
+    BAR_COLUMNS_LEAST = 8,
     LINE_TEXT = 4 * TOP_VIEW_COLUMNS_MAX + 1,
 };
 
@@ -249,39 +250,50 @@ static double sum_of_known(double sum, double more) {
     return isnan(sum) ? more : isnan(more) ? sum : sum + more;
 }
 
-/* The bar with the time left, and the rates of all nodes together. */
-static void put_progress(const struct top_view *view, const struct sheet *sheet, double now) {
-    char bytes[LINE_TEXT] = "";
-    struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
-    char bar[3 * BAR_COLUMNS + 1];
-    char percent[PROGRESS_NUMBER_TEXT];
+/* Adds the rates of all nodes together. */
+static void add_rates(const struct top_view *view, struct progress_text *line) {
     char number[PROGRESS_NUMBER_TEXT];
-    char time[2 * PROGRESS_NUMBER_TEXT];
     double items = NAN;
     double sent = NAN;
-    double seconds = fmax(number_of(view->status, "seconds"), 0);
-    struct forecast_left left = forecast_left(&view->forecast, seconds > 0 ? seconds + now - view->at : 0);
-    double share = live_line_left_text(&left, percent, time);
-    if (!isnan(share)) {
-        progress_add(&line, "%s %s  ", terminal_bar(sheet->terminal, share, BAR_COLUMNS, bar, sizeof bar), percent);
-    }
-    if (time[0] != '\0') {
-        progress_add(&line, "%s  ", time);
-    }
-    progress_duration_text(seconds, number);
-    progress_add(&line, "after %s", number);
     for (size_t n = 0; n < view->count; n++) {
         items = sum_of_known(items, rate_of(&view->nodes[n].items));
         sent = sum_of_known(sent, rate_of(&view->nodes[n].bytes));
     }
     if (!isnan(items)) {
         progress_count_text(items, number);
-        progress_add(&line, "  %s items/s", number);
+        progress_add(line, "  %s items/s", number);
     }
     if (!isnan(sent)) {
         progress_bytes_text(sent, number);
-        progress_add(&line, "  %s/s sent and received", number);
+        progress_add(line, "  %s/s sent and received", number);
     }
+}
+
+/* The bar with the time left, and the rates of all nodes together. The bar is shorter where the rest needs the room. */
+static void put_progress(const struct top_view *view, const struct sheet *sheet, double now) {
+    char bytes[LINE_TEXT] = "";
+    char rest[LINE_TEXT] = ""; /* ASCII: a column a byte */
+    struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
+    struct progress_text behind = {.bytes = rest, .size = sizeof rest};
+    char bar[3 * BAR_COLUMNS + 1];
+    char percent[PROGRESS_NUMBER_TEXT];
+    char number[PROGRESS_NUMBER_TEXT];
+    char time[2 * PROGRESS_NUMBER_TEXT];
+    double seconds = fmax(number_of(view->status, "seconds"), 0);
+    struct forecast_left left = forecast_left(&view->forecast, seconds > 0 ? seconds + now - view->at : 0);
+    double share = live_line_left_text(&left, percent, time);
+    if (time[0] != '\0') {
+        progress_add(&behind, "%s  ", time);
+    }
+    progress_duration_text(seconds, number);
+    progress_add(&behind, "after %s", number);
+    add_rates(view, &behind);
+    if (!isnan(share)) {
+        int room = sheet->columns - (int)(strlen(percent) + strlen(rest)) - 3;
+        int columns = room < BAR_COLUMNS_LEAST ? BAR_COLUMNS_LEAST : room < BAR_COLUMNS ? room : BAR_COLUMNS;
+        progress_add(&line, "%s %s  ", terminal_bar(sheet->terminal, share, columns, bar, sizeof bar), percent);
+    }
+    progress_add(&line, "%s", rest);
     put_line(sheet, bytes, false);
 }
 

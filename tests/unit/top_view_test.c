@@ -201,6 +201,19 @@ static void test_a_frame_fits_its_screen(void **state) {
     top_view_close(&view);
 }
 
+static void test_the_bar_leaves_room_for_the_rates(void **state) {
+    (void)state;
+    struct top_view view;
+    top_view_open(&view);
+    take(&view, STATUS(NODE("node-1", "7", "0", "40")), 100);
+    take(&view, STATUS(NODE("node-1", "7", "3000", "40")), 102);
+    assert_non_null(strstr(drawn(&view, 24, 120), "[#####-----------------------] 20 %"));
+    assert_non_null(strstr(drawn(&view, 24, 68), "/s sent and received\033"));
+    assert_non_null(strstr(drawn(&view, 24, 68), "items/s"));
+    assert_non_null(strstr(drawn(&view, 24, 20), "[#-----] 20 %"));
+    top_view_close(&view);
+}
+
 /* Nodes choose their own names. */
 static void test_names_are_no_orders_to_the_terminal(void **state) {
     (void)state;
@@ -247,6 +260,7 @@ int main(void) {
         cmocka_unit_test(test_order),
         cmocka_unit_test(test_scrolling),
         cmocka_unit_test(test_a_frame_fits_its_screen),
+        cmocka_unit_test(test_the_bar_leaves_room_for_the_rates),
         cmocka_unit_test(test_names_are_no_orders_to_the_terminal),
         cmocka_unit_test(test_silence_is_shown),
         cmocka_unit_test(test_odd_answers),
