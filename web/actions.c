@@ -4,7 +4,7 @@
 #include "agileml/base/memory.h"
 
 #include <jansson.h>
-#include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -106,12 +106,23 @@ static enum MHD_Result say_outcome(const struct web *web, struct MHD_Connection 
     return result;
 }
 
+/* An eviction with a text has left out names that no node has: no success, as with 'proteus evict'. */
+static enum MHD_Result say_result(const struct web *web, struct MHD_Connection *connection, const struct route *route,
+                                  const struct waiter *waiter) {
+    char text[sizeof waiter->text + 32];
+    if (route->kind != WEB_EVICT || waiter->code != 0 || waiter->text[0] == '\0') {
+        return say_outcome(web, connection, waiter->code, waiter->text);
+    }
+    snprintf(text, sizeof text, "%s; the other nodes leave", waiter->text);
+    return say_outcome(web, connection, AML_EINPUT, text);
+}
+
 enum MHD_Result actions_post(struct web *web, struct MHD_Connection *connection, struct request *request,
                              const char *url) {
     const struct route *route = find_action(url);
     struct web_action action = {0};
     if (request->waiter != NULL) {
-        return say_outcome(web, connection, request->waiter->code, request->waiter->text);
+        return say_result(web, connection, route, request->waiter);
     }
     if (!is_json(connection)) {
         return say_outcome(web, connection, AML_EINPUT, "expected Content-Type: application/json");

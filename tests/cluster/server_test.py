@@ -380,13 +380,17 @@ class Job(Folder):
         status, _, text = self.post("/api/evict", {"nodes": ["node-4"], "notice_seconds": 60})
         self.assertEqual((status, json.loads(text)), (200, {"ok": True, "text": ""}))
         self.wait_for_event("evicted")
+        status, _, text = self.post("/api/evict", {"nodes": ["node-9", "node-3"], "notice_seconds": 60})
+        self.assertEqual((status, json.loads(text)["ok"]), (400, False))
+        self.assertIn("'node-9'; the other nodes leave", json.loads(text)["text"])
+        self.wait_for_event("evicted", 2)
         status, _, text = self.post("/api/checkpoint", {})
         self.assertEqual(status, 200, text)
         self.assertIn("checkpoints/clock-", json.loads(text)["text"])
         self.assertEqual(self.post("/api/stop", {})[0], 200)
         self.assertEqual(self.process.wait(timeout=PATIENCE_S), 0)
         summary = json.loads((self.folder / "report").read_text(encoding="utf-8").splitlines()[-1])
-        self.assertEqual((summary["ok"], summary["evictions"], summary["failures"]), (True, 1, 0))
+        self.assertEqual((summary["ok"], summary["evictions"], summary["failures"]), (True, 2, 0))
 
     def resident(self):
         """Bytes of the controller's memory."""
