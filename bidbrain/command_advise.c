@@ -111,7 +111,7 @@ static void advise_decide(struct advise *advise) {
         .reliable_type = advise->reliable,
         .app = {.phi = profile->phi, .sigma = profile->sigma_seconds / HOUR, .lambda = profile->lambda_seconds / HOUR},
         .limits = {.most_machines = (double)profile->most_machines,
-                   .most_work = profile->most_vcpus,
+                   .most_vcpus = profile->most_vcpus,
                    .most_dollars_per_hour = profile->most_dollars_per_hour,
                    .least_markets = (unsigned)profile->least_markets},
         .additions = {.joint = !advise->greedy},
@@ -138,7 +138,7 @@ static size_t advise_candidates(const struct advise *advise, struct advice *best
     size_t count = 0;
     for (size_t m = 0; m < view->offer_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
-        double machines = floor(fmin(view->limits.most_work / offer->nu, view->limits.most_machines));
+        double machines = floor(fmin(view->limits.most_vcpus / offer->vcpus, view->limits.most_machines));
         struct advice advice = {.market = m, .cost_per_work = INFINITY};
         for (unsigned d = 0; d < offer->deltas && offer->P <= offer->ceiling && machines >= 1; d++) {
             const struct policy_allocation x[2] = {view->on_demand, policy_candidate(offer, d, machines)};
@@ -168,7 +168,7 @@ static void advise_expect(const struct advise *advise, double *cost_per_work, do
     *vcpus = 0;
     for (size_t b = 0; b < advise->plan.buy_count; b++) {
         *cost_per_work = advise->plan.buys[b].cost_per_work;
-        *vcpus += advise->plan.buys[b].count * advise->offers[advise->plan.buys[b].market].nu;
+        *vcpus += advise->plan.buys[b].count * advise->offers[advise->plan.buys[b].market].vcpus;
     }
 }
 

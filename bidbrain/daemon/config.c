@@ -309,6 +309,12 @@ static int read_application(struct reading *reading, const char *path, const jso
         {.name = "sigma_seconds", .kind = CONFIG_REAL, .target = &config->sigma_seconds, .maximum = 1e5},
         {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &config->lambda_seconds, .maximum = 1e5},
         {.name = "measure", .kind = CONFIG_BOOL, .target = &config->measure},
+        {.name = "measure_speeds", .kind = CONFIG_BOOL, .target = &config->measure_speeds},
+        {.name = "speed_seconds",
+         .kind = CONFIG_REAL,
+         .target = &config->speed_seconds,
+         .minimum = 1,
+         .maximum = 86400},
         {0},
     };
     return read_object(reading, path, value, keys);
@@ -410,6 +416,8 @@ static void set_defaults(struct config *config) {
                               .sigma_seconds = 30,
                               .lambda_seconds = 60,
                               .measure = true,
+                              .measure_speeds = true,
+                              .speed_seconds = 60,
                               .most_dollars_per_hour = INFINITY,
                               .budget_dollars = INFINITY,
                               .most_machines = 1000,
@@ -441,6 +449,7 @@ static int derive_defaults(struct reading *reading) {
             json_decref(name);
         }
     }
+    config->measure_speeds = config->measure_speeds && config->measure;
     if (config->reliable_zone == NULL) {
         config->reliable_zone = config->zones[0];
     }

@@ -47,6 +47,8 @@ struct config {
     double work_vcpu_hours; /* 0: not known */
     double phi, sigma_seconds, lambda_seconds;
     bool measure;
+    bool measure_speeds;  /* machines count by measured speeds; never without `measure` */
+    double speed_seconds; /* real: of a window in which speeds are measured */
     double most_vcpus, most_dollars_per_hour, budget_dollars; /* INFINITY: no such limit */
     int64_t deadline;                                         /* seconds since 1970 by the market's clock; 0: none */
     double hour_worth;                                        /* dollars that ending an hour sooner is worth */

@@ -99,6 +99,14 @@ static void print_machines(const struct daemon *daemon, const struct footprint *
     }
 }
 
+static void print_speeds(const struct daemon *daemon) {
+    char speeds[DAEMON_SPEEDS_TEXT];
+    daemon_speeds_text(daemon, speeds, sizeof speeds);
+    if (speeds[0] != '\0') {
+        printf("measured speeds of vCPUs (1: a typical one): %s\n", speeds);
+    }
+}
+
 static void print_status(struct daemon *daemon, bool json) {
     struct daemon_view view;
     const struct footprint *footprint = daemon_view_open(daemon, &view);
@@ -128,6 +136,7 @@ static void print_status(struct daemon *daemon, bool json) {
             footprint_reasons_text(footprint, &reasons, why);
             printf("no spot machine: %s\n", why);
         }
+        print_speeds(daemon);
         daemon_spend_text(&spend, &text);
         printf("so far: %s\n%s\n", text.hours, text.cost);
     }
@@ -142,6 +151,7 @@ int daemon_status(const struct config *config, bool json, struct error *error) {
                    : error_set(error, AML_EINPUT, "%.300s: %s: bidbrain run has not worked with it yet", config->state,
                                strerror(errno));
     code = code != 0 ? code : ledger_open(&daemon->ledger, config->state, config->job, LEDGER_COPY, error);
+    code = code != 0 ? code : daemon_speeds_load(daemon, error);
     code = code != 0 ? code : daemon_load(daemon, error);
     struct error no_clock = {0};
     if (code == 0 && (daemon_open_clock(daemon, &no_clock) != 0 || daemon_open_local(daemon, false, &no_clock) != 0)) {

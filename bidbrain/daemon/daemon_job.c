@@ -33,16 +33,6 @@ static void take_unknown(void *context, const char *node) {
     }
 }
 
-struct counting {
-    const struct daemon *daemon;
-    double vcpus;
-};
-
-static void count_node(void *context, const char *node) {
-    struct counting *counting = context;
-    counting->vcpus += daemon_node_vcpus(counting->daemon, node);
-}
-
 /* The configured guesses, what an earlier bidbrain measured, or what this one has, in hours of the market. */
 static void use_measured(struct daemon *daemon) {
     const struct config *config = daemon->config;
@@ -78,6 +68,7 @@ int daemon_job_load(struct daemon *daemon, struct error *error) {
         code = code != 0 ? code : ledger_value(daemon->ledger, "sigma-seconds", &daemon->job.known_sigma, error);
         code = code != 0 ? code : ledger_value(daemon->ledger, "lambda-seconds", &daemon->job.known_lambda, error);
     }
+    code = code != 0 ? code : daemon_speeds_load(daemon, error);
     use_measured(daemon);
     return code;
 }
@@ -118,11 +109,9 @@ static double work_left(const struct daemon *daemon, const struct job_link_itera
 
 static void take_iteration(void *context, const struct job_link_iteration *iteration) {
     struct daemon *daemon = context;
-    struct counting counting = {.daemon = daemon};
-    job_link_visit(daemon->link, count_node, &counting);
     const struct measure_iteration told = {.seconds = iteration->seconds,
                                            .items = iteration->items,
-                                           .vcpus = counting.vcpus,
+                                           .work = daemon_nodes_work(daemon),
                                            .joined = daemon->job.nodes_joined,
                                            .left = daemon->job.nodes_left};
     measure_add(&daemon->job.measure, &told);
@@ -153,6 +142,7 @@ int daemon_job_open(struct daemon *daemon, void (*tick)(void *daemon), struct er
                                                           .iteration = take_iteration,
                                                           .summary = take_summary,
                                                           .unknown = take_unknown,
+                                                          .speeds = daemon_take_speeds,
                                                           .timer = tick,
                                                           .context = daemon}};
     return job_link_open(&daemon->link, &options, error);

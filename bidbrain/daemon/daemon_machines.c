@@ -46,6 +46,7 @@ void daemon_machine_joined(struct daemon *daemon, size_t i) {
         daemon->job.boot_seconds += (seconds - daemon->job.boot_seconds) / DAEMON_BOOTS;
     }
     node_joined(entry);
+    entry->joined_wall = market_clock_elapsed();
     daemon_reopen_market(daemon, machine->kind, machine->type, machine->zone);
 }
 

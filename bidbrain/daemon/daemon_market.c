@@ -75,13 +75,18 @@ static void take_fresh(struct daemon *daemon) {
     }
 }
 
-/* One on-demand type in place of spot machines: the one that costs least per vCPU. */
+static double cost_of_work(const struct daemon *daemon, const struct catalog_price *type) {
+    const struct portfolio_market market = {.type = type, .speed = daemon_speed(daemon, type->type)};
+    return (double)type->price / portfolio_nu(&market);
+}
+
+/* One on-demand type in place of spot machines: the one that costs least for its work. */
 static const struct catalog_price *fallback_type(const struct daemon *daemon) {
     const struct catalog_price *best = NULL;
     for (size_t m = 0; m < daemon->market.markets.count; m++) {
         const struct catalog_price *type =
             catalog_find(&daemon->config->known, daemon->market.markets.list[m]->type, daemon->region);
-        if (best == NULL || (double)type->price / type->vcpus < (double)best->price / best->vcpus) {
+        if (best == NULL || cost_of_work(daemon, type) < cost_of_work(daemon, best)) {
             best = type;
         }
     }
@@ -318,16 +323,6 @@ double daemon_lead(const struct daemon *daemon) {
     return fmin(HOUR / 2, fmax((double)daemon->config->decision_seconds, least));
 }
 
-double daemon_node_vcpus(const struct daemon *daemon, const char *node) {
-    size_t i = daemon_find_machine(daemon, node);
-    if (i == SIZE_MAX || daemon->fleet.machines[i].row.reliable) {
-        return 0;
-    }
-    const struct catalog_price *type =
-        catalog_find(&daemon->config->known, daemon->fleet.machines[i].row.machine.type, daemon->region);
-    return type != NULL ? type->vcpus : 0;
-}
-
 const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_view *view) {
     const struct config *config = daemon->config;
     int64_t now = daemon_now(daemon);
@@ -336,6 +331,7 @@ const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_vi
         struct portfolio_market *market = &daemon->market.buyable[m];
         enum provider_kind kind = market->prices != NULL ? PROVIDER_SPOT : PROVIDER_ON_DEMAND;
         market->closed_until = daemon_closed_until(daemon, kind, market->type->type, market->zone);
+        market->speed = daemon_speed(daemon, market->type->type);
     }
     struct daemon_fleet *fleet = &daemon->fleet;
     *view = (struct daemon_view){.launches = memory_zeroed(fleet->launch_count + 1, sizeof *view->launches),
@@ -358,6 +354,7 @@ const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_vi
                   .markets = daemon->market.buyable,
                   .market_count = daemon->market.buyable_count,
                   .reference = daemon->market.reliable_price,
+                  .reference_speed = daemon_speed(daemon, config->reliable_type),
                   .table = by_price ? &view->table : NULL,
                   .by_regime = true,
                   .interruptions = &daemon->market.interruptions,
@@ -371,7 +368,7 @@ const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_vi
                           .boot = daemon->job.boot_seconds / HOUR,
                           .whole_hours = config->rules->whole_hours},
                   .limits = {.most_machines = (double)config->most_machines,
-                             .most_work = config->most_vcpus,
+                             .most_vcpus = config->most_vcpus,
                              .most_dollars_per_hour = config->most_dollars_per_hour,
                              .least_markets = (unsigned)config->least_markets},
                   .additions = {.joint = true}},
@@ -403,24 +400,32 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
         const struct portfolio_buy *buy = &plan->buys[b];
         const struct portfolio_market *market = &footprint->known.markets[buy->market];
         bool spot = market->prices != NULL;
-        json_array_append_new(buys, json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o}", "kind", spot ? "spot" : "on-demand",
-                                              "instance_type", market->type->type, "zone", market->zone, "count",
-                                              (int)buy->count, "price", buy->price, "bid", price_dollars(buy->bid),
-                                              "cost_per_work", cost_json(buy->cost_per_work)));
-        daemon_say(daemon, "decision: %u x %s/%s %s at $%.4f%s%.4f, $%.5f per vCPU-hour with it", buy->count,
+        bool measured = market->speed > 0;
+        double speed = measured ? market->speed : 1;
+        char how[40] = "";
+        if (measured) {
+            snprintf(how, sizeof how, "; measured speed %.2f", speed);
+        }
+        json_array_append_new(buys, json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o,s:f,s:b}", "kind",
+                                              spot ? "spot" : "on-demand", "instance_type", market->type->type, "zone",
+                                              market->zone, "count", (int)buy->count, "price", buy->price, "bid",
+                                              price_dollars(buy->bid), "cost_per_work", cost_json(buy->cost_per_work),
+                                              "speed", speed, "speed_measured", (int)measured));
+        daemon_say(daemon, "decision: %u x %s/%s %s at $%.4f%s%.4f, $%.5f per vCPU-hour with it%s", buy->count,
                    market->type->type, market->zone, spot ? "spot" : "on demand", buy->price, spot ? ", bid $" : " = $",
-                   spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work);
+                   spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work, how);
     }
     if (plan->released > 0) {
         daemon_say(daemon, "decision: %zu allocations are given back%s", plan->released,
                    plan->over_budget ? " (the budget)" : "");
     }
     daemon_report(daemon, "decision",
-                  json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f,s:f}", "cost_per_work", cost_json(plan->cost_per_work),
-                            "buys", buys, "renewed", (int)plan->renewed, "released", (int)plan->released, "over_budget",
-                            (int)plan->over_budget, "phi", footprint->known.app.phi, "sigma_seconds",
-                            footprint->known.app.sigma * HOUR, "lambda_seconds", footprint->known.app.lambda * HOUR,
-                            "items_per_vcpu_second", daemon->job.throughput));
+                  json_pack("{s:o,s:o,s:i,s:i,s:b,s:f,s:f,s:f,s:f,s:o}", "cost_per_work",
+                            cost_json(plan->cost_per_work), "buys", buys, "renewed", (int)plan->renewed, "released",
+                            (int)plan->released, "over_budget", (int)plan->over_budget, "phi", footprint->known.app.phi,
+                            "sigma_seconds", footprint->known.app.sigma * HOUR, "lambda_seconds",
+                            footprint->known.app.lambda * HOUR, "items_per_vcpu_second", daemon->job.throughput,
+                            "speeds", daemon_speeds_json(daemon)));
 }
 
 /* Says why markets are kept out: at first, and when the reasons change. */

@@ -1,7 +1,8 @@
 /* What the parts of the daemon share: daemon.c (start, loop, end), daemon_job.c (the job's reports), daemon_market.c
  * (prices, purchasable markets, decisions), daemon_fleet.c (rows of launches, machines and closed markets),
  * daemon_launches.c and daemon_machines.c (their life cycles), daemon_report.c (output for people and programs),
- * daemon_money.c (what the job's report says of money) and daemon_commands.c (commands that open a daemon briefly).
+ * daemon_money.c (what the job's report says of money), daemon_speeds.c (how fast types work) and
+ * daemon_commands.c (commands that open a daemon briefly).
  *
  * Times are of the market (market_clock.h), or "real": "wall" times are those of market_clock_elapsed. */
 #ifndef BIDBRAIN_DAEMON_DAEMON_PRIVATE_H
@@ -16,6 +17,7 @@
 #include "bidbrain/daemon/measure.h"
 #include "bidbrain/daemon/unwanted.h"
 #include "bidbrain/market/market_store.h"
+#include "bidbrain/policy/speeds.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -57,6 +59,7 @@ enum {
     DAEMON_BOOTS = 4,            /* each new launch counts 1/4 in the running mean of these */
     DAEMON_MONEY_S = 2,          /* real: between two looks at what the job's report should say of money */
     DAEMON_MONEY_MARKETS = 64,   /* markets that it names without a machine */
+    DAEMON_SPEEDS_TEXT = 512,    /* bytes of a line's measured speeds; more types are cut */
     DAEMON_LEAD_MS = 1000,       /* real: a decision about the next hour comes at least so long before the margin */
 };
 
@@ -102,6 +105,7 @@ struct daemon_machine {
     unsigned absent;       /* complete lists without it, in a row */
     double waited_wall;    /* since when its node is AWAITED or LOST; 0: it is not */
     double terminate_wall; /* when its termination was last requested; 0: never */
+    double joined_wall;    /* when its node last joined; 0: not yet */
     int64_t terminated;    /* market: when its termination was first requested */
     int64_t noticed;       /* market: when the notice was seen */
     int64_t seen;          /* market: when it was last seen running; 0: not by this process */
@@ -154,9 +158,11 @@ struct daemon_fleet {
 /* What is known of the application: of daemon_job.c. */
 struct daemon_job {
     struct measure measure;
+    struct speeds speeds;          /* as stored in the ledger */
+    double next_speeds_wall;       /* when their next window ends */
     bool nodes_joined, nodes_left; /* since the last iteration */
     struct policy_app app;
-    double throughput; /* items per vCPU and second; 0: not known */
+    double throughput; /* items per second and vCPU, counted by its speed; 0: not known */
     /* As stored in the ledger: measured values, which replace the configured guesses, also for the next bidbrain. */
     double known_phi, known_reference, known_sigma, known_lambda; /* seconds of the market */
     uint64_t iterations;
@@ -256,6 +262,20 @@ int daemon_job_open(struct daemon *daemon, void (*tick)(void *daemon), struct er
 /* What was measured, into the state. */
 void daemon_store_measured(struct daemon *daemon);
 
+/* ---- daemon_speeds.c ---- */
+/* The measured speed of a type's vCPUs; 0: it is not measured, or speeds are switched off. */
+double daemon_speed(const struct daemon *daemon, const char *type);
+int daemon_speeds_load(struct daemon *daemon, struct error *error);
+/* Takes the slowness of the nodes in a status of the job. */
+void daemon_take_speeds(void *context, const struct job_link_speed *told, size_t count);
+/* The measured speeds by type, for people ("": none) and for programs. */
+void daemon_speeds_text(const struct daemon *daemon, char *text, size_t size);
+json_t *daemon_speeds_json(const struct daemon *daemon);
+/* The work an hour of a machine by the node's name: its vCPUs, by their speed. 0: it is reliable, or none of ours. */
+double daemon_node_work(const struct daemon *daemon, const char *node);
+/* That of all nodes that are part of the job. */
+double daemon_nodes_work(const struct daemon *daemon);
+
 /* ---- daemon_market.c ---- */
 bool daemon_wants(const struct daemon *daemon, const char *type, const char *zone, const char *product);
 int daemon_market_open(struct daemon *daemon, struct error *error);
@@ -278,8 +298,6 @@ void daemon_view_close(struct daemon_view *view);
 void daemon_decide(struct daemon *daemon);
 /* While nothing can be decided: gives back what the budget does not allow any more. */
 void daemon_keep_budget(struct daemon *daemon);
-/* Vcpus of a machine by the node's name; 0 if it is none of ours or a reliable one. */
-double daemon_node_vcpus(const struct daemon *daemon, const char *node);
 double daemon_lead(const struct daemon *daemon);
 double daemon_margin(const struct daemon *daemon);
 

@@ -131,6 +131,7 @@ json_t *daemon_status_json(struct daemon *daemon) {
     json_object_set_new(status, "machines_ever", json_integer((json_int_t)daemon->fleet.machine_count));
     json_object_set_new(status, "launches_without_answer",
                         json_integer((json_int_t)daemon_launches_unanswered(daemon)));
+    json_object_set_new(status, "speeds", daemon_speeds_json(daemon));
     return status;
 }
 

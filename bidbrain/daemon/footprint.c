@@ -21,7 +21,7 @@ struct groups {
     struct portfolio_holding
         coming[POLICY_HELD_MAX]; /* pending machines, as far as there is room for them and a price is known */
     size_t coming_count;
-    double pending_work, pending_machines, pending_dollars;
+    double pending_vcpus, pending_machines, pending_dollars;
 };
 
 size_t footprint_find(const struct footprint *f, enum provider_kind kind, const char *type, const char *zone) {
@@ -112,7 +112,7 @@ static void add_pending(const struct footprint *f, struct groups *groups, size_t
             (struct portfolio_holding){.market = market, .count = count, .start = f->known.now, .bid = bid};
     }
     groups->pending_machines += count;
-    groups->pending_work += count * f->known.markets[market].type->vcpus;
+    groups->pending_vcpus += count * f->known.markets[market].type->vcpus;
     groups->pending_dollars += count * (price != PRICE_UNKNOWN ? price_dollars(price) : 0);
 }
 
@@ -270,7 +270,7 @@ static struct portfolio portfolio_of(const struct footprint *f, const struct gro
     all.coming = groups->coming;
     all.coming_count = groups->coming_count;
     all.pending.machines = groups->pending_machines;
-    all.pending.work = groups->pending_work;
+    all.pending.vcpus = groups->pending_vcpus;
     all.pending.dollars = groups->pending_dollars;
     all.money = budget_left(f, groups);
     all.renewed_rate = all.limits.most_dollars_per_hour;
@@ -297,8 +297,8 @@ void footprint_decide(const struct footprint *f, struct portfolio_plan *plan, in
 
 static enum footprint_reason reason_of(const struct footprint *f, const struct policy_limits *limits, size_t m,
                                        const struct policy_offer *offer, const struct footprint_reasons *reasons) {
-    const double each[] = {[REASON_VCPUS] = limits->most_work / offer->nu,
-                           [REASON_SHARE] = limits->most_work / (limits->least_markets * offer->nu),
+    const double each[] = {[REASON_VCPUS] = limits->most_vcpus / offer->vcpus,
+                           [REASON_SHARE] = limits->most_vcpus / (limits->least_markets * offer->vcpus),
                            [REASON_RATE] = reasons->rate / offer->P,
                            [REASON_BUDGET] = reasons->budget / offer->P};
     if (offer->P <= 0) {
@@ -369,11 +369,11 @@ static void reason_text(const struct footprint *f, const struct footprint_reason
                  cheapest->zone, reasons->price, reasons->ceiling);
         break;
     case REASON_VCPUS:
-        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus (%g)", f->known.limits.most_work);
+        snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus (%g)", f->known.limits.most_vcpus);
         break;
     case REASON_SHARE:
         snprintf(text, size, "with more vCPUs a machine than limits.most_vcpus / least_markets (%g / %u)",
-                 f->known.limits.most_work, f->known.limits.least_markets);
+                 f->known.limits.most_vcpus, f->known.limits.least_markets);
         break;
     case REASON_RATE:
         snprintf(text, size, "dearer than limits.most_dollars_per_hour leaves beside the reliable machines ($%.4f)",

@@ -294,13 +294,34 @@ static void ask_status(struct job_link *link) {
     observer_ask_status(&link->observer, 0);
 }
 
+static void read_speeds(struct job_link *link, const json_t *status) {
+    const json_t *nodes = json_object_get(status, "nodes");
+    struct job_link_speed *speeds = memory_zeroed(json_array_size(nodes) + 1, sizeof *speeds);
+    size_t count = 0;
+    for (size_t n = 0; n < json_array_size(nodes); n++) {
+        const json_t *node = json_array_get(nodes, n);
+        const char *name = json_string_value(json_object_get(node, "name"));
+        double slowness = json_number_value(json_object_get(node, "slowness_long")); /* null: 0 */
+        if (name != NULL && slowness > 0) {
+            speeds[count++] = (struct job_link_speed){name, slowness};
+        }
+    }
+    if (link->listener.speeds != NULL) {
+        link->listener.speeds(link->listener.context, speeds, count);
+    }
+    free(speeds);
+}
+
 /* The report has been read to its end once as many lines were read as it had when a status was made. */
 static void receive_status(struct job_link *link, const struct message *message) {
     size_t size;
     const char *text = records_text(message, &size);
-    json_t *status = link->caught_up ? NULL : json_loadb(text, size, 0, NULL);
+    bool wanted = !link->caught_up || link->listener.speeds != NULL;
+    json_t *status = wanted ? json_loadb(text, size, 0, NULL) : NULL;
     const json_t *lines = json_object_get(status, "lines");
-    if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {
+    if (link->caught_up) {
+        read_speeds(link, status);
+    } else if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {
         link->caught_up = true;
     } else if (status != NULL && link->observer.lines_read > link->status_lines) {
         ask_status(link); /* at once while lines come; if one was lost, job_link_step asks again */

@@ -22,6 +22,12 @@ struct job_link_iteration {
     double items, seconds; /* of it */
 };
 
+/* What a status says of a node's speed. */
+struct job_link_speed {
+    const char *node;
+    double slowness; /* over the controller's long window: 1 for equal nodes, 2 for one that takes twice as long */
+};
+
 /* Called from the loop for the whole report from its start, also for lines that an earlier bidbrain has read. */
 struct job_link_listener {
     void (*joined)(void *context, const char *node);
@@ -30,6 +36,8 @@ struct job_link_listener {
     void (*summary)(void *context, bool ok, const char *error, double seconds, uint64_t iterations);
     /* The controller knows no node of this name: the answer to an EVICT. */
     void (*unknown)(void *context, const char *node);
+    /* A status has come, every few seconds: its nodes whose slowness is known. NULL: statuses are not read. */
+    void (*speeds)(void *context, const struct job_link_speed *speeds, size_t count);
     void (*timer)(void *context);
     void *context;
 };

@@ -23,16 +23,16 @@ static size_t kept(size_t count, size_t most) {
 }
 
 /* The rate of the newest clean iterations of one size. */
-static bool rate_before(const struct measure *measure, double *rate, double *vcpus) {
+static bool rate_before(const struct measure *measure, double *rate, double *work) {
     double rates[MEASURE_BEFORE];
     size_t count = 0;
     size_t there = kept(measure->count, MEASURE_SAMPLES_MAX);
     for (size_t i = 1; i <= there && count < MEASURE_BEFORE; i++) {
         const struct measure_sample *sample = &measure->samples[(measure->count - i) % MEASURE_SAMPLES_MAX];
-        if (count > 0 && sample->vcpus != *vcpus) {
+        if (count > 0 && sample->work != *work) {
             break;
         }
-        *vcpus = sample->vcpus;
+        *work = sample->work;
         rates[count++] = sample->rate;
     }
     if (count > 0) {
@@ -44,12 +44,12 @@ static bool rate_before(const struct measure *measure, double *rate, double *vcp
 static void change_begin(struct measure *measure) {
     measure->evicting = false;
     measure->change_seconds = measure->change_items = 0;
-    measure->measured = rate_before(measure, &measure->before_rate, &measure->before_vcpus);
-    measure->least_vcpus = measure->before_vcpus;
+    measure->measured = rate_before(measure, &measure->before_rate, &measure->before_work);
+    measure->least_work = measure->before_work;
 }
 
 static void change_end(struct measure *measure) {
-    double share = measure->before_vcpus > 0 ? measure->least_vcpus / measure->before_vcpus : 1;
+    double share = measure->before_work > 0 ? measure->least_work / measure->before_work : 1;
     struct measure_losses *losses = measure->evicting ? &measure->evictions : &measure->joins;
     if (measure->measured && share > 0 && measure->before_rate > 0) {
         double lost = measure->change_seconds - measure->change_items / (measure->before_rate * share);
@@ -71,10 +71,10 @@ void measure_add(struct measure *measure, const struct measure_iteration *iterat
     }
     if (measure->settling == 0) {
         measure->samples[measure->count++ % MEASURE_SAMPLES_MAX] =
-            (struct measure_sample){iteration->vcpus, iteration->items / iteration->seconds};
+            (struct measure_sample){iteration->work, iteration->items / iteration->seconds};
         return;
     }
-    measure->least_vcpus = fmin(measure->least_vcpus, iteration->vcpus);
+    measure->least_work = fmin(measure->least_work, iteration->work);
     measure->change_seconds += iteration->seconds;
     measure->change_items += iteration->items;
     if (--measure->settling == 0) {
@@ -82,12 +82,17 @@ void measure_add(struct measure *measure, const struct measure_iteration *iterat
     }
 }
 
+void measure_forget_rates(struct measure *measure) {
+    measure->count = 0;
+    measure->measured = false;
+}
+
 bool measure_throughput(const struct measure *measure, double *items_per_vcpu_second) {
     double each[MEASURE_SAMPLES_MAX];
     size_t count = 0;
     for (size_t i = 0; i < kept(measure->count, MEASURE_SAMPLES_MAX); i++) {
-        if (measure->samples[i].vcpus > 0) {
-            each[count++] = measure->samples[i].rate / measure->samples[i].vcpus;
+        if (measure->samples[i].work > 0) {
+            each[count++] = measure->samples[i].rate / measure->samples[i].work;
         }
     }
     if (count < MEASURE_LEAST) {
@@ -107,13 +112,13 @@ static size_t measure_sizes(const struct measure *measure, struct measure_sample
         double next = INFINITY;
         size_t found = 0;
         for (size_t i = 0; i < there; i++) {
-            next = measure->samples[i].vcpus > last ? fmin(next, measure->samples[i].vcpus) : next;
+            next = measure->samples[i].work > last ? fmin(next, measure->samples[i].work) : next;
         }
         if (isinf(next)) {
             break;
         }
         for (size_t i = 0; i < there; i++) {
-            if (measure->samples[i].vcpus == next) {
+            if (measure->samples[i].work == next) {
                 rates[found++] = measure->samples[i].rate;
             }
         }
@@ -125,21 +130,21 @@ static size_t measure_sizes(const struct measure *measure, struct measure_sample
     return count;
 }
 
-bool measure_phi(const struct measure *measure, double *phi, double *reference_vcpus) {
+bool measure_phi(const struct measure *measure, double *phi, double *reference_work) {
     struct measure_sample sizes[MEASURE_SIZES_MAX];
     double slopes[MEASURE_SIZES_MAX * (MEASURE_SIZES_MAX - 1) / 2];
     size_t count = measure_sizes(measure, sizes);
     size_t pairs = 0;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j < i; j++) {
-            slopes[pairs++] = (sizes[i].rate - sizes[j].rate) / (sizes[i].vcpus - sizes[j].vcpus);
+            slopes[pairs++] = (sizes[i].rate - sizes[j].rate) / (sizes[i].work - sizes[j].work);
         }
     }
     if (pairs == 0) {
         return false;
     }
-    *phi = fmin(1, fmax(MEASURE_PHI_MIN, median(slopes, pairs) / (sizes[0].rate / sizes[0].vcpus)));
-    *reference_vcpus = sizes[0].vcpus;
+    *phi = fmin(1, fmax(MEASURE_PHI_MIN, median(slopes, pairs) / (sizes[0].rate / sizes[0].work)));
+    *reference_work = sizes[0].work;
     return true;
 }
 

@@ -1,8 +1,10 @@
 /* Measures a running job's application (Table 2 of the paper) from the iterations of its report: throughput per vCPU,
  * phi, sigma and lambda. Pure functions of what was reported before. One thread.
  *
+ * Work is counted in vCPUs, each by its measured speed where one is known (bidbrain/policy/speeds.h).
+ *
  * An iteration in which nodes joined or left, and the one after it (work is moved at a later clock), belong to a
- * change. All others are clean: samples of (vCPUs v, items per second r).
+ * change. All others are clean: samples of (work v, items per second r).
  *
  *   throughput   median of r / v over the clean iterations
  *   phi          median over pairs of sizes of (R(v) - R(w)) / (v - w), divided by R(v0) / v0, within 0.05 .. 1: what
@@ -30,7 +32,7 @@ enum {
 #define MEASURE_PHI_MIN 0.05
 
 struct measure_sample {
-    double vcpus, rate; /* items per second */
+    double work, rate; /* items per second */
 };
 
 struct measure_losses {
@@ -46,22 +48,24 @@ struct measure {
     unsigned settling; /* iterations of the change under way that are still to come */
     bool evicting;     /* nodes have left in it */
     bool measured;     /* there was a clean rate before it: */
-    double before_rate, before_vcpus, least_vcpus;
+    double before_rate, before_work, least_work;
     double change_seconds, change_items;
 };
 
 /* An iteration has ended. */
 struct measure_iteration {
     double seconds, items; /* it took; it worked on */
-    double vcpus;          /* that work at its end */
+    double work;           /* of the machines that are part of the job at its end */
     bool joined, left;     /* nodes, during it */
 };
 
 void measure_add(struct measure *measure, const struct measure_iteration *iteration);
+/* The unit of work has changed: forgets the clean iterations. Losses, in seconds, stay. */
+void measure_forget_rates(struct measure *measure);
 
 /* Each returns false, and leaves the value alone, when there are too few observations. */
 bool measure_throughput(const struct measure *measure, double *items_per_vcpu_second);
-bool measure_phi(const struct measure *measure, double *phi, double *reference_vcpus);
+bool measure_phi(const struct measure *measure, double *phi, double *reference_work);
 bool measure_loss(const struct measure_losses *losses, double *seconds);
 
 #endif

@@ -94,7 +94,7 @@ struct choice {
 struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
-    double machines, work, dollars; /* of spot machines; dollars of all */
+    double machines, vcpus, dollars; /* of spot machines; dollars of all */
     double kept[POLICY_HELD_MAX];   /* machines that stay of each held allocation */
     bool end;                       /* policy_is_end */
     double dearest;                 /* at the end: dollars for a unit of work on demand */
@@ -115,38 +115,38 @@ static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
     return x;
 }
 
-static double plan_market_work(const struct plan *plan, size_t market) {
-    double work = plan->view->offers[market].held * plan->view->offers[market].nu;
+static double plan_market_vcpus(const struct plan *plan, size_t market) {
+    double machines = plan->view->offers[market].held;
     for (size_t h = 0; h < plan->view->held_count; h++) {
         const struct policy_held *held = &plan->view->held[h];
-        work -= held->market == market ? (held->now.k - plan->kept[h]) * held->now.nu : 0;
+        machines -= held->market == market ? held->now.k - plan->kept[h] : 0;
     }
     for (size_t c = 0; c < plan->choice_count; c++) {
-        const struct choice *choice = &plan->choices[c];
-        work += choice->offer == market ? choice->count * plan->view->offers[market].nu : 0;
+        machines += plan->choices[c].offer == market ? plan->choices[c].count : 0;
     }
-    return work;
+    return machines * plan->view->offers[market].vcpus;
 }
 
 /* The number of machines of an offer that the limits still allow. */
 static double plan_room(const struct plan *plan, size_t market) {
     const struct policy_view *view = plan->view;
     const struct policy_offer *offer = &view->offers[market];
-    double room = fmin(view->limits.most_machines - plan->machines, (view->limits.most_work - plan->work) / offer->nu);
+    double room =
+        fmin(view->limits.most_machines - plan->machines, (view->limits.most_vcpus - plan->vcpus) / offer->vcpus);
     room = fmin(room, (view->limits.most_dollars_per_hour - plan->dollars) / offer->P);
     if (offer->on_demand) { /* shares of markets limit only machines that can be evicted */
         return floor(room + 1e-9);
     }
     if (view->limits.least_markets > 1) {
-        double share = view->limits.most_work / view->limits.least_markets;
-        room = fmin(room, (share - plan_market_work(plan, market)) / offer->nu);
+        double share = view->limits.most_vcpus / view->limits.least_markets;
+        room = fmin(room, (share - plan_market_vcpus(plan, market)) / offer->vcpus);
     }
     if (view->additions.diverse && view->correlated != NULL) {
-        double together = plan_market_work(plan, market);
+        double together = plan_market_vcpus(plan, market);
         for (size_t m = 0; m < view->offer_count; m++) {
-            together += m != market && view->correlated(view->context, market, m) ? plan_market_work(plan, m) : 0;
+            together += m != market && view->correlated(view->context, market, m) ? plan_market_vcpus(plan, m) : 0;
         }
-        room = fmin(room, (view->limits.most_work / 2 - together) / offer->nu);
+        room = fmin(room, (view->limits.most_vcpus / 2 - together) / offer->vcpus);
     }
     return floor(room + 1e-9);
 }
@@ -156,7 +156,7 @@ static void plan_add(struct plan *plan, struct choice choice) {
     struct policy_allocation x = policy_candidate(offer, choice.delta, choice.count);
     plan->sum = policy_sum_add(plan->sum, &x);
     plan->machines += choice.count;
-    plan->work += choice.count * offer->nu;
+    plan->vcpus += choice.count * offer->vcpus;
     plan->dollars += choice.count * offer->P;
     plan->choices[plan->choice_count++] = choice;
 }
@@ -165,7 +165,7 @@ static void plan_add(struct plan *plan, struct choice choice) {
 
 bool policy_is_end(const struct policy_view *view) {
     const struct policy_end *end = &view->end;
-    return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_work);
+    return end->work > 0 && (isfinite(end->deadline) || end->work <= POLICY_END_HOURS * view->limits.most_vcpus);
 }
 
 /* The sums that determine when a footprint ends the job. Rates are units of work an hour. */
@@ -321,16 +321,16 @@ static void plan_try(const struct plan *plan, size_t market, double count, doubl
 /* The candidate with the lowest cost per work beside the plan, if it is below `bound`. */
 static double plan_best(const struct plan *plan, double bound, struct choice *best) {
     const struct policy_view *view = plan->view;
-    if (view->limits.most_work - plan->work < 1 || view->limits.most_machines - plan->machines < 1) {
+    if (view->limits.most_vcpus - plan->vcpus < 1 || view->limits.most_machines - plan->machines < 1) {
         return INFINITY;
     }
     double lowest = INFINITY;
-    double least = plan->end ? 0 : view->limits.least_work;
+    double least = plan->end ? 0 : view->limits.least_vcpus;
     for (size_t m = 0; m < view->offer_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
         double room = offer->open && offer->P <= offer->ceiling ? plan_room(plan, m) : 0;
         double count = room;
-        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->nu >= least;
+        for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->vcpus >= least;
              size++, count = floor(count / 2)) {
             plan_try(plan, m, count, &lowest, best);
         }
@@ -355,8 +355,8 @@ static void plan_on_demand(struct plan *plan) {
         plan->dearest = offer->nu > 0 ? fmax(plan->dearest, offer->ceiling / offer->nu) : plan->dearest;
         if (offer->on_demand && offer->open) {
             double count =
-                fmin(limits->most_machines,
-                     fmin(limits->most_work / offer->nu, (limits->most_dollars_per_hour - plan->dollars) / offer->P));
+                fmin(limits->most_machines, fmin(limits->most_vcpus / offer->vcpus,
+                                                 (limits->most_dollars_per_hour - plan->dollars) / offer->P));
             double scale = policy_scaling(&plan->view->app, floor(count) * offer->nu);
             plan->sure = fmax(plan->sure, 0.95 * scale * floor(count) * offer->nu);
         }
@@ -377,7 +377,7 @@ static struct plan plan_held(const struct policy_view *view, const double *kept)
         if (x.k > 0) {
             plan.sum = policy_sum_add(plan.sum, &x);
             plan.machines += x.k;
-            plan.work += x.k * x.nu;
+            plan.vcpus += x.k * view->offers[view->held[h].market].vcpus;
             plan.dollars += x.k * x.P;
         }
     }

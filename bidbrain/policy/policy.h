@@ -71,6 +71,7 @@ struct policy_offer {
     double P;                       /* dollars per machine-hour */
     double ceiling;                 /* the highest P that is paid for a candidate or a renewal */
     double nu;                      /* work per machine-hour */
+    double vcpus;                   /* of a machine, for the limits */
     bool open;                      /* not cooling down, and with a price now */
     bool on_demand;                 /* never taken away */
     double held;                    /* machines that are held in this market */
@@ -90,17 +91,17 @@ struct policy_held {
 
 struct policy_limits {
     double most_machines;
-    double most_work;             /* per hour, of all machines but the reliable ones */
-    double least_work;            /* per hour: a smaller allocation is not worth a change; 0: any is */
+    double most_vcpus;            /* of all machines but the reliable ones */
+    double least_vcpus;           /* a smaller allocation is not worth a change; 0: any is */
     double most_dollars_per_hour; /* of all machines, at the prices now */
-    unsigned least_markets;       /* no market gets more than 1/least_markets of most_work */
+    unsigned least_markets;       /* no market gets more than 1/least_markets of most_vcpus */
 };
 
 /* Additions to the paper, each with its switch. Two more, estimates by regime and measured characteristics, are the
  * caller's: they change the values in the view. */
 struct policy_additions {
     bool joint;   /* choose several acquisitions together, count sigma once, and replace expiring allocations */
-    bool diverse; /* markets whose spikes come together share half of most_work */
+    bool diverse; /* markets whose spikes come together share half of most_vcpus */
 };
 
 /* The job's end, as far as it is known. Decisions use (4) alone while `work` is 0 (not known), or while no deadline is

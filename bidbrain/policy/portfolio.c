@@ -39,11 +39,20 @@ int64_t portfolio_price(const struct portfolio *p, size_t m) {
     return market->prices != NULL ? market_price(market->prices, p->now) : market->type->price;
 }
 
-/* The most that a machine may cost: its on-demand price, and no more per vCPU than reference machines cost on demand.
- * Without this ceiling an idle footprint, whose cost per work is infinite, would pay any price. */
-static int64_t ceiling_of(const struct portfolio *p, const struct catalog_price *type) {
-    int64_t alike = (int64_t)((double)p->reference->price * (double)type->vcpus / p->reference->vcpus);
-    return type->price < alike ? type->price : alike;
+static double speed_or_one(double speed) {
+    return speed > 0 ? speed : 1;
+}
+
+double portfolio_nu(const struct portfolio_market *market) {
+    return market->type->vcpus * speed_or_one(market->speed);
+}
+
+/* The most that a machine may cost: its on-demand price, and no more for its work than reference machines cost on
+ * demand. Without this ceiling an idle footprint, whose cost per work is infinite, would pay any price. */
+static int64_t ceiling_of(const struct portfolio *p, const struct portfolio_market *market) {
+    double work = p->reference->vcpus * speed_or_one(p->reference_speed);
+    int64_t alike = (int64_t)((double)p->reference->price * portfolio_nu(market) / work);
+    return market->type->price < alike ? market->type->price : alike;
 }
 
 static unsigned regime_of(const struct portfolio *p, size_t m) {
@@ -67,7 +76,7 @@ struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
     const struct portfolio_market *market = &p->markets[m];
     const struct catalog_price *type = market->type;
     int64_t price = portfolio_price(p, m);
-    struct policy_offer offer = {.nu = type->vcpus, .on_demand = is_on_demand(p, m)};
+    struct policy_offer offer = {.nu = portfolio_nu(market), .vcpus = type->vcpus, .on_demand = is_on_demand(p, m)};
     if (price == PRICE_UNKNOWN) {
         return offer;
     }
@@ -77,7 +86,7 @@ struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
         offer.deltas = 1;
         return offer;
     }
-    offer.ceiling = price_dollars(ceiling_of(p, type));
+    offer.ceiling = price_dollars(ceiling_of(p, market));
     offer.open = p->now >= market->closed_until;
     if (p->rules->bids) {
         offer_bids(p, m, &offer);
@@ -111,8 +120,10 @@ static void find_offers(const struct portfolio *p, struct policy_offer *offers) 
 static struct policy_allocation expected(const struct portfolio *p, const struct portfolio_holding *holding,
                                          int64_t price, int64_t seconds) {
     size_t m = holding->market;
-    struct policy_allocation x = {
-        .k = holding->count, .P = price_dollars(price), .t_r = (double)seconds / HOUR, .nu = p->markets[m].type->vcpus};
+    struct policy_allocation x = {.k = holding->count,
+                                  .P = price_dollars(price),
+                                  .t_r = (double)seconds / HOUR,
+                                  .nu = portfolio_nu(&p->markets[m])};
     double median = x.t_r / 2;
     if (!is_on_demand(p, m) && p->rules->bids) {
         int64_t delta = holding->bid - portfolio_price(p, m);
@@ -189,8 +200,8 @@ struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer
         return view;
     }
     view.limits.most_machines = fmax(0, p->limits.most_machines - p->pending.machines);
-    view.limits.least_work = portfolio_least_work(p);
-    view.limits.most_work = fmax(0, p->limits.most_work - p->pending.work);
+    view.limits.least_vcpus = portfolio_least_vcpus(p);
+    view.limits.most_vcpus = fmax(0, p->limits.most_vcpus - p->pending.vcpus);
     view.limits.most_dollars_per_hour = fmax(0, p->limits.most_dollars_per_hour - p->pending.dollars);
     return view;
 }

@@ -11,13 +11,14 @@
 #include "bidbrain/market/interruption.h"
 #include "bidbrain/policy/policy.h"
 
-enum { PORTFOLIO_LEAST_SHARE = 32 /* of most_work: the smallest new allocation is 1/32 of it */ };
+enum { PORTFOLIO_LEAST_SHARE = 32 /* of most_vcpus: the smallest new allocation is 1/32 of it */ };
 
 /* A market to buy in. Spot markets come first, in the order of the eviction table and of the interruptions. */
 struct portfolio_market {
     const struct market *prices;      /* of spot machines; NULL: on demand, at the type's price */
     const struct catalog_price *type; /* the machines' type and on-demand price */
     char zone[MARKET_TEXT_MAX];
+    double speed;         /* work of one of its vCPUs in an hour (speeds.h); 0: not measured, counts as 1 */
     int64_t closed_until; /* later than now: it is cooling down, has refused a launch, or has no machines */
 };
 
@@ -36,9 +37,9 @@ enum portfolio_fallback {
     FALLBACK_ALWAYS,   /* as FALLBACK_DEADLINE, and while no spot market is open below its ceiling */
 };
 
-/* The totals of all coming machines, also of those beyond portfolio.coming_count; work and dollars are per hour. */
+/* The totals of all coming machines, also of those beyond portfolio.coming_count; dollars are per hour. */
 struct portfolio_pending {
-    double machines, work, dollars;
+    double machines, vcpus, dollars;
 };
 
 struct portfolio {
@@ -50,7 +51,8 @@ struct portfolio {
     bool review_on_demand; /* where machines are paid by the second: on-demand ones expire at each decision */
     const struct portfolio_market *markets;
     size_t market_count;
-    const struct catalog_price *reference; /* no vCPU may cost more than a vCPU of this type on demand */
+    const struct catalog_price *reference; /* no work may cost more than that of this type on demand */
+    double reference_speed;                /* of its vCPUs; 0: as in portfolio_market */
     /* Evictions are estimated by the table if rules->bids, by regime or as the market's average; otherwise by the
      * interruptions. */
     const struct eviction_table *table;
@@ -87,7 +89,7 @@ struct portfolio_plan {
     struct portfolio_buy buys[POLICY_JOINT_MAX];
     size_t buy_count;
     unsigned kept[POLICY_HELD_MAX]; /* machines that stay of each holding */
-    double cost_per_work;           /* E_A before the decision: dollars per vCPU-hour; infinite if no machine works */
+    double cost_per_work; /* E_A before the decision: dollars per work, in vCPU-hours; infinite if no machine works */
     size_t renewed, released;       /* holdings; a holding that is renewed in part counts in both */
     double hours_left;              /* to the job's end; INFINITY if its work is unknown or no machine works */
     bool over_budget;               /* lack of money prevented a purchase or a renewal */
@@ -100,11 +102,13 @@ int portfolio_markets(struct portfolio_market **list, const struct markets *mark
 
 void portfolio_decide(const struct portfolio *portfolio, struct portfolio_plan *plan);
 
-/* Work per hour below which an allocation is not worth a change. */
-static inline double portfolio_least_work(const struct portfolio *portfolio) {
-    return portfolio->limits.most_work / PORTFOLIO_LEAST_SHARE;
+/* vCPUs below which an allocation is not worth a change. */
+static inline double portfolio_least_vcpus(const struct portfolio *portfolio) {
+    return portfolio->limits.most_vcpus / PORTFOLIO_LEAST_SHARE;
 }
 
+/* nu: the work of one machine of the market in an hour. */
+double portfolio_nu(const struct portfolio_market *market);
 /* Builds the policy's view: fills the offers of all `market_count` markets, and the holdings. */
 struct policy_view portfolio_view(const struct portfolio *portfolio, struct policy_offer *offers,
                                   struct policy_held held[POLICY_HELD_MAX]);

@@ -289,7 +289,7 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .app = job_app(job),
                               .end = job_policy_end(job),
                               .limits = {.most_machines = (double)options->most_machines,
-                                         .most_work = most,
+                                         .most_vcpus = most,
                                          .most_dollars_per_hour = options->most_dollars_per_hour,
                                          .least_markets = (unsigned)options->least_markets},
                               .additions = {.joint = scheme->joint, .diverse = scheme->diverse},
@@ -341,7 +341,7 @@ static void decide_proteus(struct job *job) {
         bool stays = allocation->release_at == MARKET_NEVER && !portfolio_expires(&portfolio, allocation->start);
         work += stays ? allocation_work(job, allocation) : 0;
     }
-    if (portfolio.limits.most_work - work < portfolio_least_work(&portfolio)) {
+    if (portfolio.limits.most_vcpus - work < portfolio_least_vcpus(&portfolio)) {
         return; /* nothing expires, and no new allocation fits */
     }
     portfolio.held = holdings;

@@ -82,11 +82,16 @@ static void wait_for(const char *name, const char *text, char *rest, size_t size
 }
 
 /* A job of its own, at a new address. */
-static void start_another_controller(void) {
+static void start_controller_with(const char *options) {
     run_well("rm -rf store store-* ctl-out ctl-report; "
              "$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --partitions 4 "
-             "--store store --report ctl-report >ctl-out 2>&1 & echo $! >ctl.pid");
+             "--store store --report ctl-report %s >ctl-out 2>&1 & echo $! >ctl.pid",
+             options);
     wait_for("ctl-out", "listening on ", controller, sizeof controller);
+}
+
+static void start_another_controller(void) {
+    start_controller_with("");
 }
 
 static void start_controller(void) {
@@ -210,6 +215,40 @@ static void a_job_through_a_changing_market(void **state) {
     assert_true(bid_summary("dollars") < bid_summary("all_on_demand_dollars"));
     run_well("grep '\"summary\"' ctl-report | grep -q '\"ok\":true'");
     run_well("$bin/bidbrain status --config bidbrain.json --json | grep '\"status\"' | grep -q '\"machines\":0'");
+    assert_local_market_ends();
+    end_all();
+}
+
+/* One thread a machine: each of c3.xlarge's four vCPUs does less than each of m3.large's two. A bidbrain that is killed
+ * does not lose what was measured. */
+static void speeds_of_types_are_measured(void **state) {
+    (void)state;
+    run_well("rm -rf machines cloud state* err-bid out-bid report-bid");
+    start_controller_with("--window-short 1 --window-long 2");
+    write_local("ec2", 60, 600);
+    run_well("sed -i 's/\"measure\": false/\"speed_seconds\": 1/; s/\"most_vcpus\": 8/&, \"least_markets\": 2/' "
+             "bidbrain.json; "
+             "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & echo $! >bid.pid");
+    wait_for("out-bid", "measured speeds of vCPUs (1: a typical one): ", NULL, 0);
+    end_process("bid.pid", "KILL");
+    run_well("$bin/bidbrain status --config bidbrain.json --json | grep '\"status\"' >status");
+    run_well("$bin/bidbrain status --config bidbrain.json | grep -q '^measured speeds of vCPUs .*m3.large [0-9.]*'");
+    char *text = read_text("status");
+    json_t *status = json_loads(text, 0, NULL);
+    const json_t *speeds = json_object_get(status, "speeds");
+    double narrow = json_number_value(json_object_get(speeds, "m3.large"));
+    double wide = json_number_value(json_object_get(speeds, "c3.xlarge"));
+    assert_true(wide >= 0.1 && narrow <= 2 && narrow > wide);
+    json_decref(status);
+    free(text);
+    run_well("rm report-bid; $bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & "
+             "echo $! >bid.pid");
+    wait_for("report-bid", "\"type\":\"decision\"", NULL, 0);
+    assert_true(count_lines("decision", "\"c3.xlarge\":") > 0);
+    end_process("bid.pid", "TERM");
+    assert_true(bid_summary("machines_left") == 0);
+    run_well("sed -i 's/\"speed_seconds\": 1/\"measure_speeds\": false/' bidbrain.json; "
+             "$bin/bidbrain status --config bidbrain.json --json | grep -q '\"speeds\":{}'");
     assert_local_market_ends();
     end_all();
 }
@@ -689,6 +728,7 @@ static void prices_fill_a_store(void **state) {
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_through_a_changing_market),
+        cmocka_unit_test(speeds_of_types_are_measured),
         cmocka_unit_test(kills_of_local_launches),
         cmocka_unit_test(kills_of_launches_in_spotmarket),
         cmocka_unit_test(signals_give_everything_back_or_keep_it),

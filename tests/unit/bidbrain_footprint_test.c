@@ -72,7 +72,7 @@ static void world_open(struct world *w, const struct market_rules *rules, int64_
                   .reliable = 1,
                   .reliable_type = &RELIABLE,
                   .app = {.phi = 1, .sigma = 0.005, .lambda = 0.01},
-                  .limits = {.most_machines = 100, .most_work = 40, .most_dollars_per_hour = 1000, .least_markets = 1},
+                  .limits = {.most_machines = 100, .most_vcpus = 40, .most_dollars_per_hour = 1000, .least_markets = 1},
                   .additions = {.joint = true}},
         .decision_seconds = 120,
         .notice_seconds = 120,
@@ -150,6 +150,27 @@ static void buys_the_cheapest_up_to_the_limits(void **state) {
     w.markets[0].closed_until = NOW;
     decide(&w);
     assert_int_equal(w.plan.buys[0].market, 0);
+    world_close(&w);
+}
+
+static void measured_speeds_count(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, &MARKET_EC2_2016, 20000, 30000);
+    w.markets[0].speed = 0.5; /* 0.01 for an hour of work, the other one 0.0075 */
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 1);
+    assert_int_equal(bought(&w), 10); /* 40 vCPUs */
+    w.markets[1].speed = 0.5;
+    decide(&w);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    assert_int_equal(bought(&w), 10);
+    w.markets[0].speed = w.markets[1].speed = 0.1; /* the work costs more than that of the machines on demand */
+    decide(&w);
+    assert_int_equal(bought(&w), 0);
+    w.f.known.reference_speed = 0.1; /* which are not faster */
+    decide(&w);
+    assert_int_equal(bought(&w), 10);
     world_close(&w);
 }
 
@@ -372,7 +393,7 @@ static void the_budget_holds(void **state) {
     assert_int_equal(w.plan.buy_count, 0);
     assert_true(w.plan.over_budget);
     w.f.budget_micro = 1000000;
-    w.f.known.limits.most_work = 12;
+    w.f.known.limits.most_vcpus = 12;
     decide(&w);
     assert_int_equal(w.plan.renewed, 1);
     world_close(&w);
@@ -421,7 +442,7 @@ static void the_reasons_for_buying_nothing(void **state) {
         struct footprint_reasons reasons;
         char text[FOOTPRINT_REASONS_TEXT];
         world_open(&w, &MARKET_EC2_2016, cases[c].cheap, cases[c].dear);
-        w.f.known.limits.most_work = cases[c].vcpus;
+        w.f.known.limits.most_vcpus = cases[c].vcpus;
         w.f.known.limits.most_dollars_per_hour = cases[c].rate;
         w.f.known.limits.least_markets = cases[c].least_markets;
         w.f.budget_micro = (int64_t)(cases[c].budget * (double)PRICE_DOLLAR);
@@ -542,6 +563,7 @@ static void bills_are_those_of_the_model(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
+        cmocka_unit_test(measured_speeds_count),
         cmocka_unit_test(pending_is_not_bought_twice_and_does_not_work),
         cmocka_unit_test(the_end_keeps_what_it_needs),
         cmocka_unit_test(the_end_waits_for_what_is_under_way),

@@ -19,11 +19,11 @@ static void assert_near(double a, double b) {
 enum { ITEMS = 12000 };
 
 /* `count` iterations of ITEMS items at `rate` items per second, the first of which lasts `lost` seconds longer. */
-static void run(struct measure *measure, int count, double vcpus, double rate, double lost, bool joined, bool left) {
+static void run(struct measure *measure, int count, double work, double rate, double lost, bool joined, bool left) {
     for (int i = 0; i < count; i++) {
         const struct measure_iteration iteration = {.seconds = ITEMS / rate + (i == 0 ? lost : 0),
                                                     .items = ITEMS,
-                                                    .vcpus = vcpus,
+                                                    .work = work,
                                                     .joined = joined && i == 0,
                                                     .left = left && i == 0};
         measure_add(measure, &iteration);

@@ -86,7 +86,7 @@ static void sums_agree_with_the_equations(void **state) {
 }
 
 static struct policy_offer offer(double P, double nu, double beta, double median) {
-    struct policy_offer result = {.P = P, .ceiling = 10, .nu = nu, .open = true, .deltas = 2};
+    struct policy_offer result = {.P = P, .ceiling = 10, .nu = nu, .vcpus = nu, .open = true, .deltas = 2};
     result.delta[0] = 0.001;
     result.delta[1] = 0.1;
     result.beta[0] = result.beta[1] = beta;
@@ -97,7 +97,7 @@ static struct policy_offer offer(double P, double nu, double beta, double median
 static struct policy_view view_of(const struct policy_offer *offers, size_t count) {
     return (struct policy_view){
         .app = {.phi = 1, .sigma = 0.01, .lambda = 0.02},
-        .limits = {.most_machines = 1000, .most_work = 512, .most_dollars_per_hour = 1000, .least_markets = 1},
+        .limits = {.most_machines = 1000, .most_vcpus = 512, .most_dollars_per_hour = 1000, .least_markets = 1},
         .on_demand = RELIABLE,
         .offers = offers,
         .offer_count = count};
@@ -116,6 +116,29 @@ static void the_cheapest_work_is_bought(void **state) {
     assert_int_equal(actions[0].index, 1);
     assert_near(actions[0].count, 32);
     assert_near(actions[0].cost_per_work, (0.3 * 32 + 0.627) / (512 * (1 - 0.01)));
+}
+
+/* nu counts work, vCPUs count for the limits. */
+static void slow_machines_fill_the_limits_like_fast_ones(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.1, 8, 0, 0.5), offer(0.15, 8, 0, 0.5)};
+    struct policy_view view = view_of(offers, 2);
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].index, 0);
+    offers[0].nu = 4; /* its vCPUs work at half the speed: the dearer machines cost less for their work */
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].index, 1);
+    assert_near(actions[0].count, 64);
+    offers[1].open = false;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].index, 0);
+    assert_near(actions[0].count, 64);
+    assert_near(actions[0].cost_per_work, (0.1 * 64 + 0.627) / (256 * (1 - 0.01)));
+    view.limits.least_markets = 4;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_near(actions[0].count, 16);
 }
 
 static void a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more(void **state) {
@@ -164,7 +187,7 @@ static void limits_hold(void **state) {
     view.held_count = 1;
     assert_int_equal(policy_decide(&view, actions, &e), 1);
     assert_true(actions[0].index != first);
-    view.limits.most_work = 256;
+    view.limits.most_vcpus = 256;
     assert_int_equal(policy_decide(&view, actions, &e), 0);
 }
 
@@ -443,6 +466,7 @@ int main(void) {
         cmocka_unit_test(equations_by_hand),
         cmocka_unit_test(sums_agree_with_the_equations),
         cmocka_unit_test(the_cheapest_work_is_bought),
+        cmocka_unit_test(slow_machines_fill_the_limits_like_fast_ones),
         cmocka_unit_test(a_lower_bid_is_taken_for_free_computing_unless_evictions_cost_more),
         cmocka_unit_test(limits_hold),
         cmocka_unit_test(expiring_allocations_are_renewed_unless_too_dear),
