@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 #include "bidbrain/market/market_read.h"
+#include "bidbrain/policy/portfolio.h"
 
 #include <errno.h>
 #include <math.h>
@@ -310,6 +311,10 @@ static int read_application(struct reading *reading, const char *path, const jso
         {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &config->lambda_seconds, .maximum = 1e5},
         {.name = "measure", .kind = CONFIG_BOOL, .target = &config->measure},
         {.name = "measure_speeds", .kind = CONFIG_BOOL, .target = &config->measure_speeds},
+        {.name = "probe_types",
+         .kind = CONFIG_INTEGER,
+         .target = &config->probe_types,
+         .maximum = PORTFOLIO_PROBES_MAX},
         {.name = "speed_seconds",
          .kind = CONFIG_REAL,
          .target = &config->speed_seconds,

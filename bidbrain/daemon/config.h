@@ -48,6 +48,7 @@ struct config {
     double phi, sigma_seconds, lambda_seconds;
     bool measure;
     bool measure_speeds;  /* machines count by measured speeds; never without `measure` */
+    int64_t probe_types;  /* bought to compare their speeds, see portfolio.h */
     double speed_seconds; /* real: of a window in which speeds are measured */
     double most_vcpus, most_dollars_per_hour, budget_dollars; /* INFINITY: no such limit */
     int64_t deadline;                                         /* seconds since 1970 by the market's clock; 0: none */

@@ -371,7 +371,8 @@ const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_vi
                              .most_vcpus = config->most_vcpus,
                              .most_dollars_per_hour = config->most_dollars_per_hour,
                              .least_markets = (unsigned)config->least_markets},
-                  .additions = {.joint = true}},
+                  .additions = {.joint = true},
+                  .probes = config->measure_speeds ? (unsigned)config->probe_types : 0},
         .decision_seconds = config->decision_seconds,
         .notice_seconds = config->notice_seconds,
         .launches = view->launches,
@@ -405,12 +406,15 @@ static void report_plan(struct daemon *daemon, const struct footprint *footprint
         char how[40] = "";
         if (measured) {
             snprintf(how, sizeof how, "; measured speed %.2f", speed);
+        } else if (buy->probe) {
+            snprintf(how, sizeof how, "; to measure its speed");
         }
-        json_array_append_new(buys, json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o,s:f,s:b}", "kind",
-                                              spot ? "spot" : "on-demand", "instance_type", market->type->type, "zone",
-                                              market->zone, "count", (int)buy->count, "price", buy->price, "bid",
-                                              price_dollars(buy->bid), "cost_per_work", cost_json(buy->cost_per_work),
-                                              "speed", speed, "speed_measured", (int)measured));
+        json_array_append_new(buys,
+                              json_pack("{s:s,s:s,s:s,s:i,s:f,s:f,s:o,s:f,s:b,s:b}", "kind",
+                                        spot ? "spot" : "on-demand", "instance_type", market->type->type, "zone",
+                                        market->zone, "count", (int)buy->count, "price", buy->price, "bid",
+                                        price_dollars(buy->bid), "cost_per_work", cost_json(buy->cost_per_work),
+                                        "speed", speed, "speed_measured", (int)measured, "probe", (int)buy->probe));
         daemon_say(daemon, "decision: %u x %s/%s %s at $%.4f%s%.4f, $%.5f per vCPU-hour with it%s", buy->count,
                    market->type->type, market->zone, spot ? "spot" : "on demand", buy->price, spot ? ", bid $" : " = $",
                    spot ? price_dollars(buy->bid) : buy->price, buy->cost_per_work, how);

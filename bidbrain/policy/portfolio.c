@@ -2,6 +2,7 @@
 #include "bidbrain/policy/portfolio.h"
 
 #include "agileml/base/memory.h"
+#include "bidbrain/policy/speeds.h"
 
 #include <assert.h>
 #include <math.h>
@@ -257,6 +258,85 @@ static void renew(const struct portfolio *p, const struct policy_view *view, siz
     plan->released += kept < holding->count;
 }
 
+/* ---- Probes ---- */
+
+static bool is_type(const struct portfolio *p, size_t m, const struct catalog_price *type) {
+    return strcmp(p->markets[m].type->type, type->type) == 0;
+}
+
+/* Whether machines of the type are held, coming, or about to be bought. */
+static bool is_here(const struct portfolio *p, const struct portfolio_plan *plan, const struct catalog_price *type) {
+    bool here = false;
+    for (size_t h = 0; h < p->held_count; h++) {
+        here = here || (is_type(p, p->held[h].market, type) && plan->kept[h] > 0);
+    }
+    for (size_t c = 0; c < p->coming_count; c++) {
+        here = here || is_type(p, p->coming[c].market, type);
+    }
+    for (size_t b = 0; b < plan->buy_count; b++) {
+        here = here || is_type(p, plan->buys[b].market, type);
+    }
+    return here;
+}
+
+/* The price of work if the market's type is as fast as a measured one can be. */
+static double best_case(const struct policy_offer *offer) {
+    return offer->P / (offer->vcpus * SPEEDS_HIGHEST);
+}
+
+/* Returns the market whose type, never measured, may do work for the least money, and for less than `bound`;
+ * SIZE_MAX: there is none. */
+static size_t find_probe(const struct portfolio *p, const struct policy_view *view, const struct portfolio_plan *plan,
+                         double bound) {
+    size_t best = SIZE_MAX;
+    for (size_t m = 0; m < p->market_count; m++) {
+        const struct policy_offer *offer = &view->offers[m];
+        bool wanted = p->markets[m].speed <= 0 && !offer->on_demand && offer->open && offer->P <= offer->ceiling;
+        if (wanted && best_case(offer) < bound && !is_here(p, plan, p->markets[m].type)) {
+            best = m;
+            bound = best_case(offer);
+        }
+    }
+    return best;
+}
+
+/* Buys one machine of each of some types that were never measured, in place of machines of the largest purchase: so no
+ * limit is passed, and the footprint changes only once. */
+static void buy_probes(const struct portfolio *p, const struct policy_view *view, struct purse *purse,
+                       struct portfolio_plan *plan) {
+    struct portfolio_buy *largest = NULL;
+    double vcpus = 0;
+    for (size_t b = 0; b < plan->buy_count; b++) {
+        double size = plan->buys[b].count * view->offers[plan->buys[b].market].vcpus;
+        largest = size > vcpus ? &plan->buys[b] : largest;
+        vcpus = fmax(vcpus, size);
+    }
+    if (largest == NULL || plan->hours_left < PORTFOLIO_PROBES_HOURS) {
+        return;
+    }
+    const struct policy_offer *main = &view->offers[largest->market];
+    double spare = floor((double)largest->count / PORTFOLIO_PROBES_SHARE);
+    for (unsigned n = 0; n < p->probes && view->held_count + plan->buy_count < POLICY_HELD_MAX; n++) {
+        size_t m = find_probe(p, view, plan, main->P / main->nu);
+        const struct policy_offer *offer = m != SIZE_MAX ? &view->offers[m] : main;
+        double instead = ceil(fmax(offer->vcpus / main->vcpus, offer->P / main->P));
+        if (m == SIZE_MAX || instead > spare) {
+            return;
+        }
+        spare -= instead;
+        largest->count -= (unsigned)instead;
+        purse->money += instead * main->P * (double)PRICE_DOLLAR;
+        const struct policy_action probe = {.kind = POLICY_ACQUIRE,
+                                            .index = m,
+                                            .delta = offer->deltas - 1, /* the least likely to be evicted */
+                                            .count = 1,
+                                            .cost_per_work = largest->cost_per_work};
+        size_t before = plan->buy_count;
+        buy(p, view, &probe, purse, plan);
+        plan->buys[before].probe = plan->buy_count > before;
+    }
+}
+
 void portfolio_decide(const struct portfolio *p, struct portfolio_plan *plan) {
     struct policy_held held[POLICY_HELD_MAX];
     struct policy_action actions[POLICY_ACTIONS_MAX];
@@ -280,5 +360,6 @@ void portfolio_decide(const struct portfolio *p, struct portfolio_plan *plan) {
     if (p->end.work > 0) {
         plan->hours_left = policy_hours_left(&view, actions, count);
     }
+    buy_probes(p, &view, &purse, plan);
     free(offers);
 }

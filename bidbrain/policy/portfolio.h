@@ -11,7 +11,12 @@
 #include "bidbrain/market/interruption.h"
 #include "bidbrain/policy/policy.h"
 
-enum { PORTFOLIO_LEAST_SHARE = 32 /* of most_vcpus: the smallest new allocation is 1/32 of it */ };
+enum {
+    PORTFOLIO_LEAST_SHARE = 32, /* of most_vcpus: the smallest new allocation is 1/32 of it */
+    PORTFOLIO_PROBES_MAX = 8,
+    PORTFOLIO_PROBES_SHARE = 8, /* probes take at most 1/8 of a purchase */
+};
+#define PORTFOLIO_PROBES_HOURS 0.5 /* a job that ends sooner is not probed for */
 
 /* A market to buy in. Spot markets come first, in the order of the eviction table and of the interruptions. */
 struct portfolio_market {
@@ -75,6 +80,9 @@ struct portfolio {
     double money;          /* micro-dollars that may still be spent; INFINITY: no budget */
     double renewed_rate;   /* most dollars an hour of all machines after a renewal; INFINITY: no limit */
     unsigned most_at_once; /* most machines of one acquisition */
+    /* Probes: most types, at most PORTFOLIO_PROBES_MAX, without a measured speed of which one machine each is bought in
+     * place of a part of a purchase, so that they can be compared. 0: none. */
+    unsigned probes;
 };
 
 struct portfolio_buy {
@@ -83,10 +91,11 @@ struct portfolio_buy {
     int64_t bid;          /* 0 on demand */
     double price;         /* dollars per machine-hour now */
     double cost_per_work; /* E_A with it */
+    bool probe;           /* one machine whose type's speed is to be measured */
 };
 
 struct portfolio_plan {
-    struct portfolio_buy buys[POLICY_JOINT_MAX];
+    struct portfolio_buy buys[POLICY_JOINT_MAX + PORTFOLIO_PROBES_MAX];
     size_t buy_count;
     unsigned kept[POLICY_HELD_MAX]; /* machines that stay of each holding */
     double cost_per_work; /* E_A before the decision: dollars per work, in vCPU-hours; infinite if no machine works */

@@ -40,6 +40,15 @@ double speeds_of(const struct speeds *speeds, const char *type) {
     return t != SIZE_MAX ? speeds->types[t].used : 0;
 }
 
+double type_speed_of(const struct type_speed *list, size_t count, const char *type) {
+    for (size_t s = 0; s < count; s++) {
+        if (strcmp(list[s].type, type) == 0) {
+            return list[s].speed;
+        }
+    }
+    return 0;
+}
+
 /* ---- A window ---- */
 
 static bool counts(const struct speeds_machine *machine) {

@@ -24,7 +24,7 @@ enum {
 };
 #define SPEEDS_LOWEST  0.1 /* bounds of a speed that is used */
 #define SPEEDS_HIGHEST 2.0
-#define SPEEDS_GAIN    0.25 /* the least share of a window's observation in the new speed */
+#define SPEEDS_GAIN    0.125 /* the least share of a window's observation in the new speed */
 #define SPEEDS_JUMP    2.0  /* a window counts as at most so many times faster or slower than before */
 #define SPEEDS_CALM    0.05 /* a smaller change leaves the used speed as it is */
 
@@ -42,6 +42,12 @@ struct speeds {
     size_t count;
 };
 
+/* The speed of a type's vCPUs as a file names it. */
+struct type_speed {
+    char type[MARKET_TEXT_MAX];
+    double speed;
+};
+
 struct speeds_machine {
     const char *type;
     double vcpus, slowness;
@@ -52,6 +58,9 @@ struct speeds_machine {
 bool speeds_add(struct speeds *speeds, const struct speeds_machine *machines, size_t count, int64_t now);
 /* Returns the used speed; 0: it is not measured. */
 double speeds_of(const struct speeds *speeds, const char *type);
+
+/* Returns the speed in a list; 0: the type is not in it. */
+double type_speed_of(const struct type_speed *list, size_t count, const char *type);
 
 /* For state files: an object of types; the caller frees it. */
 json_t *speeds_json(const struct speeds *speeds);

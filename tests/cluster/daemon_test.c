@@ -226,6 +226,9 @@ static void speeds_of_types_are_measured(void **state) {
     run_well("rm -rf machines cloud state* err-bid out-bid report-bid");
     start_controller_with("--window-short 1 --window-long 2");
     write_local("ec2", 60, 600);
+    run_well("sed 's/\"measure\": false/\"probe_types\": 4/; s/\"most_vcpus\": 8/\"most_vcpus\": 128/' bidbrain.json "
+             ">probes.json; $bin/bidbrain run --config probes.json --dry-run | "
+             "grep -q 'decision: 1 x c3.xlarge/us-east-1a spot .* to measure its speed'");
     run_well("sed -i 's/\"measure\": false/\"speed_seconds\": 1/; s/\"most_vcpus\": 8/&, \"least_markets\": 2/' "
              "bidbrain.json; "
              "$bin/bidbrain run --config bidbrain.json --report report-bid >>out-bid 2>>err-bid & echo $! >bid.pid");

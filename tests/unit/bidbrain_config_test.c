@@ -100,6 +100,8 @@ static void says_what_is_wrong_and_where(void **state) {
         {"\"most_vcpus\": 64", "\"most_vcpus\": 64, \"most_machines\": 1.5", "limits.most_machines: expected a whole"},
         {"\"limits\"", "\"application\": {\"measure_speeds\": 1}, \"limits\"",
          "application.measure_speeds: expected true or false"},
+        {"\"limits\"", "\"application\": {\"probe_types\": 9}, \"limits\"",
+         "application.probe_types: expected a whole number from 0 to 8"},
         {"\"limits\"", "\"application\": {\"speed_seconds\": 0}, \"limits\"",
          "application.speed_seconds: expected a number from 1"},
         {"\"ec2\"", "\"gce\"", "provider: expected one of \"ec2\", \"local\""},

@@ -174,6 +174,43 @@ static void measured_speeds_count(void **state) {
     world_close(&w);
 }
 
+static void types_of_unknown_speed_are_probed(void **state) {
+    (void)state;
+    struct world w;
+    world_open(&w, &MARKET_EC2_2016, 20000, 30000);
+    w.f.known.probes = 4;
+    w.f.known.limits.most_vcpus = 128; /* 32 machines, of which an eighth may be probes */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 2);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    assert_int_equal(w.plan.buys[0].count, 30); /* as much is paid an hour as for 32 */
+    assert_false(w.plan.buys[0].probe);
+    assert_int_equal(w.plan.buys[1].market, 1);
+    assert_int_equal(w.plan.buys[1].count, 1);
+    assert_true(w.plan.buys[1].probe);
+    w.markets[0].speed = 2; /* the other type can't cost less for its work: at most 2, too */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1);
+    w.markets[0].speed = 0;
+    w.markets[1].speed = 1; /* it is known */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1);
+    w.markets[1].speed = 0;
+    w.f.known.limits.most_vcpus = 40; /* an eighth of ten machines is too little */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1);
+    w.f.known.limits.most_vcpus = 128;
+    w.f.known.end = (struct policy_end){.work = 20, .deadline = INFINITY}; /* nearly done */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1);
+    w.f.known.end.work = 0;
+    add_machine(&w, "dear.large", PROVIDER_SPOT, 600); /* it is there already */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    world_close(&w);
+}
+
 static void pending_is_not_bought_twice_and_does_not_work(void **state) {
     (void)state;
     struct world w;
@@ -564,6 +601,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
         cmocka_unit_test(measured_speeds_count),
+        cmocka_unit_test(types_of_unknown_speed_are_probed),
         cmocka_unit_test(pending_is_not_bought_twice_and_does_not_work),
         cmocka_unit_test(the_end_keeps_what_it_needs),
         cmocka_unit_test(the_end_waits_for_what_is_under_way),
