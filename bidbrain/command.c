@@ -3,12 +3,16 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/log.h"
+#include "agileml/base/memory.h"
 #include "bidbrain/market/market_read.h"
 #include "bidbrain/market/market_store.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <string.h>
 #include <unistd.h>
+
+enum { SPEED_MAX = 100 };
 
 int command_options(const struct aml_option *options, const char *usage, int argc, char **argv, struct error *error) {
     const struct aml_option *const tables[] = {options};
@@ -83,5 +87,30 @@ int command_prices(const char *prices, const char *product, const char *extra, e
         catalog_close(catalog);
         markets_close(markets);
     }
+    return code;
+}
+
+int command_speeds(const char *path, struct type_speed **list, size_t *count, struct error *error) {
+    json_error_t wrong;
+    const char *type;
+    json_t *value;
+    int code = 0;
+    json_t *object = json_load_file(path, JSON_REJECT_DUPLICATES, &wrong);
+    *list = memory_zeroed(json_object_size(object) + 1, sizeof **list);
+    if (json_object_size(object) == 0) {
+        code = error_set(error, AML_EINPUT, "--speeds: %.200s: %.200s: expected an object such as {\"m1.large\": 0.5}",
+                         path, object == NULL ? wrong.text : "no types");
+    }
+    json_object_foreach(object, type, value) {
+        double speed = json_number_value(value);
+        if (strlen(type) >= MARKET_TEXT_MAX || !(speed > 0 && speed <= SPEED_MAX)) {
+            code = error_set(error, AML_EINPUT, "--speeds: %.200s: '%.60s': expected a number above 0, at most %d",
+                             path, type, SPEED_MAX);
+            break;
+        }
+        strcpy((*list)[*count].type, type);
+        (*list)[(*count)++].speed = speed;
+    }
+    json_decref(object);
     return code;
 }

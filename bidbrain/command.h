@@ -6,6 +6,7 @@
 #include "bidbrain/daemon/daemon.h"
 #include "bidbrain/market/catalog.h"
 #include "bidbrain/market/market.h"
+#include "bidbrain/policy/speeds.h"
 
 int command_simulate(int argc, char **argv);
 int command_advise(int argc, char **argv);
@@ -28,5 +29,8 @@ int command_end(int code, const struct error *error);
  * The caller closes both after success. */
 int command_prices(const char *prices, const char *product, const char *extra, enum catalog_year year,
                    struct markets *markets, struct catalog *catalog, struct error *error);
+/* Reads --speeds FILE, {"m1.large": 0.5}: the speeds of types' vCPUs, each above 0. The caller frees *list, also after
+ * an error. AML_EINPUT with one line. */
+int command_speeds(const char *path, struct type_speed **list, size_t *count, struct error *error);
 
 #endif

@@ -18,7 +18,9 @@
 enum { ADVICE_TOP = 10 /* candidates in the printed table, at most one of each market */ };
 
 struct advise {
-    const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone;
+    const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone, *speeds;
+    struct type_speed *speed_list;
+    size_t speed_count;
     bool greedy, json, help;
     const struct market_rules *rules;
     struct profile profile;
@@ -54,6 +56,20 @@ static bool advise_wants(const void *context, const struct market *market) {
            (advise->zone == NULL || strncmp(market->zone, advise->zone, strlen(advise->zone)) == 0);
 }
 
+static int advise_speeds(struct advise *advise, struct error *error) {
+    const char *region = advise->places[0].type->region;
+    for (size_t s = 0; s < advise->speed_count; s++) {
+        if (catalog_find(&advise->known, advise->speed_list[s].type, region) == NULL) {
+            return error_set(error, AML_EINPUT, "--speeds: '%s' has no price in %s: expected a type of the catalog",
+                             advise->speed_list[s].type, region);
+        }
+    }
+    for (size_t m = 0; m < advise->markets.count; m++) {
+        advise->places[m].speed = type_speed_of(advise->speed_list, advise->speed_count, advise->places[m].type->type);
+    }
+    return 0;
+}
+
 static int advise_markets(struct advise *advise, struct error *error) {
     int64_t first;
     int64_t last;
@@ -81,7 +97,7 @@ static int advise_markets(struct advise *advise, struct error *error) {
         return error_set(error, AML_EINPUT, "%s: reliable_type: '%s' has no price in %s", advise->app,
                          advise->profile.reliable_type, advise->places[0].type->region);
     }
-    return 0;
+    return advise_speeds(advise, error);
 }
 
 static void advise_learn(struct advise *advise) {
@@ -104,6 +120,7 @@ static void advise_decide(struct advise *advise) {
         .markets = advise->places,
         .market_count = advise->markets.count,
         .reference = advise->reliable,
+        .reference_speed = type_speed_of(advise->speed_list, advise->speed_count, advise->reliable->type),
         .table = &advise->table,
         .by_regime = true,
         .interruptions = &advise->risks,
@@ -162,13 +179,14 @@ static size_t advise_candidates(const struct advise *advise, struct advice *best
     return count;
 }
 
-/* The expected price per vCPU-hour of the decision, and the vCPUs that it buys. */
-static void advise_expect(const struct advise *advise, double *cost_per_work, double *vcpus) {
+/* The expected price per work of the decision, and the vCPUs that it buys, with their work in an hour. */
+static void advise_expect(const struct advise *advise, double *cost_per_work, double *vcpus, double *work) {
     *cost_per_work = INFINITY;
-    *vcpus = 0;
+    *vcpus = *work = 0;
     for (size_t b = 0; b < advise->plan.buy_count; b++) {
         *cost_per_work = advise->plan.buys[b].cost_per_work;
         *vcpus += advise->plan.buys[b].count * advise->offers[advise->plan.buys[b].market].vcpus;
+        *work += advise->plan.buys[b].count * advise->offers[advise->plan.buys[b].market].nu;
     }
 }
 
@@ -177,6 +195,7 @@ static void print_text(const struct advise *advise, const struct advice *best, s
     char time[INSTANT_TEXT_MAX];
     double e;
     double vcpus;
+    double work;
     instant_format(advise->now, time);
     printf("%s, %zu markets at %s\n\n", advise->rules->name, advise->markets.count, time);
     printf("best bid of each market, with %" PRId64 " x %s on demand:\n", advise->profile.reliable,
@@ -198,14 +217,14 @@ static void print_text(const struct advise *advise, const struct advice *best, s
         printf("  %u x %s, bid $%.4f (price $%.4f): E_A $%.6f per vCPU-hour with it\n", buy->count, name,
                price_dollars(buy->bid), buy->price, buy->cost_per_work);
     }
-    advise_expect(advise, &e, &vcpus);
+    advise_expect(advise, &e, &vcpus, &work);
     if (advise->plan.buy_count == 0) {
         printf("  nothing: no candidate within the limits is expected to do work\n");
         return;
     }
     printf("\nexpected: $%.2f for %.6g vCPU-hours in about %.2f h on %.0f vCPUs; decided in %.2f ms\n",
            e * advise->profile.work_vcpu_hours, advise->profile.work_vcpu_hours,
-           advise->profile.work_vcpu_hours / (vcpus * advise->profile.phi), vcpus, (double)advise->decision_us / 1e3);
+           advise->profile.work_vcpu_hours / (work * advise->profile.phi), vcpus, (double)advise->decision_us / 1e3);
 }
 
 static void print_json(const struct advise *advise, const struct advice *best, size_t count) {
@@ -213,6 +232,7 @@ static void print_json(const struct advise *advise, const struct advice *best, s
     char time[INSTANT_TEXT_MAX];
     double e;
     double vcpus;
+    double work;
     json_t *candidates = json_array();
     json_t *actions = json_array();
     for (size_t i = 0; i < count; i++) {
@@ -232,12 +252,12 @@ static void print_json(const struct advise *advise, const struct advice *best, s
                                                  "count", (double)buy->count, "bid", price_dollars(buy->bid), "price",
                                                  buy->price, "cost_per_work", buy->cost_per_work));
     }
-    advise_expect(advise, &e, &vcpus);
+    advise_expect(advise, &e, &vcpus, &work);
     instant_format(advise->now, time);
-    json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f}", "time", time, "model", advise->rules->name, "candidates",
-                             candidates, "actions", actions, "expected_cost",
+    json_t *root = json_pack("{s:s,s:s,s:o,s:o,s:o,s:f,s:f,s:f}", "time", time, "model", advise->rules->name,
+                             "candidates", candidates, "actions", actions, "expected_cost",
                              advise->plan.buy_count > 0 ? json_real(e * advise->profile.work_vcpu_hours) : json_null(),
-                             "vcpus", vcpus, "decision_ms", (double)advise->decision_us / 1e3);
+                             "vcpus", vcpus, "work_per_hour", work, "decision_ms", (double)advise->decision_us / 1e3);
     json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
     putchar('\n');
     json_decref(root);
@@ -279,6 +299,9 @@ static int advise(struct advise *advise, struct error *error) {
                          "--interruptions: works with --model ec2 only; with ec2-2016 prices decide evictions");
     }
     code = profile_read(&advise->profile, advise->app, error);
+    if (code == 0 && advise->speeds != NULL) {
+        code = command_speeds(advise->speeds, &advise->speed_list, &advise->speed_count, error);
+    }
     code = code != 0 ? code
                      : command_prices(advise->prices, advise->product, advise->catalog, advise->rules->year,
                                       &advise->markets, &advise->known, error);
@@ -305,6 +328,8 @@ int command_advise(int argc, char **argv) {
         {"catalog", "FILE", AML_OPTION_STRING, &a.catalog, 0, 0, "JSON of more instance types, see docs/bidbrain.md"},
         {"interruptions", "SPEC", AML_OPTION_STRING, &a.interruptions, 0, 0,
          "for ec2: none, advisor:FILE, lifetimes:FILE, replay:PATH"},
+        {"speeds", "FILE", AML_OPTION_STRING, &a.speeds, 0, 0,
+         "JSON of measured speeds of types' vCPUs, {\"m1.large\": 0.5}; others count by their vCPUs"},
         {"greedy", NULL, AML_OPTION_FLAG, &a.greedy, 0, 0,
          "one acquisition, as the paper; else several chosen jointly"},
         {"json", NULL, AML_OPTION_FLAG, &a.json, 0, 0, "print JSON"},
@@ -316,5 +341,7 @@ int command_advise(int argc, char **argv) {
     if (code == 1) {
         return 0;
     }
-    return command_end(code != 0 ? code : advise(&a, &error), &error);
+    code = code != 0 ? code : advise(&a, &error);
+    free(a.speed_list);
+    return command_end(code, &error);
 }

@@ -16,7 +16,8 @@
 
 struct simulate {
     struct study_options study;
-    const char *prices, *product, *model, *catalog, *interruptions, *log, *plot;
+    const char *prices, *product, *model, *catalog, *interruptions, *log, *plot, *speeds;
+    struct type_speed *speed_list;
     bool json, help;
 };
 
@@ -101,6 +102,10 @@ static int simulate(struct simulate *simulate, struct error *error) {
     struct study study;
     int code = market_rules_read(&simulate->study.rules, "model", simulate->model, error);
     code = code == 0 && simulate->plot != NULL ? figures_check(error) : code;
+    if (code == 0 && simulate->speeds != NULL) {
+        code = command_speeds(simulate->speeds, &simulate->speed_list, &simulate->study.speed_count, error);
+        simulate->study.speeds = simulate->speed_list;
+    }
     code = code != 0 ? code
                      : command_prices(simulate->prices, simulate->product, simulate->catalog,
                                       simulate->study.rules->year, &markets, &catalog, error);
@@ -139,8 +144,8 @@ int command_simulate(int argc, char **argv) {
         {"schemes", "LIST", AML_OPTION_STRING, &o->schemes, 0, 0,
          "comma-separated: on-demand, standard+checkpoint, standard+agileml, proteus, proteus+learning, +decay, "
          "+memory, "
-         "+conditional, +joint, +diverse, +measured, +additions (memory, conditional, joint, measured), +all (and "
-         "diverse) (not given: all)"},
+         "+conditional, +joint, +diverse, +measured, +additions (memory, conditional, joint, measured), +speeds and "
+         "+true-speeds (additions, with --speeds), +all (additions and diverse) (not given: all)"},
         {"job-hours", "H", AML_OPTION_REAL, &o->job_hours, 0.01, 1000,
          "work of a job: hours on the reference machines"},
         {"machines", "N", AML_OPTION_INTEGER, &o->machines, 1, 100000, "reference machines"},
@@ -186,6 +191,10 @@ int command_simulate(int argc, char **argv) {
          "from a job's start, for proteus+end, +additions, +all and uniform+checkpoint; 0: none"},
         {"hour-worth", "D", AML_OPTION_REAL, &o->hour_worth, 0, 1e6,
          "dollars that ending an hour sooner is worth to the same schemes"},
+        {"speeds", "FILE", AML_OPTION_STRING, &s.speeds, 0, 0,
+         "JSON of true speeds of types' vCPUs, {\"m1.large\": 0.5}; the reference and all others have 1"},
+        {"probe-types", "N", AML_OPTION_INTEGER, &o->probes, 0, PORTFOLIO_PROBES_MAX,
+         "types of unknown speed of which proteus+speeds buys one machine each beside a purchase"},
         {"whole-hours", NULL, AML_OPTION_FLAG, &o->whole_hours, 0, 0,
          "no job follows: the last hours are paid whole; else only what is used of them"},
         {"interruptions", "SPEC", AML_OPTION_STRING, &s.interruptions, 0, 0,
@@ -202,5 +211,7 @@ int command_simulate(int argc, char **argv) {
         return 0;
     }
     o->seed = (uint64_t)seed;
-    return command_end(code != 0 ? code : simulate(&s, &error), &error);
+    code = code != 0 ? code : simulate(&s, &error);
+    free(s.speed_list);
+    return command_end(code, &error);
 }

@@ -4,6 +4,7 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "bidbrain/policy/speeds.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -11,6 +12,9 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { MEASURED_SECONDS = 60 /* of a window */ };
+#define MEASURED_ERROR 0.1
 
 struct job_allocation {
     size_t market;
@@ -20,6 +24,13 @@ struct job_allocation {
     int64_t release_at;   /* MARKET_NEVER unless the policy decided to release it */
     uint64_t id;
     bool working;
+};
+
+/* What the running job knows of its machines' speeds. */
+struct job_speeds {
+    struct speeds learned;
+    int64_t next;   /* when the next window ends */
+    double counted; /* the work of its machines as the policy counts it, by the true work */
 };
 
 struct job {
@@ -42,6 +53,7 @@ struct job {
     /* What the job has measured, as sums and counts. The assumed value counts as the first measurement. */
     double sigma_sum, lambda_sum, sigma_count, lambda_count;
     bool phi_seen;
+    struct job_speeds speeds;
     FILE *log;
 };
 
@@ -49,8 +61,13 @@ static bool is_on_demand(const struct job *job, const struct job_allocation *all
     return job->markets[allocation->market].prices == NULL;
 }
 
-static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
+static double allocation_vcpus(const struct job *job, const struct job_allocation *allocation) {
     return (double)allocation->count * job->markets[allocation->market].type->vcpus;
+}
+
+/* The true work in an hour. */
+static double allocation_work(const struct job *job, const struct job_allocation *allocation) {
+    return allocation_vcpus(job, allocation) * job->study->speeds[allocation->market];
 }
 
 /* The price of a machine-hour at `time`. */
@@ -230,6 +247,49 @@ static void job_ready(struct job *job, struct job_allocation *allocation) {
     job->next_checkpoint = job->pause_until + (int64_t)job->study->checkpoint_interval;
 }
 
+/* ---- Speeds ---- */
+
+/* Measures the machines that work, with an error of up to MEASURED_ERROR for each allocation. */
+static void take_window(struct job *job) {
+    struct speeds_machine machines[JOB_ALLOCATIONS_MAX];
+    size_t count = 0;
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        const struct catalog_price *type = job->markets[allocation->market].type;
+        uint64_t drawn = hash_mix(job->seed ^ hash_mix((uint64_t)job->now ^ hash_mix(allocation->id)));
+        double error = MEASURED_ERROR * (2 * (double)(drawn >> 11) / 9007199254740992.0 - 1);
+        double seconds = (1 + error) / (type->vcpus * job->study->speeds[allocation->market]);
+        if (allocation->working && job->now - allocation->ready >= MEASURED_SECONDS) {
+            machines[count++] = (struct speeds_machine){type->type, type->vcpus, seconds};
+        }
+    }
+    if (count > 0) {
+        speeds_add(&job->speeds.learned, machines, count, job->now);
+        job->speeds.next = job->now + MEASURED_SECONDS;
+    }
+}
+
+/* Sets the speeds that the policy counts by. */
+static void job_measure_speeds(struct job *job) {
+    enum scheme_nu nu = job->scheme->nu;
+    double counted = 0;
+    double work = 0;
+    if (nu == NU_MEASURED && job->now >= job->speeds.next && job->now >= job->pause_until) {
+        take_window(job);
+    }
+    for (size_t m = 0; m <= job->study->count && nu != NU_VCPUS; m++) {
+        job->markets[m].speed =
+            nu == NU_TRUE ? job->study->speeds[m] : speeds_of(&job->speeds.learned, job->markets[m].type->type);
+    }
+    for (size_t a = 0; a < job->held_count; a++) {
+        const struct job_allocation *allocation = &job->held[a];
+        work += allocation->working ? allocation_work(job, allocation) : 0;
+        counted +=
+            allocation->working ? (double)allocation->count * portfolio_nu(&job->markets[allocation->market]) : 0;
+    }
+    job->speeds.counted = work > 0 ? counted / work : job->speeds.counted;
+}
+
 /* ---- What the policy sees ---- */
 
 static struct policy_app job_app(const struct job *job) {
@@ -256,7 +316,7 @@ static bool job_correlated(const void *context, size_t a, size_t b) {
 static struct policy_end job_policy_end(const struct job *job) {
     const struct study_options *options = &job->study->options;
     double gone = (double)(job->now - job->start) / HOUR;
-    return (struct policy_end){.work = job->scheme->ends ? job->left / HOUR : 0,
+    return (struct policy_end){.work = job->scheme->ends ? job->left / HOUR * job->speeds.counted : 0,
                                .deadline = options->deadline_hours > 0 ? options->deadline_hours - gone : INFINITY,
                                .hour_worth = options->hour_worth,
                                .boot = (double)options->boot_seconds / HOUR,
@@ -297,7 +357,8 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .context = job,
                               .money = INFINITY,
                               .renewed_rate = INFINITY,
-                              .most_at_once = UINT_MAX};
+                              .most_at_once = UINT_MAX,
+                              .probes = scheme->nu == NU_MEASURED ? (unsigned)options->probes : 0};
 }
 
 /* The allocations that the policy may still decide about. */
@@ -334,14 +395,15 @@ static void job_release(struct job *job, size_t a, unsigned kept) {
 static void decide_proteus(struct job *job) {
     struct portfolio_holding holdings[JOB_ALLOCATIONS_MAX];
     struct portfolio_plan plan;
+    job_measure_speeds(job);
     struct portfolio portfolio = job_portfolio(job);
-    double work = 0;
+    double vcpus = 0;
     for (size_t a = 0; a < job->held_count; a++) {
         const struct job_allocation *allocation = &job->held[a];
         bool stays = allocation->release_at == MARKET_NEVER && !portfolio_expires(&portfolio, allocation->start);
-        work += stays ? allocation_work(job, allocation) : 0;
+        vcpus += stays ? allocation_vcpus(job, allocation) : 0;
     }
-    if (portfolio.limits.most_vcpus - work < portfolio_least_vcpus(&portfolio)) {
+    if (portfolio.limits.most_vcpus - vcpus < portfolio_least_vcpus(&portfolio)) {
         return; /* nothing expires, and no new allocation fits */
     }
     portfolio.held = holdings;
@@ -513,6 +575,7 @@ static void job_begin(struct job *job, const struct study *study, const struct s
                         .lambda_sum = options->assumed.lambda_seconds,
                         .sigma_count = 1,
                         .lambda_count = 1,
+                        .speeds = {.counted = 1},
                         .log = log};
     job->left = job->saved = job->work;
     job->closed_until = memory_zeroed(study->count + 1, sizeof *job->closed_until);

@@ -42,6 +42,24 @@ const struct scheme STUDY_SCHEMES[] = {
      .joint = true,
      .ends = true,
      .measured = true},
+    {.name = "proteus+speeds",
+     .kind = SCHEME_PROTEUS,
+     .memory = EVICTION_CHOSEN,
+     .learns = true,
+     .conditional = true,
+     .joint = true,
+     .ends = true,
+     .nu = NU_MEASURED,
+     .measured = true},
+    {.name = "proteus+true-speeds",
+     .kind = SCHEME_PROTEUS,
+     .memory = EVICTION_CHOSEN,
+     .learns = true,
+     .conditional = true,
+     .joint = true,
+     .ends = true,
+     .nu = NU_TRUE,
+     .measured = true},
     {.name = "proteus+all",
      .kind = SCHEME_PROTEUS,
      .memory = EVICTION_CHOSEN,
@@ -74,6 +92,7 @@ struct study_options study_defaults(void) {
                                   .drain_seconds = 60,
                                   .recovery_seconds = 180,
                                   .checkpoints = {.overhead = 0.17, .restart_seconds = 120},
+                                  .probes = 4,
                                   .train = 0.5,
                                   .starts = 1000,
                                   .seed = 1};
@@ -132,8 +151,11 @@ static const struct catalog_price *study_type(const struct study *study, const s
 static int study_schemes(struct study *study, struct error *error) {
     const char *rest = study->options.schemes;
     bool deadline = study->options.deadline_hours > 0;
+    bool uneven = study->options.speed_count > 0;
     for (size_t s = 0; rest == NULL && s < STUDY_SCHEME_COUNT; s++) {
-        if (deadline || STUDY_SCHEMES[s].kind != SCHEME_UNIFORM) {
+        bool fits =
+            (deadline || STUDY_SCHEMES[s].kind != SCHEME_UNIFORM) && (uneven || STUDY_SCHEMES[s].nu == NU_VCPUS);
+        if (fits) {
             study->schemes[study->scheme_count++] = &STUDY_SCHEMES[s];
         }
     }
@@ -154,8 +176,39 @@ static int study_schemes(struct study *study, struct error *error) {
             return error_set(error, AML_EINPUT, "--schemes: '%s' keeps pace with a deadline: expected --deadline-hours",
                              found->name);
         }
+        if (found->nu != NU_VCPUS && !uneven) {
+            return error_set(error, AML_EINPUT, "--schemes: '%s' counts machines by their speeds: expected --speeds",
+                             found->name);
+        }
         study->schemes[study->scheme_count++] = found;
         rest = rest[length] == ',' ? rest + length + 1 : NULL;
+    }
+    return 0;
+}
+
+/* ---- True speeds ---- */
+
+static double speed_of(const struct study *study, const char *type) {
+    double speed = type_speed_of(study->options.speeds, study->options.speed_count, type);
+    return speed > 0 ? speed : 1;
+}
+
+/* The markets and the reference are known. */
+static int study_speeds(struct study *study, const struct catalog *catalog, struct error *error) {
+    for (size_t s = 0; s < study->options.speed_count; s++) {
+        const struct type_speed *speed = &study->options.speeds[s];
+        if (catalog_find(catalog, speed->type, study->region) == NULL) {
+            return error_set(error, AML_EINPUT, "--speeds: '%s' has no price in %s: expected a type of the catalog",
+                             speed->type, study->region);
+        }
+    }
+    if (speed_of(study, study->reference->type) != 1) {
+        return error_set(error, AML_EINPUT, "--speeds: '%s' is the reference: expected 1, as speeds are relative to it",
+                         study->reference->type);
+    }
+    study->speeds = memory_zeroed(study->count + 1, sizeof *study->speeds);
+    for (size_t m = 0; m <= study->count; m++) {
+        study->speeds[m] = speed_of(study, study->markets[m].type->type);
     }
     return 0;
 }
@@ -392,6 +445,9 @@ static int study_prepare(struct study *study, struct markets *markets, const str
     }
     study->markets[study->count].type = study->reference;
     study->reference_work = (double)options->machines * study->reference->vcpus;
+    if (study_speeds(study, catalog, error) != 0) {
+        return AML_EINPUT;
+    }
     if (study_learns(study) && strcmp(interruptions, "none") != 0) {
         return error_set(error, AML_EINPUT,
                          "--interruptions: works with --model ec2 only; with ec2-2016 prices decide evictions");
@@ -421,6 +477,7 @@ void study_close(struct study *study) {
         free(study->days[d].correlated);
     }
     free(study->days);
+    free(study->speeds);
     free(study->markets);
     interruptions_close(&study->interruptions);
     markets_close(&study->own);

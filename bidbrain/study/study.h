@@ -7,6 +7,7 @@
 #define BIDBRAIN_STUDY_STUDY_H
 
 #include "bidbrain/policy/portfolio.h"
+#include "bidbrain/policy/speeds.h"
 
 enum {
     STUDY_SCHEMES_MAX = 24,
@@ -31,6 +32,13 @@ enum pick {
     PICK_EAGER,    /* the cheapest outside the zone that was just lost, if there is one: eager failover */
 };
 
+/* What a scheme of the policy takes as nu, the work of a machine in an hour. */
+enum scheme_nu {
+    NU_VCPUS,    /* its vCPUs */
+    NU_MEASURED, /* its vCPUs by the speed that the running job has measured, as the daemon does (speeds.h) */
+    NU_TRUE,     /* the same, by the true speed */
+};
+
 struct scheme {
     const char *name;
     enum scheme_kind kind;
@@ -41,6 +49,7 @@ struct scheme {
     bool conditional;    /* estimates by regime; else the market's average */
     bool joint, diverse; /* as in struct policy_additions */
     bool ends;           /* the policy knows the work left, the deadline and what an hour is worth */
+    enum scheme_nu nu;
     bool measured;       /* phi, sigma and lambda are measured in the running job; else they are as assumed */
 };
 
@@ -83,6 +92,9 @@ struct study_options {
     struct study_checkpoints checkpoints;
     double deadline_hours;      /* from a job's start; 0: none */
     double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
+    const struct type_speed *speeds; /* the true ones; the reference and types that are not in the list have 1 */
+    size_t speed_count;
+    int64_t probes;             /* types that NU_MEASURED compares at once, see portfolio.h */
     bool whole_hours;           /* no job follows: the job pays its machines' last hours whole */
     double train;               /* share of the traces' span used for learning only */
     int64_t starts;
@@ -104,12 +116,13 @@ struct study {
     struct study_options options;
     struct markets own;               /* the markets that take part, taken from the caller */
     struct portfolio_market *markets; /* `count` spot markets, then the reference type on demand */
+    double *speeds;                   /* of the markets' vCPUs, the true ones */
     size_t count;
     uint64_t unknown; /* markets that were left out, as the catalog has no price for their types */
     struct interruptions interruptions;
     const struct catalog_price *reference, *reliable; /* of the markets' region */
     char region[MARKET_TEXT_MAX];
-    double reference_work; /* vCPUs of all reference machines */
+    double reference_work; /* of all reference machines in an hour: their vCPUs, as these have speed 1 */
     int64_t begin, end;    /* of the prices */
     int64_t split;         /* the end of the training part */
     int64_t first_start, last_start;

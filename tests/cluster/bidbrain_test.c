@@ -369,13 +369,52 @@ static void threads_do_not_matter(void **unused) {
     free(first);
 }
 
-static void write_profile(const char *text) {
+static void write_in(const char *name, const char *text) {
     char path[128];
-    snprintf(path, sizeof path, "%s/app.json", folder);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "w");
     assert_non_null(file);
     assert_true(fputs(text, file) >= 0);
     assert_int_equal(fclose(file), 0);
+}
+
+/* The two types that are cheapest by their vCPUs work at a third of the speed. */
+static void measured_speeds_save_money(void **unused) {
+    (void)unused;
+    char arguments[300];
+    write_prices(LAST, 0);
+    write_in("speeds.json", "{\"c3.xlarge\": 0.3, \"r3.large\": 0.3}");
+    snprintf(arguments, sizeof arguments,
+             "simulate --prices %s/prices --starts 20 --job-hours 6 --machines 16 --json --speeds %s/speeds.json "
+             "--schemes proteus+additions,proteus+speeds,proteus+true-speeds",
+             folder, folder);
+    assert_int_equal(run(arguments), 0);
+    json_t *root = json_loads(read_file("out"), 0, NULL);
+    double dollars[3];
+    double hours[3];
+    for (size_t s = 0; s < 3; s++) {
+        const json_t *scheme = json_array_get(json_object_get(root, "schemes"), s);
+        dollars[s] = json_number_value(json_object_get(json_object_get(scheme, "cost"), "mean"));
+        hours[s] = json_number_value(json_object_get(json_object_get(scheme, "runtime_hours"), "mean"));
+    }
+    json_decref(root);
+    assert_true(dollars[1] < 0.9 * dollars[0] && hours[1] < hours[0]);
+    assert_true(dollars[2] < 0.9 * dollars[0] && hours[2] < hours[0]);
+    write_in("app.json", "{\"work_vcpu_hours\": 1000, \"most_vcpus\": 100}");
+    snprintf(arguments, sizeof arguments, "advise --json --prices %s/prices --app %s/app.json --speeds %s/speeds.json",
+             folder, folder, folder);
+    assert_int_equal(run(arguments), 0);
+    root = json_loads(read_file("out"), 0, NULL);
+    assert_int_equal(json_array_size(json_object_get(root, "actions")) > 0, 1);
+    const json_t *first = json_array_get(json_object_get(root, "actions"), 0);
+    int market = market_of(json_string_value(json_object_get(first, "market")));
+    assert_true(market == 0 || market == 2);
+    assert_true(json_number_value(json_object_get(root, "vcpus")) <= 100);
+    json_decref(root);
+}
+
+static void write_profile(const char *text) {
+    write_in("app.json", text);
 }
 
 static void advice_adds_up(void **unused) {
@@ -441,6 +480,29 @@ static void wrong_profiles_are_explained(void **unused) {
     assert_int_equal(run(arguments), 2);
     assert_non_null(
         strstr(read_file("err"), "--at: expected a time from 2016-03-01T00:00:00Z to 2016-03-15T00:00:00Z"));
+}
+
+static void wrong_speeds_are_explained(void **unused) {
+    (void)unused;
+    char arguments[300];
+    static const char *const examples[][2] = {
+        {"[", "speeds.json: "},
+        {"{}", "speeds.json: no types: expected an object such as {\"m1.large\": 0.5}"},
+        {"{\"m3.large\": 0}", "speeds.json: 'm3.large': expected a number above 0, at most 100"},
+        {"{\"m3.large\": \"1\"}", "speeds.json: 'm3.large': expected a number above 0"},
+        {"{\"x\": 1}", "--speeds: 'x' has no price in us-east-1: expected a type of the catalog"},
+        {"{\"c4.2xlarge\": 0.5}", "'c4.2xlarge' is the reference: expected 1"},
+    };
+    write_prices(LAST, 0);
+    snprintf(arguments, sizeof arguments, "simulate --prices %s/prices --speeds %s/speeds.json --starts 1", folder,
+             folder);
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        write_in("speeds.json", examples[i][0]);
+        assert_int_equal(run(arguments), 2);
+        if (strstr(read_file("err"), examples[i][1]) == NULL) {
+            fail_msg("'%s' says: %s", examples[i][0], read_file("err"));
+        }
+    }
 }
 
 static void markets_of_two_regions_are_not_mixed(void **unused) {
@@ -557,6 +619,9 @@ static void wrong_use_is_explained_in_one_line(void **unused) {
         {"simulate --prices %s/prices --job-hours -1", "--job-hours: expected a number from 0.01 to 1000"},
         {"simulate --prices %s/prices --zone mars-1a", "no market to buy in"},
         {"simulate --prices %s/prices --reference c9.none", "--reference: 'c9.none' has no price in us-east-1"},
+        {"simulate --prices %s/prices --schemes proteus+speeds", "counts machines by their speeds: expected --speeds"},
+        {"simulate --prices %s/prices --speeds /nowhere", "--speeds: /nowhere: "},
+        {"simulate --prices %s/prices --probe-types 9", "--probe-types: expected a whole number from 0 to 8"},
         {"simulate --prices %s/prices --schemes proteus+luck", "--schemes: 'proteus+luck'"},
         {"simulate --prices %s/prices --interruptions none:x", "--interruptions: works with --model ec2 only"},
         {"simulate --prices %s/prices --model ec2 --interruptions luck",
@@ -593,6 +658,7 @@ int main(void) {
         cmocka_unit_test(later_prices_change_nothing_before), cmocka_unit_test(threads_do_not_matter),
         cmocka_unit_test(wrong_use_is_explained_in_one_line), cmocka_unit_test(advice_adds_up),
         cmocka_unit_test(wrong_profiles_are_explained),       cmocka_unit_test(markets_of_two_regions_are_not_mixed),
+        cmocka_unit_test(measured_speeds_save_money),         cmocka_unit_test(wrong_speeds_are_explained),
         cmocka_unit_test(a_store_is_read_by_product),         cmocka_unit_test(an_interrupted_run_keeps_the_older_log),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
