@@ -284,15 +284,22 @@ static double best_case(const struct policy_offer *offer) {
     return offer->P / (offer->vcpus * SPEEDS_HIGHEST);
 }
 
-/* Returns the market whose type, never measured, may do work for the least money, and for less than `bound`;
- * SIZE_MAX: there is none. */
+/* Machines of `main` that have as many vCPUs and cost as much as one machine of the offer, at least. */
+static double machines_instead(const struct policy_offer *main, const struct policy_offer *offer) {
+    return ceil(fmax(offer->vcpus / main->vcpus, offer->P / main->P));
+}
+
+/* Returns the market whose type, never measured, may do work for the least money, and for less than those of `main` do,
+ * in place of at most `spare` of these; SIZE_MAX: there is none. */
 static size_t find_probe(const struct portfolio *p, const struct policy_view *view, const struct portfolio_plan *plan,
-                         double bound) {
+                         const struct policy_offer *main, double spare) {
     size_t best = SIZE_MAX;
+    double bound = main->P / main->nu;
     for (size_t m = 0; m < p->market_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
         bool wanted = p->markets[m].speed <= 0 && !offer->on_demand && offer->open && offer->P <= offer->ceiling;
-        if (wanted && best_case(offer) < bound && !is_here(p, plan, p->markets[m].type)) {
+        bool fits = wanted && machines_instead(main, offer) <= spare;
+        if (fits && best_case(offer) < bound && !is_here(p, plan, p->markets[m].type)) {
             best = m;
             bound = best_case(offer);
         }
@@ -317,12 +324,12 @@ static void buy_probes(const struct portfolio *p, const struct policy_view *view
     const struct policy_offer *main = &view->offers[largest->market];
     double spare = floor((double)largest->count / PORTFOLIO_PROBES_SHARE);
     for (unsigned n = 0; n < p->probes && view->held_count + plan->buy_count < POLICY_HELD_MAX; n++) {
-        size_t m = find_probe(p, view, plan, main->P / main->nu);
-        const struct policy_offer *offer = m != SIZE_MAX ? &view->offers[m] : main;
-        double instead = ceil(fmax(offer->vcpus / main->vcpus, offer->P / main->P));
-        if (m == SIZE_MAX || instead > spare) {
+        size_t m = find_probe(p, view, plan, main, spare);
+        if (m == SIZE_MAX) {
             return;
         }
+        const struct policy_offer *offer = &view->offers[m];
+        double instead = machines_instead(main, offer);
         spare -= instead;
         largest->count -= (unsigned)instead;
         purse->money += instead * main->P * (double)PRICE_DOLLAR;
