@@ -4,7 +4,7 @@ install(TARGETS agileml agileml_shared
     ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}
     LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 install(FILES include/agileml.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(FILES include/agileml/types.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/agileml)
+install(FILES include/agileml/balance.h include/agileml/types.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/agileml)
 
 # The prefix is found from where agileml.pc lies: the tree may be installed under any --prefix and moved.
 file(RELATIVE_PATH agileml_pc_to_prefix ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})

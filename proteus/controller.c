@@ -3,6 +3,7 @@
 #include "agileml/control/controller.h"
 
 #include "agileml/base/log.h"
+#include "proteus/balance_option.h"
 #include "proteus/command.h"
 #include "proteus/job_options.h"
 #include "proteus/job_page.h"
@@ -189,6 +190,10 @@ static void warn_of_old_store(const struct controller_host *host, const char *st
 }
 
 static int host_run(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
+    aml_balance_policy *balance;
+    if (balance_option(options->job.balance, &balance, error) != 0) {
+        return AML_EINPUT;
+    }
     const struct controller_options controller_options = {
         .reliable = (unsigned)options->job.reliable,
         .transient = (unsigned)options->job.transient,
@@ -198,7 +203,8 @@ static int host_run(struct controller_host *host, const struct controller_option
         .heartbeat_ms = job_heartbeat_ms(&options->job),
         .timeout_ms = (uint32_t)(options->job.failure_timeout * 1e3),
         .answer_ms = (uint32_t)(options->job.answer_timeout * 1e3),
-        .balance = strcmp(options->job.balance, "shares") == 0,
+        .balance = balance,
+        .replacements = (uint32_t)options->job.replacements,
         .window_short = options->job.window_short,
         .window_long = options->job.window_long,
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),

@@ -2,6 +2,7 @@
 #include "proteus/job_options.h"
 
 #include "agileml/control/controller.h"
+#include "proteus/balance_option.h"
 
 #include <assert.h>
 #include <math.h>
@@ -14,7 +15,9 @@ struct job_options job_options_defaults(void) {
                                 .failure_timeout = 10,
                                 .progress = "auto",
                                 .window_short = MONITOR_SHORT_S,
-                                .window_long = MONITOR_LONG_S, .balance = "none"};
+                                .window_long = MONITOR_LONG_S,
+                                .balance = "none",
+                                .replacements = JOB_REPLACEMENTS_DEFAULT};
 }
 
 void job_options_table(struct job_options *options, const struct aml_option *own,
@@ -45,7 +48,10 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
-         "how data is shared out: none (by worker threads), or shares (by the nodes' measured speeds)"},
+         "what to do about uneven machines: none, shares (of the data, by measured speeds), nd (the same, and lasting "
+         "stragglers are replaced), or FILE.so, a policy of yours"},
+        {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
+         "nodes that a policy may have replaced, one after the other"},
         {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
          "over which a node's present speed is measured"},
         {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
@@ -121,8 +127,9 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->checkpoint != NULL && options->checkpoint_every == 0) {
         options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
     }
-    if (strcmp(options->balance, "none") != 0 && strcmp(options->balance, "shares") != 0) {
-        return error_set(error, AML_EINPUT, "--balance: expected none or shares, got '%.100s'", options->balance);
+    aml_balance_policy *balance;
+    if (balance_option(options->balance, &balance, error) != 0) {
+        return AML_EINPUT;
     }
     if (options->window_long < options->window_short) {
         return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",

@@ -11,9 +11,10 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 32, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 33, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
+    JOB_REPLACEMENTS_DEFAULT = 8,
     JOB_HEARTBEAT_MIN_MS = 50,
     JOB_HEARTBEAT_MAX_MS = 1000,
     JOB_HEARTBEATS = 10, /* heartbeats in a failure timeout */
@@ -40,7 +41,8 @@ struct job_options {
     const char *resume;     /* folder; NULL: a new job */
     double failure_timeout; /* seconds */
     double answer_timeout;  /* seconds; 0: chosen by job_options_check */
-    const char *balance;              /* none or shares */
+    const char *balance;    /* none, shares, nd, or a file */
+    int64_t replacements;
     double window_short, window_long; /* seconds over which nodes' speeds are measured */
     const char *key;        /* file; NULL: none */
     bool insecure;

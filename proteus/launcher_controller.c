@@ -135,6 +135,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
         arguments_add(arguments, "--resume=%s", job->resume);
     }
     arguments_add(arguments, "--balance=%s", job->balance);
+    arguments_add(arguments, "--replacements=%lld", (long long)job->replacements);
     arguments_add(arguments, "--window-short=%.17g", job->window_short);
     arguments_add(arguments, "--window-long=%.17g", job->window_long);
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
@@ -255,6 +256,8 @@ static void read_line(struct launcher *launcher, json_t *line) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_joined);
     } else if (event != NULL && strcmp(event, "refused") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_refused);
+    } else if (event != NULL && strcmp(event, "replace") == 0) {
+        each_node(launcher, json_object_get(line, "nodes"), launcher_node_replaced);
     } else if (event != NULL && strcmp(event, "failure") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_given_up);
     } else if (strcmp(type, "summary") == 0) {

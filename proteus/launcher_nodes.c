@@ -55,6 +55,16 @@ void launcher_node_given_up(struct launcher *launcher, const char *name) {
     }
 }
 
+/* The controller has evicted a straggler: another node is to take its place. */
+void launcher_node_replaced(struct launcher *launcher, const char *name) {
+    struct launched_node *node = node_named(launcher, name);
+    if (node != NULL && launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
+        enum node_tier tier = node->tier;
+        node->excused = true;
+        launcher_add_nodes(launcher, tier, 1); /* moves the nodes */
+    }
+}
+
 void launcher_node_joined(struct launcher *launcher, const char *name) {
     struct launched_node *node = node_named(launcher, name);
     if (node != NULL) {

@@ -124,6 +124,7 @@ void launcher_write_summary(struct launcher *launcher, int status);
 void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count);
 void launcher_reap_nodes(struct launcher *launcher);
 /* Take note of the report's lines: the node called `name` has joined, was refused, or was given up. */
+void launcher_node_replaced(struct launcher *launcher, const char *name);
 void launcher_node_joined(struct launcher *launcher, const char *name);
 void launcher_node_refused(struct launcher *launcher, const char *name);
 void launcher_node_given_up(struct launcher *launcher, const char *name);

@@ -1,61 +1,91 @@
 /* See balance.h. */
 #include "agileml/control/balance.h"
 
+#include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 enum { BISECTIONS = 60 };
 
-/* The time for one shard. */
-static double shard_seconds(const struct balance_node *node, enum monitor_span span) {
-    return node->speeds[span].item_seconds * node->items / node->shards;
+/* ---- Shares ---- */
+
+/* A node that takes part in a prediction: the time for its clocks, and by its shards. */
+static double seconds_for(const struct aml_balance_speed *speed, double shards) {
+    return speed->fixed_seconds + speed->shard_seconds * shards;
 }
 
-/* The shards of all nodes that take at most z for a clock. */
-static double shards_within(const struct balance_node *nodes, size_t count, enum monitor_span span, double z) {
+/* The shards of all nodes that take at most z for a clock; not of the node `without` (SIZE_MAX: of all). */
+static double shards_within(const struct aml_balance_view *view, enum aml_balance_span span, double z, size_t without) {
     double shards = 0;
-    for (size_t n = 0; n < count; n++) {
-        shards += fmax(0, z - nodes[n].speeds[span].fixed_seconds) / shard_seconds(&nodes[n], span);
+    for (size_t n = 0; n < view->count; n++) {
+        const struct aml_balance_speed *speed = &view->nodes[n].speeds[span];
+        shards += n != without ? fmax(0, z - speed->fixed_seconds) / speed->shard_seconds : 0;
     }
     return shards;
 }
 
-static double clock_seconds(const struct balance_node *node, enum monitor_span span, double shards) {
-    return node->speeds[span].fixed_seconds + shard_seconds(node, span) * shards;
+static bool is_known(const struct aml_balance_view *view, enum aml_balance_span span) {
+    for (size_t n = 0; n < view->count; n++) {
+        const struct aml_balance_speed *speed = &view->nodes[n].speeds[span];
+        if (!(speed->shard_seconds > 0) || speed->clocks < BALANCE_CLOCKS) {
+            return false;
+        }
+    }
+    return view->count > 0;
 }
 
-double balance_weigh(struct balance_node *nodes, size_t count, enum monitor_span span) {
+static double all_shards(const struct aml_balance_view *view) {
     double shards = 0;
-    double low = 0;
-    double present = 0;
-    for (size_t n = 0; n < count; n++) {
-        const struct monitor_speed *speed = &nodes[n].speeds[span];
-        if (!(speed->item_seconds > 0) || speed->clocks < MONITOR_CLOCKS || !(nodes[n].items > 0)) {
-            return NAN;
-        }
-        shards += nodes[n].shards;
-        present = fmax(present, clock_seconds(&nodes[n], span, nodes[n].shards));
+    for (size_t n = 0; n < view->count; n++) {
+        shards += view->nodes[n].shards;
     }
-    double high = present; /* in so much time the present shares are done: there is room for all shards */
+    return shards;
+}
+
+/* The time of a clock with the present shares. */
+static double present_seconds(const struct aml_balance_view *view, enum aml_balance_span span) {
+    double longest = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        longest = fmax(longest, seconds_for(&view->nodes[n].speeds[span], view->nodes[n].shards));
+    }
+    return longest;
+}
+
+/* Equation 3: the least time in which the nodes, but for `without`, do all shards. */
+static double least_seconds(const struct aml_balance_view *view, enum aml_balance_span span, size_t without) {
+    double shards = all_shards(view);
+    double low = 0;
+    double high = present_seconds(view, span);
+    while (shards_within(view, span, high, without) < shards && high < 1e12) {
+        high *= 2; /* only without a node: with all of them there is room by the present shares */
+    }
     for (int i = 0; i < BISECTIONS; i++) {
         double middle = (low + high) / 2;
-        *(shards_within(nodes, count, span, middle) < shards ? &low : &high) = middle;
+        *(shards_within(view, span, middle, without) < shards ? &low : &high) = middle;
     }
-    double weights = 0;
-    for (size_t n = 0; n < count; n++) {
-        double mine = fmax(0, high - nodes[n].speeds[span].fixed_seconds) / shard_seconds(&nodes[n], span);
-        double weight = round(mine / shards * (double)count * BALANCE_EVEN);
-        nodes[n].weight = (uint32_t)fmin(fmax(weight, BALANCE_LEAST), BALANCE_MOST);
-        weights += nodes[n].weight;
-    }
-    double longest = 0;
-    for (size_t n = 0; n < count; n++) {
-        longest = fmax(longest, clock_seconds(&nodes[n], span, shards * nodes[n].weight / weights));
-    }
-    return longest / present;
+    return high;
 }
 
-static bool is_time(const struct balance *balance, double seconds, uint64_t now_us) {
-    return balance->changed_us == 0 || (double)(now_us - balance->changed_us) / 1e6 >= seconds * balance->waits;
+double balance_weigh(const struct aml_balance_view *view, enum aml_balance_span span,
+                     struct aml_balance_action *actions) {
+    if (!is_known(view, span)) {
+        return NAN;
+    }
+    double shards = all_shards(view);
+    double z = least_seconds(view, span, SIZE_MAX);
+    double weights = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        const struct aml_balance_speed *speed = &view->nodes[n].speeds[span];
+        double mine = fmax(0, z - speed->fixed_seconds) / speed->shard_seconds;
+        double weight = round(mine / shards * (double)view->count * AML_BALANCE_EVEN);
+        actions[n].weight = (uint32_t)fmin(fmax(weight, BALANCE_LEAST), BALANCE_MOST);
+        weights += actions[n].weight;
+    }
+    double longest = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        longest = fmax(longest, seconds_for(&view->nodes[n].speeds[span], shards * actions[n].weight / weights));
+    }
+    return longest / present_seconds(view, span);
 }
 
 /* Sets the doubt, once after each change. */
@@ -66,32 +96,126 @@ static void compare(struct balance *balance, double clock) {
     }
 }
 
-bool balance_decide(struct balance *balance, struct balance_node *nodes, size_t count, double seconds, uint64_t now_us,
-                    double *gain) {
-    if (count < 2 || !is_time(balance, seconds, now_us)) {
+static bool is_time(const struct balance *balance, const struct aml_balance_view *view) {
+    return balance->waits == 0 || view->now - balance->changed >= view->windows[AML_BALANCE_LONG] * balance->waits;
+}
+
+static void describe(const struct aml_balance_view *view, const struct aml_balance_action *actions, double gain,
+                     char reason[AML_BALANCE_REASON]) {
+    size_t least = 0;
+    size_t most = 0;
+    double weights = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        weights += actions[n].weight;
+        least = actions[n].weight < actions[least].weight ? n : least;
+        most = actions[n].weight > actions[most].weight ? n : most;
+    }
+    double mean = weights / (double)view->count;
+    snprintf(reason, AML_BALANCE_REASON,
+             "shares of %.2f (%.30s) to %.2f (%.30s) of the mean are to make clocks %.0f %% shorter",
+             actions[least].weight / mean, view->nodes[least].name, actions[most].weight / mean, view->nodes[most].name,
+             100 * gain);
+}
+
+bool balance_shares(const struct aml_balance_view *view, void *memory, struct aml_balance_action *actions,
+                    char reason[AML_BALANCE_REASON]) {
+    static_assert(sizeof(struct balance) <= AML_BALANCE_MEMORY, "a policy's memory");
+    struct balance *balance = memory;
+    if (view->count < 2 || !is_time(balance, view)) {
         return false;
     }
-    double now = balance_weigh(nodes, count, MONITOR_SHORT);
-    double lasting = balance_weigh(nodes, count, MONITOR_LONG); /* its weights are the result */
+    double now = balance_weigh(view, AML_BALANCE_SHORT, actions);
+    double lasting = balance_weigh(view, AML_BALANCE_LONG, actions); /* its weights are the result */
     if (isnan(now) || isnan(lasting)) {
         return false;
     }
     double clock = 0;
     double error = 0;
-    for (size_t n = 0; n < count; n++) {
-        clock = fmax(clock, nodes[n].speeds[MONITOR_LONG].clock_seconds);
-        error = fmax(error, nodes[n].speeds[MONITOR_LONG].error);
+    for (size_t n = 0; n < view->count; n++) {
+        clock = fmax(clock, view->nodes[n].speeds[AML_BALANCE_LONG].clock_seconds);
+        error = fmax(error, view->nodes[n].speeds[AML_BALANCE_LONG].error);
     }
     compare(balance, clock);
-    *gain = 1 - lasting;
+    double gain = 1 - lasting;
     double least = fmax(BALANCE_GAIN + BALANCE_ERRORS * error, balance->doubt);
-    bool pays = *gain * fmax(seconds, MONITOR_CLOCKS * clock) > BALANCE_COST + clock;
-    if (1 - now <= BALANCE_GAIN || *gain <= least || !pays) {
+    bool pays = gain * fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock) > BALANCE_COST + clock;
+    if (1 - now <= BALANCE_GAIN || gain <= least || !pays) {
         return false;
     }
-    balance->changed_us = now_us;
+    balance->changed = view->now;
     balance->predicted = clock * lasting;
-    balance->waits = balance->waits == 0 ? 1 : balance->waits * 2;
-    balance->waits = balance->waits > BALANCE_WAITS_MAX ? BALANCE_WAITS_MAX : balance->waits;
+    balance->waits = balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX);
+    describe(view, actions, gain, reason);
+    return true;
+}
+
+/* ---- Replacement ---- */
+
+/* Whether the node is a straggler, now and over a whole long window. */
+static bool lasts(const struct aml_balance_view *view, const struct aml_balance_node *node) {
+    const struct aml_balance_speed *speed = &node->speeds[AML_BALANCE_LONG];
+    return node->speeds[AML_BALANCE_SHORT].slowness >= BALANCE_STRAGGLER && speed->slowness >= BALANCE_STRAGGLER &&
+           speed->seconds >= BALANCE_MEASURED * view->windows[AML_BALANCE_LONG];
+}
+
+/* The slowest straggler that may be replaced; SIZE_MAX: there is none. */
+static size_t straggler(const struct aml_balance_view *view) {
+    size_t slowest = SIZE_MAX;
+    for (size_t n = 0; n < view->count; n++) {
+        const struct aml_balance_node *node = &view->nodes[n];
+        if (node->replaceable && lasts(view, node) &&
+            (slowest == SIZE_MAX ||
+             node->speeds[AML_BALANCE_LONG].slowness > view->nodes[slowest].speeds[AML_BALANCE_LONG].slowness)) {
+            slowest = n;
+        }
+    }
+    return slowest;
+}
+
+/* What the others do of the data in a second, each, at best. */
+static double usual_speed(const struct aml_balance_view *view, size_t without) {
+    double speeds = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        speeds += n != without ? 1 / view->nodes[n].speeds[AML_BALANCE_LONG].shard_seconds : 0;
+    }
+    return speeds / (double)(view->count - 1);
+}
+
+/* The least time of a clock with a usual node in the place of this one. */
+static double replaced_seconds(const struct aml_balance_view *view, size_t node) {
+    double alone = least_seconds(view, AML_BALANCE_LONG, node); /* of the others, which do shards / alone a second */
+    double fixed = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        fixed += n != node ? view->nodes[n].speeds[AML_BALANCE_LONG].fixed_seconds : 0;
+    }
+    fixed /= (double)(view->count - 1);
+    double others = all_shards(view) / fmax(alone - fixed, 1e-12);
+    return fixed + all_shards(view) / (others + usual_speed(view, node));
+}
+
+bool balance_nd(const struct aml_balance_view *view, void *memory, struct aml_balance_action *actions,
+                char reason[AML_BALANCE_REASON]) {
+    if (balance_shares(view, memory, actions, reason)) {
+        return true;
+    }
+    size_t slow = view->count >= 2 && is_known(view, AML_BALANCE_LONG) ? straggler(view) : SIZE_MAX;
+    for (size_t n = 0; n < view->count; n++) {
+        actions[n].weight = view->nodes[n].weight;
+    }
+    if (slow == SIZE_MAX) {
+        return false;
+    }
+    double kept = least_seconds(view, AML_BALANCE_LONG, SIZE_MAX);
+    double meanwhile = least_seconds(view, AML_BALANCE_LONG, slow);
+    double saved = 1 - replaced_seconds(view, slow) / kept; /* of each second that is left */
+    double cost = view->pending_seconds * (meanwhile / kept - 1) + 2 * (BALANCE_COST + kept);
+    if (saved <= BALANCE_GAIN || saved * (view->seconds_left - view->pending_seconds) <= BALANCE_CERTAIN * cost) {
+        return false;
+    }
+    actions[slow].replace = true;
+    snprintf(reason, AML_BALANCE_REASON,
+             "%.30s takes %.1f times the mean; another in its place is to save %.0f %% of %.0f s, and costs %.1f s",
+             view->nodes[slow].name, view->nodes[slow].speeds[AML_BALANCE_LONG].slowness, 100 * saved,
+             view->seconds_left, cost);
     return true;
 }

@@ -509,10 +509,21 @@ static void name_switch(struct controller *controller) {
     change_publish(controller);
 }
 
+/* How fast a node was that has no data any more must not count with those that have. */
+static void forget_idle(struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        actor_id actor = controller->members[m].node.actor;
+        if (schedule_count(&controller->plan.schedule, actor, controller->progress.completed + 1) == 0) {
+            monitor_forget(&controller->clocks.monitor, actor);
+        }
+    }
+}
+
 static void settle(struct controller *controller) {
     bool staged = controller->plan.stage != controller->change.next_stage;
     schedule_forget(&controller->plan.schedule, clock_over(controller));
     placement_settle(controller);
+    forget_idle(controller);
     controller->change.state = CHANGE_NONE;
     controller->plan.from_clock = 0;
     controller->change.due = true; /* nodes may have joined or been evicted meanwhile */

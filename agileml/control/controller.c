@@ -101,6 +101,7 @@ int controller_init(struct controller *controller, struct io *io, const struct c
     struct plan_thresholds thresholds = options->thresholds;
     tuner_init(&controller->tuner, &thresholds);
     monitor_init(&controller->clocks.monitor, options->window_short, options->window_long);
+    controller->clocks.balance.pending_seconds = REBALANCE_PENDING_S;
     change_barrier_lift(controller);
     controller->times.began_us = controller_now(controller);
     int found = persist_load(controller, error);
@@ -514,6 +515,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     controller->change.due = true;
     expected_replan(controller);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
+    rebalance_joined(controller);
     return member;
 }
 
@@ -750,9 +752,38 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
     controller->change.due = true;
 }
 
+/* Has the chosen members leave. */
+static void give_notice(struct controller *controller, const unsigned char *chosen, uint64_t notice_us) {
+    const char **names = memory_zeroed(controller->member_count, sizeof *names);
+    unsigned named = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (chosen[m] != 0 && member->stay == MEMBER_STAYS) {
+            member->stay = MEMBER_LEAVING;
+            member->evicted_us = controller_now(controller);
+            names[named++] = member->name;
+        }
+    }
+    if (named > 0 || controller->change.due) { /* a later notice may leave less time */
+        replan_after_eviction(controller, notice_us);
+    }
+    if (named > 0) {
+        controller_report(controller, report_event_nodes(controller, "evict", names, named));
+    }
+    free(names);
+}
+
+void controller_evict(struct controller *controller, struct member *member) {
+    unsigned char *chosen = memory_zeroed(controller->member_count, 1);
+    chosen[member - controller->members] = 1;
+    give_notice(controller, chosen, CONTROLLER_REPLACE_NOTICE_MS * UINT64_C(1000));
+    free(chosen);
+    persist_soon(controller);
+}
+
 /* Evicts the chosen members. `unknown` is the answer's text about names that are no node's; "" when there are none. */
 static void evict(struct controller *controller, actor_id from, const struct message *message, unsigned char *chosen,
-                  unsigned count, const char *unknown) {
+                  const char *unknown) {
     char why[128];
     unsigned new = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -766,23 +797,7 @@ static void evict(struct controller *controller, actor_id from, const struct mes
         controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
         return;
     }
-    const char **names = memory_zeroed(count, sizeof *names);
-    unsigned named = 0;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        struct member *member = &controller->members[m];
-        if (chosen[m] != 0 && member->stay == MEMBER_STAYS) {
-            member->stay = MEMBER_LEAVING;
-            member->evicted_us = controller_now(controller);
-            names[named++] = member->name;
-        }
-    }
-    if (named > 0 || controller->change.due) { /* a later notice may leave less time */
-        replan_after_eviction(controller, message->evict.notice_ms * UINT64_C(1000));
-    }
-    if (named > 0) {
-        controller_report(controller, report_event_nodes(controller, "evict", names, named));
-    }
-    free(names);
+    give_notice(controller, chosen, message->evict.notice_ms * UINT64_C(1000));
     if (persist_all(controller)) {
         controller_send_outcome(controller, from, message->evict.request, 0, unknown);
     }
@@ -815,7 +830,7 @@ static void receive_evict(struct controller *controller, actor_id from, const st
     if (count == 0 && self == NULL) {
         controller_send_empty(controller, from, MESSAGE_DONE); /* the node was given up and removed before */
     } else if (chosen_count > 0) {
-        evict(controller, from, message, chosen, chosen_count, unknown);
+        evict(controller, from, message, chosen, unknown);
     } else {
         controller_send_outcome(controller, from, message->evict.request, AML_EINPUT,
                                 unknown[0] != '\0' ? unknown : "no node is named");

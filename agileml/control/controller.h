@@ -5,9 +5,10 @@
 #ifndef AGILEML_CONTROL_CONTROLLER_H
 #define AGILEML_CONTROL_CONTROLLER_H
 
-#include "agileml/control/balance.h"
+#include "agileml/balance.h"
 #include "agileml/control/job_input.h"
 #include "agileml/control/lost.h"
+#include "agileml/control/monitor.h"
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
@@ -34,7 +35,8 @@ enum {
     CONTROLLER_SHARDS_FINE_MAX = 16384,  /* ... so many allow: a PLAN has 4 bytes for each shard ... */
     CONTROLLER_SHARDS_PER_NODE_MIN = 16, /* ... but this many in any case, as far as WIRE_SHARDS_MAX allows */
     CONTROLLER_CHECKPOINT_REQUESTS_MAX = 16,
-    CONTROLLER_REMOVED_MAX = 64, /* removed incarnations that are remembered */
+    CONTROLLER_REPLACE_NOTICE_MS = 60 * 1000, /* of a straggler that another node is to replace */
+    CONTROLLER_REMOVED_MAX = 64,              /* removed incarnations that are remembered */
     /* PROGRESS is accepted this many clocks further ahead of the slowest origin's PROGRESS than staleness and window
      * allow: the slowest origin's flushes may have arrived while its PROGRESS is late. */
     CONTROLLER_AHEAD_MAX = 256,
@@ -50,7 +52,8 @@ struct controller_options {
     uint32_t answer_ms;        /* a node that owes an answer for longer than this has failed; at least timeout_ms */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
-    bool balance;                     /* shares of the data go by the nodes' measured speeds */
+    aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
+    uint32_t replacements;            /* nodes that the policy may have replaced */
     const char *checkpoint;    /* the directory for checkpoints; NULL: none are written */
     uint32_t checkpoint_every; /* iterations */
     bool checkpoint_at_end;    /* a checkpoint of the job's last clock is written, too */
@@ -229,12 +232,23 @@ struct clock_window {
     unsigned count, capacity;
 };
 
+/* A straggler's replacement:
+ * NOBODY --the straggler is evicted--> WAITED_FOR --a node joins--> JOINED --all speeds are known--> NOBODY */
+enum { REPLACING_NOBODY, REPLACING_WAITED_FOR, REPLACING_JOINED };
+
+/* The policy for uneven machines; only rebalance.c changes it. Not stored. */
+struct controller_balance {
+    _Alignas(16) unsigned char memory[AML_BALANCE_MEMORY]; /* the policy's */
+    uint64_t looked_us;                                    /* when it was last asked */
+    uint64_t asked_us;                                     /* when the last straggler was evicted */
+    double pending_seconds;                                /* that the last replacement took, or a guess */
+};
+
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
     struct monitor monitor;
-    struct balance balance;
-    uint64_t balanced_us; /* when the balance was last looked at */
+    struct controller_balance balance;
 };
 
 /* The job's progress. The store has these bytes as they are. */
@@ -259,6 +273,8 @@ struct controller_progress {
     uint64_t before_us, before_items; /* training time and items processed up to `first`, by earlier jobs */
     bool reliable_lost;  /* a reliable node was lost without warning, perhaps with the only copy of state */
     uint64_t line_count; /* lines of the whole report so far */
+    uint32_t replacements; /* stragglers that were evicted for others in their place */
+    uint32_t replacing;    /* REPLACING_... */
 };
 
 /* A checkpoint under way: none -> barrier -> ask -> write -> none. At the job's end no origin goes on, so there it goes

@@ -50,6 +50,8 @@ void controller_finish(struct controller *controller, int code, const char *text
 void controller_send_abort(struct controller *controller, actor_id to, int code, const char *text);
 /* Whether the job could go on without this member and all members that are leaving. */
 bool controller_enough_without(const struct controller *controller, const struct member *member);
+/* Evicts the member, as the job can do without it, with CONTROLLER_REPLACE_NOTICE_MS. */
+void controller_evict(struct controller *controller, struct member *member);
 /* Adds a line to the report. Takes over `line`, which is from malloc. */
 void controller_report(struct controller *controller, char *line);
 /* Sends observers the stored lines from number `first` on. */
@@ -231,12 +233,16 @@ double progress_covered(const struct controller *controller, const struct clock_
 /* Completes the clocks that can be completed. */
 void progress_step(struct controller *controller);
 
-/* ---- shares.c ---- */
-enum { SHARES_STEP_US = 500 * 1000 /* between two looks at the nodes' speeds */ };
-/* Whether a change of the members' weights may begin now: no other change is under way, the tuner tries nothing. */
-bool shares_may_change(const struct controller *controller);
-/* Changes the members' weights and has a plan made, if that is worth it now. To be called after each iteration. */
-void shares_step(struct controller *controller);
+/* ---- rebalance.c ---- */
+
+#define REBALANCE_PENDING_S 30.0 /* how long a replacement takes, before the first one */
+
+/* Whether a policy may change something now: no other change is under way, the tuner tries nothing. */
+bool rebalance_may(const struct controller *controller);
+/* Asks the policy for uneven machines, and carries out its answer. To be called after each iteration. */
+void rebalance_step(struct controller *controller);
+/* A node has joined: the one in a straggler's place. */
+void rebalance_joined(struct controller *controller);
 
 /* ---- checkpoints.c ---- */
 

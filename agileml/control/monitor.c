@@ -131,6 +131,7 @@ static struct monitor_speed speed_of(const struct monitor_sums *sums) {
         double variance = fmax(sums->compute_squared / sums->clocks - mean * mean, 0);
         speed.items = sums->items / sums->clocks;
         speed.error = mean > 0 ? sqrt(variance / sums->clocks) / mean : 0;
+        speed.whole_seconds = sums->whole / 1e6;
         speed.clock_seconds = sums->compute / sums->clocks / 1e6;
         speed.items_per_second = sums->whole > 0 ? sums->items / (sums->whole / 1e6) : 0;
     }

@@ -90,6 +90,7 @@ struct monitor_speed {
     double clocks;           /* measured; 0: nothing is known, and all else is 0 */
     double items;            /* of a clock, the mean */
     double items_per_second; /* waiting included */
+    double whole_seconds;    /* of all these clocks, waiting included */
     double clock_seconds;    /* computing */
     double item_seconds;     /* computing, for each item beyond the fixed part */
     double error;            /* the standard error of clock_seconds, by clock_seconds */

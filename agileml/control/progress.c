@@ -156,7 +156,7 @@ static void complete_iteration(struct controller *controller) {
     }
     add_sample(controller, seconds);
     change_check_stage(controller);
-    shares_step(controller);
+    rebalance_step(controller);
     change_check_commit(controller);
     check_stop(controller, known);
 }

@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,11 +19,17 @@ enum { USERS, ITEMS, DENSE, BUCKETS, TABLES };
 enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50 };
 enum { TOTAL_VALUE, TOTAL_FACTORED };
 
+/* A machine of some speed, see slowness_of. */
+struct slowness {
+    double factor, extra_us, on_seconds, period_seconds; /* period 0: always */
+};
+
 struct sum {
     const char *data;
     int64_t slow_us; /* per call, to make a run last */
-    int64_t item_us; /* per item, times SUM_SLOWNESS of the environment: a machine of some speed */
-    double slowness;
+    int64_t item_us; /* per item, on a machine that is not slow */
+    struct slowness slowness;
+    _Atomic uint64_t paused_clock; /* that had its extra pause */
     bool miscount;   /* a deliberate fault: the check must find it */
     bool by_process; /* another one: each process reads another value */
 };
@@ -77,8 +85,24 @@ static int count_buckets(aml_worker *worker, const struct item *items, size_t co
     return aml_update_params(worker, BUCKETS, keys, count, buckets);
 }
 
+/* The time that the items take on this machine. */
+static void pause_for(struct sum *sum, uint64_t clock, size_t count) {
+    const struct slowness *slowness = &sum->slowness;
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    bool on =
+        slowness->period_seconds == 0 || fmod((double)now.tv_sec, slowness->period_seconds) < slowness->on_seconds;
+    bool first = atomic_exchange(&sum->paused_clock, clock) != clock;
+    double pause_us = (double)sum->slow_us + (double)sum->item_us * (on ? slowness->factor : 1) * (double)count +
+                      (first && on ? slowness->extra_us : 0);
+    if (pause_us >= 1) {
+        struct timespec pause = {.tv_sec = (time_t)(pause_us / 1e6), .tv_nsec = (long)fmod(pause_us, 1e6) * 1000};
+        nanosleep(&pause, NULL);
+    }
+}
+
 static int sum_clock(aml_worker *worker, const void *items, size_t count, void *context) {
-    const struct sum *sum = context;
+    struct sum *sum = context;
     const struct item *item = items;
     struct aml_rows users = aml_table_rows(worker, USERS);
     struct aml_rows rows = aml_table_rows(worker, ITEMS);
@@ -106,11 +130,7 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
     if (sum->miscount && aml_clock(worker) == 2) {
         ((int64_t *)aml_row(&rows, item[0].item))[3]++;
     }
-    int64_t pause_us = sum->slow_us + (int64_t)((double)sum->item_us * sum->slowness * (double)count);
-    if (pause_us > 0) {
-        struct timespec pause = {.tv_sec = pause_us / 1000000, .tv_nsec = pause_us % 1000000 * 1000};
-        nanosleep(&pause, NULL);
-    }
+    pause_for(sum, aml_clock(worker), count);
     aml_metric_add(worker, 0, all, (double)count);
     return 0;
 }
@@ -306,14 +326,34 @@ static int sum_finish(aml_worker *worker, void *context) {
     return result;
 }
 
+/* Sets this node's slowness by $SUM_SLOW: "NAME:FACTOR:EXTRA_US:ON_S:PERIOD_S ..." with a node's name, by how much its
+ * items' pauses are longer, and an extra pause of each clock in the first ON_S of every PERIOD_S seconds. It is no
+ * option, as those are the whole job's. */
+static struct slowness slowness_of(int argc, char **argv) {
+    struct slowness slowness = {.factor = 1};
+    const char *text = getenv("SUM_SLOW");
+    char name[64];
+    struct slowness one = slowness;
+    int length = 0;
+    while (text != NULL && sscanf(text, " %63[^:]:%lf:%lf:%lf:%lf%n", name, &one.factor, &one.extra_us, &one.on_seconds,
+                                  &one.period_seconds, &length) == 5) {
+        for (int a = 1; a < argc; a++) {
+            bool same = strncmp(argv[a], "--name=", 7) == 0 && strcmp(argv[a] + 7, name) == 0;
+            slowness = same ? one : slowness;
+        }
+        text += length;
+    }
+    return slowness;
+}
+
 int main(int argc, char **argv) {
     struct sum sum = {0};
-    const char *slowness = getenv("SUM_SLOWNESS"); /* of this node alone, so no option: those are the job's */
-    sum.slowness = slowness != NULL ? atof(slowness) : 1;
+    sum.slowness = slowness_of(argc, argv);
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &sum.data, 0, 0, "ratings"},
         {"slow-us", "N", AML_OPTION_INTEGER, &sum.slow_us, 0, 1e9, "pause in each call"},
-        {"item-us", "N", AML_OPTION_INTEGER, &sum.item_us, 0, 1e6, "pause for each item, times $SUM_SLOWNESS"},
+        {"item-us", "N", AML_OPTION_INTEGER, &sum.item_us, 0, 1e6,
+         "pause for each item; longer where $SUM_SLOW says so"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

@@ -240,6 +240,70 @@ static void test_the_trial_of_a_stage_ends(void **state) {
         "[ $i -lt 600 ] || exit 92; $bin/proteus stop --controller $at && wait $job");
 }
 
+/* A policy of somebody else's changes the shares all the time: sums stay right (sum_app checks them). */
+static void test_shares_that_change_all_the_time(void **state) {
+    (void)state;
+    run_well("POLICY=shake $bin/proteus run --reliable 1 --transient 4 --stage 2 --balance $tests/libbalance_policy.so "
+             "--report report -- $tests/sum_app --data ratings --item-us 20 --seconds 5 --staleness 1");
+    char *report = read_text("report");
+    unsigned changes = 0;
+    for (const char *at = report; (at = strstr(at, "\"event\":\"balance\"")) != NULL; at++) {
+        changes++;
+    }
+    assert_true(changes >= 3);
+    assert_non_null(strstr(report, "\"reason\":\"call "));
+    free(report);
+}
+
+static void test_policies_that_are_wrong(void **state) {
+    (void)state;
+    static const char *const cases[][2] = {{"overweight", " the weight 65537, expected at most 65536"},
+                                           {"replace-all", " replaced, which may not be replaced now"}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        int status =
+            run("POLICY=%s $bin/proteus run --reliable 1 --transient 1 --balance $tests/libbalance_policy.so -- "
+                "$tests/sum_app --data ratings --item-us 5 --seconds 60",
+                cases[c][0]);
+        char *error = read_text("err");
+        assert_int_equal(status, 1);
+        assert_non_null(strstr(error, cases[c][1]));
+        free(error);
+    }
+    static const char *const options[][2] = {{"fair", "--balance: expected none, shares, nd or a FILE.so, got 'fair'"},
+                                             {"./none.so", "--balance ./none.so: No such file or directory"},
+                                             {"$bin/proteus", "--balance: "}};
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+        assert_int_equal(run("$bin/proteus run --balance %s -- mf --data ratings", options[o][0]), 2);
+        char *error = read_text("err");
+        assert_non_null(strstr(error, options[o][1]));
+        free(error);
+    }
+}
+
+/* One node computes at a fourth of the others' speed. It is evicted, another one starts in its place, and nothing of
+ * the sums is lost. */
+static void test_a_straggler_is_replaced(void **state) {
+    (void)state;
+    run_well(
+        "rm -f report; SUM_SLOW=node-3:4:0:0:0 $bin/proteus run --reliable 1 --transient 3 --stage 2 "
+        "--balance nd --window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
+        "--item-us 20 --seconds 300 >job & job=$!; "
+        "for i in $(seq 1200); do grep -q '\"evicted\".*node-3' report && grep -q '\"join\".*node-5' report && break; "
+        "sleep 0.1; done; [ $i -lt 1200 ] || exit 91; "
+        "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) && wait $job");
+    char *report = read_text("report");
+    const char *replaced = strstr(report, "\"event\":\"replace\"");
+    assert_non_null(replaced);
+    const char *end = strchr(replaced, '\n');
+    const char *node = strstr(replaced, "\"nodes\":[\"node-3\"]");
+    assert_true(node != NULL && node < end);
+    assert_non_null(strstr(end, "\"event\":\"evict\""));
+    const char *join = strstr(end, "\"event\":\"join\"");
+    assert_non_null(join);
+    assert_non_null(strstr(join, "\"nodes\":[\"node-5\"]"));
+    free(report);
+}
+
 static void test_nodes_must_agree(void **state) {
     (void)state;
     run_well(
@@ -361,6 +425,9 @@ int main(void) {
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_criteria_to_stop),
         cmocka_unit_test(test_the_trial_of_a_stage_ends),
+        cmocka_unit_test(test_shares_that_change_all_the_time),
+        cmocka_unit_test(test_policies_that_are_wrong),
+        cmocka_unit_test(test_a_straggler_is_replaced),
         cmocka_unit_test(test_nodes_must_agree),
         cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),

@@ -51,6 +51,7 @@ enum mistake {
     MISTAKE_WAITING_COUNTED,       /* nodes call the time in which they wait time in which they compute */
     MISTAKE_SPEED_REVERSED,        /* the slower a node is the faster it seems to be */
     MISTAKE_WEIGHTS_LOST,          /* a restarted controller has forgotten the nodes' weights */
+    MISTAKE_TWO_REPLACED,          /* the controller forgets that a node is being replaced */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -72,7 +73,7 @@ struct cluster_options {
 /* What happened, to see that a campaign reaches what it is meant to reach. */
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
-        resumes, redone_items, balances;
+        resumes, redone_items, balances, replacements;
     uint64_t evaluations; /* of what the node had not just computed */
     uint64_t partial;     /* iterations whose metrics were not of all items */
     uint64_t triggered;   /* runs in which the schedule's moment came */

@@ -33,6 +33,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_WAITING_COUNTED] = "waiting-counted",
     [MISTAKE_SPEED_REVERSED] = "speed-reversed",
     [MISTAKE_WEIGHTS_LOST] = "weights-lost",
+    [MISTAKE_TWO_REPLACED] = "two-replaced",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -266,6 +267,13 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         cluster_mistake_due(cluster, MISTAKE_NOT_FENCED)) {
         node->node.client.fenced = false;
         node_wake(&node->node);
+    }
+}
+
+void cluster_mistake_replace(struct cluster *cluster) {
+    struct controller *controller = &cluster->control.controller;
+    if (cluster->uneven.replacing && mistake_lasts(cluster, MISTAKE_TWO_REPLACED)) {
+        controller->progress.replacing = REPLACING_NOBODY;
     }
 }
 

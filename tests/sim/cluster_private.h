@@ -348,9 +348,12 @@ struct cluster_run {
 
 /* CAMPAIGN_UNEVEN. */
 struct cluster_uneven {
-    bool alike, joins;   /* all nodes have one speed; another one joins */
-    double fixed_us;     /* of each clock */
-    unsigned changes;    /* of shares */
+    bool alike, joins, replaces; /* all nodes have one speed; another one joins; two slow ones are replaced */
+    double fixed_us;             /* of each clock */
+    unsigned changes;            /* of shares */
+    unsigned joined;             /* since the first plan */
+    bool replacing;              /* a node was evicted for another one, which has not joined yet */
+    unsigned replaced;
     double late_seconds; /* when two thirds of the iterations were done */
     double last_seconds; /* when the last one was */
     uint64_t version;    /* of the newest plan */
@@ -495,9 +498,11 @@ void cluster_uneven_options(const struct cluster *cluster, struct controller_opt
 void cluster_uneven_node(struct cluster_node *node);
 /* How long a clock with so many items takes; `duration_us`: a node that is not slow, in other campaigns. */
 uint64_t cluster_uneven_duration(struct cluster_node *node, uint64_t items, uint64_t duration_us);
-/* The report's lines: an iteration, a change of shares. */
+/* The report's lines: an iteration, a change of shares, a replacement, a node that joins. */
 void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, double seconds);
 void cluster_uneven_balance(struct cluster *cluster, const char *text);
+void cluster_uneven_replace(struct cluster *cluster, const char *name, const char *text);
+void cluster_uneven_join(struct cluster *cluster);
 void cluster_uneven_end(struct cluster *cluster);
 /* After each step of the controller. */
 void cluster_uneven_stepped(struct cluster *cluster);
@@ -508,6 +513,8 @@ void cluster_uneven_restarted(struct cluster *cluster);
 /* ---- cluster_mistakes.c ---- */
 
 /* The time that a node says it has computed for. */
+/* The controller forgets that a node is being replaced. */
+void cluster_mistake_replace(struct cluster *cluster);
 uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us);
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);

@@ -50,6 +50,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->resumes += one->resumes;
     sum->redone_items += one->redone_items;
     sum->balances += one->balances;
+    sum->replacements += one->replacements;
     sum->evaluations += one->evaluations;
     sum->partial += one->partial;
     sum->triggered += one->triggered;
@@ -74,7 +75,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
                          const struct cluster_counts *counts, const struct sim_statistics *statistics) {
     printf(
         "%s, %s: %llu seeds in %.1f s: %llu nodes, %llu clocks, %llu plans, %llu recoveries, %llu joins, %llu rejoins, "
-        "%llu evictions, %llu kills, %llu changes of shares, %llu mad nodes, %llu controller restarts, %llu "
+        "%llu evictions, %llu kills, %llu changes of shares, %llu replacements, %llu mad nodes, %llu controller "
+        "restarts, %llu "
         "checkpoints, %llu resumes, "
         "%llu jobs lost, %llu items redone, %llu iterations partial, %llu more evaluations, %llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
@@ -82,12 +84,13 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->nodes, (unsigned long long)counts->clocks, (unsigned long long)counts->plans,
         (unsigned long long)counts->recoveries, (unsigned long long)counts->joins, (unsigned long long)counts->rejoins,
         (unsigned long long)counts->evictions, (unsigned long long)counts->kills, (unsigned long long)counts->balances,
-        (unsigned long long)counts->mad, (unsigned long long)counts->controller_restarts,
-        (unsigned long long)counts->checkpoints, (unsigned long long)counts->resumes, (unsigned long long)counts->lost,
-        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
-        (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
-        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
-        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+        (unsigned long long)counts->replacements, (unsigned long long)counts->mad,
+        (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
+        (unsigned long long)counts->resumes, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
+        (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
+        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events,
+        (unsigned long long)statistics->messages, (unsigned long long)statistics->lost,
+        (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }
@@ -164,6 +167,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_WAITING_COUNTED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
     [MISTAKE_SPEED_REVERSED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
     [MISTAKE_WEIGHTS_LOST] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 0},
+    [MISTAKE_TWO_REPLACED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I11", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -1,9 +1,11 @@
 /* Nodes that are not equally fast, and what `--balance shares` makes of them. In CAMPAIGN_UNEVEN speeds are steady and
  * nothing fails: invariants I10 (shares change rarely) and I12 (nobody waits long) hold. In all other campaigns some
  * nodes become slow for a while, and shares change in half of the runs. See cluster_private.h. */
+#include "agileml/control/balance.h"
 #include "tests/sim/cluster_private.h"
 
 #include <math.h>
+#include <string.h>
 
 enum {
     SECOND_US = 1000 * 1000,
@@ -41,6 +43,7 @@ void cluster_uneven_shape(struct cluster *cluster) {
     cluster->uneven.alike = cluster_one_in(cluster, 3);
     cluster->uneven.fixed_us = cluster_one_in(cluster, 2) ? 0 : (double)cluster_between(cluster, 1000, 20 * 1000);
     cluster->uneven.joins = cluster_one_in(cluster, 3);
+    cluster->uneven.replaces = !cluster->uneven.alike && !cluster->uneven.joins && cluster_one_in(cluster, 2);
     cluster->terms.iterations = ITERATIONS;
     cluster->terms.clocks_per_iteration = 1; /* an iteration's line is a clock's */
     cluster->terms.tolerance = cluster->terms.seconds = 0;
@@ -55,7 +58,11 @@ void cluster_uneven_shape(struct cluster *cluster) {
 }
 
 void cluster_uneven_options(const struct cluster *cluster, struct controller_options *options) {
-    options->balance = is_uneven(cluster) || salted(cluster, 0) % 2 == 0;
+    options->balance = is_uneven(cluster) || salted(cluster, 0) % 2 == 0 ? balance_shares : NULL;
+    if (cluster->uneven.replaces) {
+        options->balance = balance_nd;
+        options->replacements = 2;
+    }
     if (is_uneven(cluster)) {
         options->window_short = 0.5;
         options->window_long = 10;
@@ -72,6 +79,8 @@ void cluster_uneven_node(struct cluster_node *node) {
         node->load_us = 0;
         node->input.lazy = false;
         node->speed.item_us = 500 * (node->cluster->uneven.alike ? 1 : 1 + 3 * part_of_one(random));
+        bool slow = node->cluster->uneven.replaces && node->number < node->cluster->drawn.initial_reliable + 2;
+        node->speed.item_us *= slow && node->tier == TIER_TRANSIENT ? 4 : 1; /* two of them, where there are as many */
         return;
     }
     node->speed.slowness = random % 4 == 0 ? 2 + (unsigned)(random >> 8) % 7 : 1;
@@ -105,9 +114,10 @@ static void note_weights(struct cluster *cluster) {
 void cluster_uneven_stepped(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     note_weights(cluster);
+    cluster_mistake_replace(cluster);
     uint64_t completed = controller->progress.completed;
     bool due = !is_uneven(cluster) && completed > cluster->uneven.shaken && salted(cluster, completed << 16) % 3 == 0;
-    if (!due || !cluster->control.running || cluster->control.ended || !shares_may_change(controller)) {
+    if (!due || !cluster->control.running || cluster->control.ended || !rebalance_may(controller)) {
         return;
     }
     cluster->uneven.shaken = completed;
@@ -139,7 +149,8 @@ static double ideal_us(const struct cluster *cluster) {
     double items_per_us = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        bool works = cluster->policy.stage != STAGE_3 || node->tier == TIER_TRANSIENT;
+        bool works = !node->fate.gone && !node->fate.ended;
+        works = works && (cluster->policy.stage != STAGE_3 || node->tier == TIER_TRANSIENT);
         items_per_us += works ? 1 / node->speed.item_us : 0;
     }
     return cluster->uneven.fixed_us + (double)cluster->app.items / items_per_us;
@@ -157,11 +168,37 @@ void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, doubl
 /* I10. */
 void cluster_uneven_balance(struct cluster *cluster, const char *text) {
     cluster->result->counts.balances++;
-    unsigned most = cluster->uneven.alike && !cluster->uneven.joins ? 0 : CHANGES_MOST + cluster->uneven.joins;
+    unsigned most = cluster->uneven.alike && !cluster->uneven.joins ? 0 : CHANGES_MOST + cluster->uneven.joined;
     if (is_uneven(cluster) && ++cluster->uneven.changes > most) {
         cluster_violation(cluster, "I10", "shares change for the %u. time under steady speeds: %s",
                           cluster->uneven.changes, text);
     }
+}
+
+/* I11: one at a time, no reliable node, and another transient node is there. The operator starts one in its place. */
+void cluster_uneven_replace(struct cluster *cluster, const char *name, const char *text) {
+    const struct cluster_node *replaced = NULL;
+    unsigned others = 0;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        bool same = strcmp(node->node.name, name) == 0;
+        replaced = same ? node : replaced;
+        others += !same && node->tier == TIER_TRANSIENT && cluster_node_lives(node) ? 1 : 0;
+    }
+    bool again = cluster->uneven.replacing || ++cluster->uneven.replaced > 2;
+    if (replaced == NULL || replaced->tier != TIER_TRANSIENT || others == 0 || again) {
+        cluster_violation(cluster, "I11", "%s: %u other transient nodes%s", text, others,
+                          again ? ", and the last one that was to be replaced was not, or there were two" : "");
+        return;
+    }
+    cluster->uneven.replacing = true;
+    cluster->result->counts.replacements++;
+    cluster_node_add(cluster, TIER_TRANSIENT, 0, SECOND_US);
+}
+
+void cluster_uneven_join(struct cluster *cluster) {
+    cluster->uneven.replacing = false;
+    cluster->uneven.joined += plan_is_there(&cluster->seen.plan) ? 1 : 0;
 }
 
 /* I12. */

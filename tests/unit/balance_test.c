@@ -1,70 +1,104 @@
-/* agileml/control/balance: shares that make all nodes equally fast, and that change rarely. */
+/* agileml/control/balance: shares that make all nodes equally fast, and that change rarely; stragglers that are
+ * worth replacing. */
 #include "agileml/control/balance.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/control/monitor.h"
 
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <string.h>
 
 #include <cmocka.h>
 
 enum { NODES_MAX = 8, SHARDS = 64, SEEDS = 200, CLOCKS = 1000 };
 
-static struct balance_node node_of(double shards, double item_seconds, double fixed_seconds) {
-    struct balance_node node = {.shards = shards, .items = 10 * shards};
-    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
-        node.speeds[span] = (struct monitor_speed){.clocks = 100,
-                                                   .items = node.items,
-                                                   .item_seconds = item_seconds,
-                                                   .fixed_seconds = fixed_seconds,
-                                                   .clock_seconds = fixed_seconds + node.items * item_seconds};
+/* A view of nodes, each measured over both windows. */
+struct sight {
+    struct aml_balance_view view;
+    struct aml_balance_node nodes[NODES_MAX];
+    struct aml_balance_action actions[NODES_MAX];
+    struct balance balance;
+    char reason[AML_BALANCE_REASON];
+};
+
+static void sight_open(struct sight *sight) {
+    *sight = (struct sight){.view = {.windows = {5, 60}, .now = 100, .seconds_left = 1000, .pending_seconds = 30}};
+    sight->view.nodes = sight->nodes;
+}
+
+static void add(struct sight *sight, double shard_seconds, double fixed_seconds) {
+    struct aml_balance_node *node = &sight->nodes[sight->view.count++];
+    *node = (struct aml_balance_node){.shards = 64, .threads = 1, .transient = true, .replaceable = true};
+    snprintf(node->name, sizeof node->name, "node-%zu", sight->view.count);
+    for (unsigned span = 0; span < AML_BALANCE_SPANS; span++) {
+        node->speeds[span] = (struct aml_balance_speed){.clocks = 100,
+                                                        .seconds = sight->view.windows[span],
+                                                        .shard_seconds = shard_seconds,
+                                                        .fixed_seconds = fixed_seconds,
+                                                        .clock_seconds = fixed_seconds + 64 * shard_seconds};
     }
-    return node;
+}
+
+static bool shares(struct sight *sight) {
+    return balance_shares(&sight->view, &sight->balance, sight->actions, sight->reason);
 }
 
 /* ---- Weights ---- */
 
 static void test_weights_go_by_speeds(void **state) {
     (void)state;
-    struct balance_node nodes[] = {node_of(64, 0.001, 0), node_of(64, 0.001, 0), node_of(64, 0.002, 0)};
-    double left = balance_weigh(nodes, 3, MONITOR_LONG);
-    assert_int_equal(nodes[0].weight, 77); /* 2, 2 and 1 parts of 3 * 64 */
-    assert_int_equal(nodes[1].weight, 77);
-    assert_int_equal(nodes[2].weight, 38);
+    struct sight sight;
+    sight_open(&sight);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.02, 0);
+    double left = balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
+    assert_int_equal(sight.actions[0].weight, 77); /* 2, 2 and 1 parts of 3 * 64 */
+    assert_int_equal(sight.actions[1].weight, 77);
+    assert_int_equal(sight.actions[2].weight, 38);
     assert_true(fabs(left - 0.6) < 0.01);
 }
 
 /* Every clock takes half of its time whatever the share: shares differ more than speeds. */
 static void test_a_fixed_part_is_not_shared(void **state) {
     (void)state;
-    struct balance_node nodes[] = {node_of(64, 0.001, 0.64), node_of(64, 0.002, 0.64)};
-    balance_weigh(nodes, 2, MONITOR_LONG);
-    assert_in_range(nodes[0].weight, 85, 86); /* 2 : 1 */
-    assert_in_range(nodes[1].weight, 42, 43);
-    struct balance_node late[] = {node_of(64, 0.001, 0), node_of(64, 0.001, 5)};
-    balance_weigh(late, 2, MONITOR_LONG);
-    assert_int_equal(late[1].weight, BALANCE_LEAST); /* later than all others: still some, to be measured */
+    struct sight sight;
+    sight_open(&sight);
+    add(&sight, 0.01, 0.64);
+    add(&sight, 0.02, 0.64);
+    balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
+    assert_in_range(sight.actions[0].weight, 85, 86); /* 2 : 1 */
+    assert_in_range(sight.actions[1].weight, 42, 43);
+    sight_open(&sight);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.01, 5);
+    balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
+    assert_int_equal(sight.actions[1].weight, BALANCE_LEAST); /* later than all others: still some, to be measured */
 }
 
 /* No split of the shards between two nodes is better by more than the weights' rounding. */
 static void test_no_other_split_is_better(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
-        double item[2];
+        struct sight sight;
+        double shard[2];
         double fixed[2];
+        sight_open(&sight);
         for (unsigned n = 0; n < 2; n++) {
-            item[n] = 0.001 * (1 + (double)(hash_mix(seed * 4 + n) % 400) / 100);
+            shard[n] = 0.01 * (1 + (double)(hash_mix(seed * 4 + n) % 400) / 100);
             fixed[n] = 0.01 * (double)(hash_mix(seed * 4 + 2 + n) % 10);
+            add(&sight, shard[n], fixed[n]);
         }
-        struct balance_node nodes[] = {node_of(64, item[0], fixed[0]), node_of(64, item[1], fixed[1])};
-        double present = fmax(nodes[0].speeds[MONITOR_LONG].clock_seconds, nodes[1].speeds[MONITOR_LONG].clock_seconds);
-        double chosen = balance_weigh(nodes, 2, MONITOR_LONG) * present;
+        double present = fmax(fixed[0] + 64 * shard[0], fixed[1] + 64 * shard[1]);
+        double chosen = balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions) * present;
         double best = INFINITY;
         for (unsigned first = 0; first <= 1280; first++) {
-            best = fmin(best, fmax(fixed[0] + item[0] * first, fixed[1] + item[1] * (1280 - first)));
+            best = fmin(best, fmax(fixed[0] + shard[0] * first / 10, fixed[1] + shard[1] * (1280 - first) / 10));
         }
         assert_true(chosen <= best * 1.04);
     }
@@ -72,31 +106,107 @@ static void test_no_other_split_is_better(void **state) {
 
 static void test_unknown_speeds(void **state) {
     (void)state;
-    struct balance_node nodes[] = {node_of(64, 0.001, 0), node_of(64, 0.004, 0)};
-    struct balance balance = {0};
-    double gain;
-    assert_false(balance_decide(&balance, nodes, 1, 60, 1, &gain));
-    nodes[1].speeds[MONITOR_LONG].clocks = MONITOR_CLOCKS - 1;
-    assert_true(isnan(balance_weigh(nodes, 2, MONITOR_LONG)));
-    assert_false(balance_decide(&balance, nodes, 2, 60, 1, &gain));
-    nodes[1].speeds[MONITOR_LONG].clocks = MONITOR_CLOCKS;
-    assert_true(balance_decide(&balance, nodes, 2, 60, 1, &gain));
-    assert_false(balance_decide(&balance, nodes, 2, 60, 60 * 1000 * 1000, &gain)); /* a window later at the earliest */
+    struct sight sight;
+    sight_open(&sight);
+    assert_false(shares(&sight));
+    add(&sight, 0.01, 0);
+    assert_false(shares(&sight));
+    add(&sight, 0.04, 0);
+    sight.nodes[1].speeds[AML_BALANCE_LONG].clocks = BALANCE_CLOCKS - 1;
+    assert_true(isnan(balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions)));
+    assert_false(shares(&sight));
+    sight.nodes[1].speeds[AML_BALANCE_LONG].clocks = BALANCE_CLOCKS;
+    assert_true(shares(&sight));
+    sight.view.now += 59;
+    assert_false(shares(&sight)); /* a window later at the earliest */
 }
 
 static void test_one_window_is_not_enough(void **state) {
     (void)state;
-    struct balance_node nodes[] = {node_of(64, 0.001, 0), node_of(64, 0.004, 0)};
-    struct balance balance = {0};
-    double gain;
-    nodes[1].speeds[MONITOR_SHORT].item_seconds = 0.001; /* it was slow, and is not any more */
-    assert_false(balance_decide(&balance, nodes, 2, 60, 1, &gain));
-    nodes[1].speeds[MONITOR_SHORT].item_seconds = 0.004;
-    nodes[1].speeds[MONITOR_LONG].error = 0.3; /* it is slow, or chance is */
-    assert_false(balance_decide(&balance, nodes, 2, 60, 1, &gain));
-    nodes[1].speeds[MONITOR_LONG].error = 0.1;
-    assert_true(balance_decide(&balance, nodes, 2, 60, 1, &gain));
-    assert_true(gain > 0.5);
+    struct sight sight;
+    sight_open(&sight);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.04, 0);
+    sight.nodes[1].speeds[AML_BALANCE_SHORT].shard_seconds = 0.01; /* it was slow, and is not any more */
+    assert_false(shares(&sight));
+    sight.nodes[1].speeds[AML_BALANCE_SHORT].shard_seconds = 0.04;
+    sight.nodes[1].speeds[AML_BALANCE_LONG].error = 0.3; /* it is slow, or chance is */
+    assert_false(shares(&sight));
+    sight.nodes[1].speeds[AML_BALANCE_LONG].error = 0.1;
+    assert_true(shares(&sight));
+    assert_string_equal(sight.reason,
+                        "shares of 0.41 (node-2) to 1.59 (node-1) of the mean are to make clocks 59 % shorter");
+}
+
+/* ---- Replacement ---- */
+
+/* Eight nodes, one of them slow, with the shares that fit. */
+static void add_eight(struct sight *sight, double slow) {
+    sight_open(sight);
+    double speeds = 7 + 1 / slow;
+    for (unsigned n = 0; n < 8; n++) {
+        double by = n == 5 ? slow : 1;
+        add(sight, 0.01 * by, 0);
+        sight->nodes[n].shards = 512 / by / speeds;
+        for (unsigned span = 0; span < AML_BALANCE_SPANS; span++) {
+            sight->nodes[n].speeds[span].slowness = by / ((7 + slow) / 8);
+        }
+    }
+}
+
+static bool nd(struct sight *sight) {
+    for (unsigned n = 0; n < NODES_MAX; n++) {
+        sight->actions[n] = (struct aml_balance_action){0};
+    }
+    return balance_nd(&sight->view, &sight->balance, sight->actions, sight->reason);
+}
+
+static void test_a_straggler_is_replaced(void **state) {
+    (void)state;
+    struct sight sight;
+    add_eight(&sight, 4);
+    assert_true(nd(&sight));
+    for (unsigned n = 0; n < 8; n++) {
+        assert_int_equal(sight.actions[n].replace, n == 5);
+        assert_int_equal(sight.actions[n].weight, 0); /* as it was */
+    }
+    assert_non_null(strstr(sight.reason, "node-6 takes 2.9 times the mean; another in its place is to save 9 % of"));
+}
+
+/* Nobody is replaced when it costs more than it saves, when it did not last, or when the controller says no. */
+static void test_who_is_not_replaced(void **state) {
+    (void)state;
+    struct sight sight;
+    add_eight(&sight, 1.4); /* no straggler */
+    assert_false(nd(&sight));
+    add_eight(&sight, 4);
+    sight.view.seconds_left = 40; /* soon over */
+    assert_false(nd(&sight));
+    add_eight(&sight, 4);
+    sight.view.pending_seconds = 900; /* AntDT's cluster that is busy */
+    assert_false(nd(&sight));
+    add_eight(&sight, 4);
+    sight.nodes[5].replaceable = false;
+    assert_false(nd(&sight));
+    add_eight(&sight, 4);
+    sight.nodes[5].speeds[AML_BALANCE_SHORT].slowness = 1;
+    assert_false(nd(&sight));
+    add_eight(&sight, 4);
+    sight.nodes[5].speeds[AML_BALANCE_LONG].seconds = 40; /* of 60 */
+    assert_false(nd(&sight));
+}
+
+/* The slowest one comes first, and shares come before all. */
+static void test_one_at_a_time(void **state) {
+    (void)state;
+    struct sight sight;
+    add_eight(&sight, 4);
+    sight.nodes[2].speeds[AML_BALANCE_SHORT].slowness = sight.nodes[2].speeds[AML_BALANCE_LONG].slowness = 2;
+    assert_true(nd(&sight));
+    assert_true(sight.actions[5].replace && !sight.actions[2].replace);
+    sight.nodes[5].shards = 64;
+    assert_true(nd(&sight));
+    assert_true(sight.actions[5].weight > 0 && !sight.actions[5].replace);
 }
 
 /* ---- A job, clock by clock ---- */
@@ -132,14 +242,14 @@ static double items_of(const struct job *job, unsigned n) {
     return job->shards[n] * 10 + (n == 0 ? job->extra : 0);
 }
 
-static void share(struct job *job, const struct balance_node *nodes) {
+static void share(struct job *job, const struct aml_balance_action *actions) {
     unsigned weights = 0;
     unsigned left = job->count * SHARDS;
     for (unsigned n = 0; n < job->count; n++) {
-        weights += nodes[n].weight;
+        weights += actions[n].weight;
     }
     for (unsigned n = 0; n < job->count; n++) {
-        job->shards[n] = job->count * SHARDS * nodes[n].weight / weights;
+        job->shards[n] = job->count * SHARDS * actions[n].weight / weights;
         left -= job->shards[n];
     }
     for (unsigned n = 0; n < left; n++) {
@@ -147,6 +257,28 @@ static void share(struct job *job, const struct balance_node *nodes) {
     }
     job->version++;
     job->changes++;
+}
+
+static bool asked(struct job *job, struct aml_balance_action *actions) {
+    struct aml_balance_node nodes[NODES_MAX] = {0};
+    char reason[AML_BALANCE_REASON];
+    for (unsigned n = 0; n < job->count; n++) {
+        nodes[n].shards = job->shards[n];
+        double items = monitor_speed(&job->monitor, n + 1, MONITOR_SHORT, job->now_us).items / job->shards[n];
+        for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+            struct monitor_speed speed = monitor_speed(&job->monitor, n + 1, (enum monitor_span)span, job->now_us);
+            nodes[n].speeds[span] = (struct aml_balance_speed){.clocks = speed.clocks,
+                                                               .clock_seconds = speed.clock_seconds,
+                                                               .fixed_seconds = speed.fixed_seconds,
+                                                               .shard_seconds = speed.item_seconds * items,
+                                                               .error = speed.error};
+        }
+    }
+    const struct aml_balance_view view = {.count = job->count,
+                                          .nodes = nodes,
+                                          .now = (double)job->now_us / 1e6,
+                                          .windows = {job->monitor.seconds[0], job->monitor.seconds[1]}};
+    return balance_shares(&view, &job->balance, actions, reason);
 }
 
 static void job_clock(struct job *job) {
@@ -158,7 +290,6 @@ static void job_clock(struct job *job) {
         longest = fmax(longest, times[n]);
     }
     job->now_us += (uint64_t)longest;
-    struct balance_node nodes[NODES_MAX];
     for (unsigned n = 0; n < job->count; n++) {
         const struct monitor_sample sample = {.node = n + 1,
                                               .version = job->version,
@@ -168,16 +299,9 @@ static void job_clock(struct job *job) {
                                               .clock_us = (uint64_t)longest};
         monitor_add(&job->monitor, &sample);
     }
-    for (unsigned n = 0; n < job->count; n++) {
-        nodes[n] = (struct balance_node){.shards = job->shards[n]};
-        for (unsigned span = 0; span < MONITOR_SPANS; span++) {
-            nodes[n].speeds[span] = monitor_speed(&job->monitor, n + 1, (enum monitor_span)span, job->now_us);
-        }
-        nodes[n].items = nodes[n].speeds[MONITOR_SHORT].items;
-    }
-    double gain;
-    if (balance_decide(&job->balance, nodes, job->count, job->monitor.seconds[MONITOR_LONG], job->now_us, &gain)) {
-        share(job, nodes);
+    struct aml_balance_action actions[NODES_MAX] = {0};
+    if (asked(job, actions)) {
+        share(job, actions);
     }
 }
 
@@ -272,6 +396,9 @@ int main(void) {
         cmocka_unit_test(test_steady_speeds),
         cmocka_unit_test(test_speeds_that_change),
         cmocka_unit_test(test_uneven_shards),
+        cmocka_unit_test(test_a_straggler_is_replaced),
+        cmocka_unit_test(test_who_is_not_replaced),
+        cmocka_unit_test(test_one_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
