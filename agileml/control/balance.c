@@ -137,7 +137,7 @@ bool balance_shares(const struct aml_balance_view *view, void *memory, struct am
     }
     compare(balance, clock);
     double gain = 1 - lasting;
-    double least = fmax(BALANCE_GAIN + BALANCE_ERRORS * error, balance->doubt);
+    double least = fmax(BALANCE_GAIN + BALANCE_ERRORS * error, balance->doubt / 2);
     bool pays = gain * fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock) > BALANCE_COST + clock;
     if (1 - now <= BALANCE_GAIN || gain <= least || !pays) {
         return false;

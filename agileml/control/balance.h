@@ -8,7 +8,7 @@
  * clock would get shorter by more than BALANCE_GAIN, over the long one also by more than chance explains
  * (BALANCE_ERRORS), and what that saves within the long window is more than a change of plan costs. After each change
  * the next one waits twice as long, up to BALANCE_WAITS_MAX windows. Shards differ in how much work they are, so that
- * a change may save less than was predicted: the next one has to save more than by how much this prediction failed.
+ * a change may save less than was predicted: the next one has to save more than half of what this one did not.
  *
  * `nd`: the same, and a node that is a straggler over a whole long window is replaced, if that saves more of the time
  * left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */

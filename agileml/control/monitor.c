@@ -105,27 +105,47 @@ static struct monitor_sums window_sums(const struct monitor_window *window, uint
     return sums;
 }
 
-/* Returns the time for each item, in microseconds, and sets the fixed time of a clock: the line through the clocks'
- * times by their items, if the items differ enough, and no part of it is below 0. */
-static double fit(const struct monitor_sums *sums, double *fixed) {
+/* Returns the time for each item, in microseconds, and sets the fixed time of a clock: the line through the present
+ * mean and that of an earlier assignment, if it is a possible one. */
+static double fit_assignments(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
+    double items = sums->items / sums->clocks;
+    double compute = sums->compute / sums->clocks;
+    double whole = compute / items;
+    *fixed = 0;
+    if (!(earlier->items > 0) || fabs(items - earlier->items) <= MONITOR_APART * fmax(items, earlier->items)) {
+        return whole;
+    }
+    double slope = (compute - earlier->compute) / (items - earlier->items);
+    if (slope < MONITOR_SLOPE * whole || slope > whole) {
+        return whole; /* the machine was faster, or slower, then */
+    }
+    *fixed = compute - slope * items;
+    return slope;
+}
+
+/* The same: the line through the clocks' times by their items, if these differ enough. No part is below 0. */
+static double fit(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
     double mean = sums->items / sums->clocks;
     double variance = sums->items_squared / sums->clocks - mean * mean;
     double covariance = sums->items_compute / sums->clocks - mean * (sums->compute / sums->clocks);
     double whole = sums->items > 0 ? sums->compute / sums->items : 0;
     *fixed = 0;
-    if (sums->clocks < MONITOR_CLOCKS || variance <= MONITOR_SPREAD * MONITOR_SPREAD * mean * mean) {
+    if (sums->clocks < MONITOR_CLOCKS || !(sums->items > 0)) {
         return whole;
+    }
+    if (variance <= MONITOR_SPREAD * MONITOR_SPREAD * mean * mean) {
+        return fit_assignments(sums, earlier, fixed);
     }
     double slope = fmin(fmax(covariance / variance, 0), whole);
     *fixed = sums->compute / sums->clocks - slope * mean;
     return slope;
 }
 
-static struct monitor_speed speed_of(const struct monitor_sums *sums) {
+static struct monitor_speed speed_of(const struct monitor_sums *sums, const struct monitor_mean *earlier) {
     struct monitor_speed speed = {.clocks = sums->clocks};
     if (sums->clocks > 0) {
         double fixed;
-        speed.item_seconds = fit(sums, &fixed) / 1e6;
+        speed.item_seconds = fit(sums, earlier, &fixed) / 1e6;
         speed.fixed_seconds = fixed / 1e6;
         double mean = sums->compute / sums->clocks;
         double variance = fmax(sums->compute_squared / sums->clocks - mean * mean, 0);
@@ -164,11 +184,23 @@ static void look_for_burst(struct monitor_node *node, const struct monitor_sums 
 
 /* ---- Clocks ---- */
 
+/* Another assignment may begin: keeps what is known of the one before, if that had another number of items. */
+static void remember(const struct monitor *monitor, struct monitor_node *node, const struct monitor_sample *sample) {
+    struct monitor_sums sums =
+        window_sums(&node->windows[MONITOR_SHORT], part_of(monitor, MONITOR_SHORT, sample->now_us));
+    const struct monitor_mean mean = {.items = sums.items / sums.clocks, .compute = sums.compute / sums.clocks};
+    double items = (double)sample->items;
+    if (sums.clocks >= MONITOR_CLOCKS && fabs(mean.items - items) > MONITOR_APART * fmax(mean.items, items)) {
+        node->earlier = mean;
+    }
+}
+
 void monitor_add(struct monitor *monitor, const struct monitor_sample *sample) {
     struct monitor_node *node = find_node(monitor, sample->node);
     node = node != NULL ? node : add_node(monitor, sample->node);
     if (node->version != sample->version) {
         node->settling = MONITOR_SETTLING;
+        remember(monitor, node, sample);
     }
     node->version = sample->version;
     node->iteration_us += (double)sample->compute_us;
@@ -200,7 +232,7 @@ struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node,
     if (known != NULL) {
         sums = window_sums(&known->windows[span], part_of(monitor, span, now_us));
     }
-    return speed_of(&sums);
+    return speed_of(&sums, known != NULL ? &known->earlier : &(struct monitor_mean){0});
 }
 
 void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uint64_t now_us, double *slowness) {
@@ -218,7 +250,7 @@ void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uin
         double fixed;
         slowness[n] = NAN;
         if (sums[n].items > 0) {
-            slowness[n] = fit(&sums[n], &fixed) * (items / clocks) + fixed;
+            slowness[n] = fit(&sums[n], &monitor->nodes[n].earlier, &fixed) * (items / clocks) + fixed;
             sum += slowness[n];
             known++;
         }

@@ -23,6 +23,8 @@ enum {
 #define MONITOR_SHORT_S   5.0
 #define MONITOR_LONG_S    60.0
 #define MONITOR_STRAGGLER 1.5 /* a node so many times slower than the mean is a straggler */
+#define MONITOR_APART     0.2 /* assignments whose numbers of items differ less than this don't tell it, either */
+#define MONITOR_SLOPE     0.2 /* the least part of a clock's time that is by its items */
 #define MONITOR_SPREAD    0.1 /* clocks whose numbers of items differ less than this don't tell the fixed part */
 
 enum monitor_span { MONITOR_SHORT, MONITOR_LONG, MONITOR_SPANS };
@@ -42,6 +44,11 @@ struct monitor_sums {
     double clocks, items, compute, whole, items_squared, items_compute, compute_squared;
 };
 
+/* Of the clocks of an assignment. */
+struct monitor_mean {
+    double items, compute; /* microseconds */
+};
+
 /* The clocks that came within one part of the window's time. */
 struct monitor_bin {
     uint64_t number; /* of the part: time divided by its length */
@@ -57,6 +64,7 @@ struct monitor_node {
     actor_id node;
     uint64_t version;        /* of the plan, at the last report */
     unsigned settling;       /* reports that still don't count */
+    struct monitor_mean earlier; /* of an assignment with another number of items; 0: there was none */
     double iteration_us;     /* computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
     /* Bursts: clocks in a row, each so slow for its items that alone it would make a straggler of the node. */

@@ -146,7 +146,7 @@ struct cluster_node_fate {
 
 /* How fast a node computes. */
 struct cluster_node_speed {
-    double item_us;                       /* CAMPAIGN_UNEVEN */
+    double item_us, fixed_us;             /* CAMPAIGN_UNEVEN */
     unsigned slowness;                    /* others: by so much, in this time */
     uint64_t slow_from_us, slow_until_us; /* ... since the job began */
     uint32_t weight, newest_weight;       /* its share's: by the newest plan; as the controller has it */
@@ -349,6 +349,7 @@ struct cluster_run {
 /* CAMPAIGN_UNEVEN. */
 struct cluster_uneven {
     bool alike, joins, replaces; /* all nodes have one speed; another one joins; two slow ones are replaced */
+    bool late;                   /* each node has a fixed time of its own */
     double fixed_us;             /* of each clock */
     unsigned changes;            /* of shares */
     unsigned joined;             /* since the first plan */

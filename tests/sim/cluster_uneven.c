@@ -43,6 +43,7 @@ void cluster_uneven_shape(struct cluster *cluster) {
     cluster->uneven.alike = cluster_one_in(cluster, 3);
     cluster->uneven.fixed_us = cluster_one_in(cluster, 2) ? 0 : (double)cluster_between(cluster, 1000, 20 * 1000);
     cluster->uneven.joins = cluster_one_in(cluster, 3);
+    cluster->uneven.late = !cluster->uneven.alike && cluster_one_in(cluster, 3);
     cluster->uneven.replaces = !cluster->uneven.alike && !cluster->uneven.joins && cluster_one_in(cluster, 2);
     cluster->terms.iterations = ITERATIONS;
     cluster->terms.clocks_per_iteration = 1; /* an iteration's line is a clock's */
@@ -81,6 +82,7 @@ void cluster_uneven_node(struct cluster_node *node) {
         node->speed.item_us = 500 * (node->cluster->uneven.alike ? 1 : 1 + 3 * part_of_one(random));
         bool slow = node->cluster->uneven.replaces && node->number < node->cluster->drawn.initial_reliable + 2;
         node->speed.item_us *= slow && node->tier == TIER_TRANSIENT ? 4 : 1; /* two of them, where there are as many */
+        node->speed.fixed_us = node->cluster->uneven.late ? 64000 * part_of_one(hash_mix(random)) : 0;
         return;
     }
     node->speed.slowness = random % 4 == 0 ? 2 + (unsigned)(random >> 8) % 7 : 1;
@@ -138,22 +140,35 @@ uint64_t cluster_uneven_duration(struct cluster_node *node, uint64_t items, uint
     if (is_uneven(cluster)) {
         double jitter = cluster->uneven.alike ? JITTER_ALIKE : JITTER_UNEVEN;
         double chance = 1 + jitter * (2 * part_of_one(cluster_draw(cluster)) - 1);
-        return (uint64_t)((cluster->uneven.fixed_us + node->speed.item_us * (double)items) * chance);
+        return (uint64_t)((cluster->uneven.fixed_us + node->speed.fixed_us + node->speed.item_us * (double)items) *
+                          chance);
     }
     bool slow = now >= node->speed.slow_from_us && now < node->speed.slow_until_us;
     return slow ? duration_us * node->speed.slowness : duration_us;
 }
 
-/* What a clock takes if nobody waits for anybody. */
-static double ideal_us(const struct cluster *cluster) {
-    double items_per_us = 0;
+/* The items that all nodes do in a clock of this length. */
+static double items_within(const struct cluster *cluster, double clock_us) {
+    double items = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
         bool works = !node->fate.gone && !node->fate.ended;
         works = works && (cluster->policy.stage != STAGE_3 || node->tier == TIER_TRANSIENT);
-        items_per_us += works ? 1 / node->speed.item_us : 0;
+        double left_us = clock_us - cluster->uneven.fixed_us - node->speed.fixed_us;
+        items += works && left_us > 0 ? left_us / node->speed.item_us : 0;
     }
-    return cluster->uneven.fixed_us + (double)cluster->app.items / items_per_us;
+    return items;
+}
+
+/* What a clock takes if nobody waits for anybody. */
+static double ideal_us(const struct cluster *cluster) {
+    double low = 0;
+    double high = 1e9;
+    while (high - low > 1) {
+        double middle = (low + high) / 2;
+        *(items_within(cluster, middle) < (double)cluster->app.items ? &low : &high) = middle;
+    }
+    return high;
 }
 
 /* ---- What is checked ---- */
@@ -168,7 +183,9 @@ void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, doubl
 /* I10. */
 void cluster_uneven_balance(struct cluster *cluster, const char *text) {
     cluster->result->counts.balances++;
-    unsigned most = cluster->uneven.alike && !cluster->uneven.joins ? 0 : CHANGES_MOST + cluster->uneven.joined;
+    unsigned most = cluster->uneven.alike && !cluster->uneven.joins
+                        ? 0
+                        : CHANGES_MOST + cluster->uneven.joined + cluster->uneven.late;
     if (is_uneven(cluster) && ++cluster->uneven.changes > most) {
         cluster_violation(cluster, "I10", "shares change for the %u. time under steady speeds: %s",
                           cluster->uneven.changes, text);

@@ -374,14 +374,14 @@ static void test_speeds_that_change(void **state) {
     monitor_close(&job.monitor);
 }
 
-/* Half of what a change promises does not come true, as the node keeps those shards that are most work: the next one is
- * not tried. */
+/* Half of what a change promises does not come true, as the node keeps those shards that are most work: that is not
+ * tried for ever. */
 static void test_uneven_shards(void **state) {
     (void)state;
     struct job job = {.seed = 9, .count = 4, .item_us = {50, 50, 50, 50}, .jitter = 0.02, .extra = 320};
     job_open(&job);
     job_run(&job, 4 * CLOCKS);
-    assert_int_equal(job.changes, 1);
+    assert_in_range(job.changes, 1, 3);
     monitor_close(&job.monitor);
 }
 

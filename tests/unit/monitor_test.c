@@ -119,6 +119,37 @@ static void test_first_clocks_do_not_count(void **state) {
     monitor_close(&monitor);
 }
 
+/* So do two assignments of different sizes, however even their clocks are; but not if the machine's speed has changed
+ * in between. */
+static void test_the_fixed_part_by_assignments(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t first_us, second_us; /* for 200 items, then for 100 */
+        double fixed_seconds, item_seconds;
+    } cases[] = {{50000, 35000, 0.02, 0.00015},
+                 {50000, 25000, 0, 0.00025},
+                 {50000, 60000, 0, 0.0006},
+                 {50000, 10000, 0, 0.0001},
+                 {50000, 49000, 0, 0.00049}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct monitor monitor;
+        struct monitor_sample sample = {.node = 1, .version = 1, .items = 200, .clock_us = CLOCK_US};
+        uint64_t now = SECOND;
+        monitor_init(&monitor, 1, 2);
+        for (unsigned i = 0; i < 80; i++, now += CLOCK_US) {
+            sample.now_us = now;
+            sample.version = i < 40 ? 1 : 2;
+            sample.items = i < 40 ? 200 : 100;
+            sample.compute_us = i < 40 ? cases[c].first_us : cases[c].second_us;
+            monitor_add(&monitor, &sample);
+        }
+        struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_LONG, now);
+        assert_near(speed.fixed_seconds + 1, cases[c].fixed_seconds + 1);
+        assert_near(speed.item_seconds, cases[c].item_seconds);
+        monitor_close(&monitor);
+    }
+}
+
 /* Clocks of different sizes tell the part of a clock that does not depend on its items. */
 static void test_the_fixed_part(void **state) {
     (void)state;
@@ -183,6 +214,7 @@ int main(void) {
         cmocka_unit_test(test_slowness_whatever_the_shares),
         cmocka_unit_test(test_windows),
         cmocka_unit_test(test_first_clocks_do_not_count),
+        cmocka_unit_test(test_the_fixed_part_by_assignments),
         cmocka_unit_test(test_the_fixed_part),
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_imbalance),
