@@ -87,6 +87,15 @@ static int parse_stage(const char *text, enum stage *stage, struct error *error)
     return error_set(error, AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '%.100s'", text);
 }
 
+static int check_balance(const struct job_options *options, struct error *error) {
+    aml_balance_policy *policy;
+    if (options->window_long < options->window_short) {
+        return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",
+                         options->window_long, options->window_short);
+    }
+    return balance_option(options->balance, &policy, error);
+}
+
 int job_options_check(struct job_options *options, struct plan_policy *policy, struct error *error) {
     enum stage stage = STAGE_AUTO;
     int64_t nodes = options->reliable + options->transient + options->joining;
@@ -127,13 +136,8 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->checkpoint != NULL && options->checkpoint_every == 0) {
         options->checkpoint_every = JOB_CHECKPOINT_EVERY_DEFAULT;
     }
-    aml_balance_policy *balance;
-    if (balance_option(options->balance, &balance, error) != 0) {
+    if (check_balance(options, error) != 0) {
         return AML_EINPUT;
-    }
-    if (options->window_long < options->window_short) {
-        return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",
-                         options->window_long, options->window_short);
     }
     if (options->answer_timeout > 0 && options->answer_timeout < options->failure_timeout) {
         return error_set(error, AML_EINPUT, "--answer-timeout %g: expected at least as much as --failure-timeout %g",
