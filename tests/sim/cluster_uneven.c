@@ -83,6 +83,9 @@ void cluster_uneven_node(struct cluster_node *node) {
         bool slow = node->cluster->uneven.replaces && node->number < node->cluster->drawn.initial_reliable + 2;
         node->speed.item_us *= slow && node->tier == TIER_TRANSIENT ? 4 : 1; /* two of them, where there are as many */
         node->speed.fixed_us = node->cluster->uneven.late ? 64000 * part_of_one(hash_mix(random)) : 0;
+        uint64_t alone_us = (uint64_t)(node->speed.item_us * (double)node->cluster->app.items);
+        struct cluster_drawn *drawn = &node->cluster->drawn;
+        drawn->slowest_us = alone_us > drawn->slowest_us ? alone_us : drawn->slowest_us;
         return;
     }
     node->speed.slowness = random % 4 == 0 ? 2 + (unsigned)(random >> 8) % 7 : 1;
