@@ -1,9 +1,12 @@
 /* See balance.h. */
 #include "agileml/control/balance.h"
 
+#include "agileml/base/hash.h"
+
 #include <assert.h>
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { BISECTIONS = 60 };
 
@@ -96,8 +99,18 @@ static void compare(struct balance *balance, double clock) {
     }
 }
 
+static uint64_t nodes_hash(const struct aml_balance_view *view) {
+    uint64_t hash = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        const char *name = view->nodes[n].name;
+        hash += hash_bytes((const unsigned char *)name, strlen(name), 0); /* whatever their order */
+    }
+    return hash;
+}
+
 static bool is_time(const struct balance *balance, const struct aml_balance_view *view) {
-    return balance->waits == 0 || view->now - balance->changed >= view->windows[AML_BALANCE_LONG] * balance->waits;
+    double waits = balance->nodes == nodes_hash(view) ? balance->waits : fmin(balance->waits, 1);
+    return view->now - balance->changed >= view->windows[AML_BALANCE_LONG] * waits;
 }
 
 static void describe(const struct aml_balance_view *view, const struct aml_balance_action *actions, double gain,
@@ -143,6 +156,7 @@ bool balance_shares(const struct aml_balance_view *view, void *memory, struct am
         return false;
     }
     balance->changed = view->now;
+    balance->nodes = nodes_hash(view);
     balance->predicted = clock * lasting;
     balance->waits = balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX);
     describe(view, actions, gain, reason);

@@ -7,8 +7,9 @@
  * Shares change rarely: only when the speeds of all nodes are known, over the long window and over the short one the
  * clock would get shorter by more than BALANCE_GAIN, over the long one also by more than chance explains
  * (BALANCE_ERRORS), and what that saves within the long window is more than a change of plan costs. After each change
- * the next one waits twice as long, up to BALANCE_WAITS_MAX windows. Shards differ in how much work they are, so that
- * a change may save less than was predicted: the next one has to save more than half of what this one did not.
+ * the next one waits twice as long, up to BALANCE_WAITS_MAX windows, but one window only if nodes have come or gone.
+ * Shards differ in how much work they are, so that a change may save less than was predicted: the next one has to save
+ * more than half of what this one did not.
  *
  * `nd`: the same, and a node that is a straggler over a whole long window is replaced, if that saves more of the time
  * left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */
@@ -37,6 +38,7 @@ struct balance {
     double waits;     /* windows that the next change waits; 0: there was none yet */
     double predicted; /* the clock's time that the last change was to bring; 0: none, or compared already */
     double doubt;     /* by how much the last prediction failed, as a part of the clock's time */
+    uint64_t nodes;   /* which ones there were at the last change: a hash of their names */
 };
 
 aml_balance_policy balance_shares, balance_nd;

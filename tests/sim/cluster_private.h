@@ -151,6 +151,7 @@ struct cluster_node_speed {
     uint64_t slow_from_us, slow_until_us; /* ... since the job began */
     uint32_t weight, newest_weight;       /* its share's: by the newest plan; as the controller has it */
     uint64_t computed_us;                 /* when it last ended a clock's work */
+    bool replaced;                        /* evicted for another one */
 };
 
 /* One incarnation of a node's process. */
