@@ -7,7 +7,7 @@
  *
  * It includes this header alone, and links with nothing of Proteus. The controller calls it after iterations, at most
  * twice a second, in its only thread: it should return within a few milliseconds. It is not called while another
- * change is under way or the stage tuner tries something. It is called as long as all speeds are not known, too.
+ * change is under way or the stage tuner tries something. Speeds may be unknown: then `clocks` is 0.
  *
  * The idea of a policy that sees measured speeds and returns actions is that of AntDT (Xiao et al.), section V. */
 #ifndef AGILEML_BALANCE_H
