@@ -28,6 +28,9 @@ void silence_begin_anew(struct controller *controller, uint64_t now_us) {
 
 void silence_heard(const struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
+    if (now_us < member->silence.heard_us) {
+        return; /* it may have waited here while this controller was stopped, and its sender may be gone */
+    }
     if (member->silence.lively_us == 0 || silence_of(member, now_us) > half_timeout_us(controller)) {
         member->silence.lively_us = now_us;
     }
