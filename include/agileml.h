@@ -129,6 +129,13 @@ struct aml_app {
      * (aml_items). */
     int evaluate_always;
 
+    /* Advanced. 1: the app can be used with --lots: another process may work on some of this one's items of a clock.
+     * Then `clock` is called for items that `begin` and aml_items did not have, and in several calls for a clock. It
+     * may use rows, items, metrics and what is the same in every process, but nothing that it keeps for its own items.
+     * Of a table with AML_PUT it may change rows that the call's items name, and no others. No table may have
+     * changes_given. */
+    int lots;
+
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */

@@ -140,6 +140,7 @@ bool forge_message(unsigned type, struct message *message) {
         add_frame(message, WIRE_TOTALS * sizeof(double));
         break;
     case MESSAGE_PROGRESS:
+    case MESSAGE_LOT_METRICS:
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_EVALUATE:
@@ -167,6 +168,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_FLUSH:
     case MESSAGE_ROWS:
     case MESSAGE_UPDATE:
+    case MESSAGE_LOT:
         add_row(message);
         break;
     default:

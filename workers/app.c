@@ -43,6 +43,8 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "how updates of float32 tables travel: none, as they are, or bf16, half as large"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
+        {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
+         "half of a node's data in N parts that other nodes, which keep it too, work on when it is late; 0: none"},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, DESCRIBE_CLOCKS_MAX,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
@@ -128,6 +130,11 @@ static int make_job(struct runtime *runtime, struct error *error) {
     }
     const char *how = runtime->options.compress;
     bool compress = strcmp(how, "bf16") == 0;
+    if (runtime->options.lots > 0 && (!app->lots || compress)) {
+        return error_set(error, AML_EINPUT, "--lots %lld: %s%s", (long long)runtime->options.lots,
+                         compress ? "expected 0 with --compress bf16" : "expected 0, as it is not made for lots: ",
+                         compress ? "" : app->name);
+    }
     if (!compress && strcmp(how, "none") != 0) {
         return error_set(error, AML_EINPUT, "--compress: expected none or bf16, got '%s'", how);
     }
@@ -241,6 +248,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0, NULL},
+        {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, 0, NULL},
     };
     struct settings_list *list = memory_zeroed(1, sizeof *list);
     int result = 0;

@@ -51,6 +51,16 @@ struct waiting_push {
     struct message message; /* its frames are held */
 };
 
+/* Work on another node's lot. */
+struct client_lot {
+    bool under_way;
+    struct client_saved { /* a put table's rows before that */
+        uint32_t *slots;  /* ascending */
+        unsigned char *rows;
+        uint32_t count;
+    } saved[WIRE_TABLES_MAX];
+};
+
 struct client_partition {
     struct client_subscription now, next; /* with the server of the next clock; with that after the plan's switch */
     bool subscribed;                      /* the first state has come, and `clock` is valid */
@@ -95,6 +105,7 @@ struct client {
     uint64_t clock;  /* the present clock, or the last one */
     bool alone;      /* the origin is the plan's only one in this clock, so its updates are not pushed back */
     bool working;    /* the app works on the clock, and the cache is its own */
+    struct client_lot lot; /* while it is under way, `working` is true */
     bool frozen;     /* the app reads the cache between clocks, so the cache must not change */
     uint32_t stamp;  /* number of the last push that was applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* for tests: called after each push */
@@ -150,6 +161,16 @@ int client_check_numbers(const struct client *client, uint32_t partition, const 
 /* Ends the clock: sends the gathered flushes, then applies the pushes that waited. */
 void client_flush(struct client *client);
 
+/* Begins work on another node's lot of the last clock, which has been flushed. `set` is the number of its set of data.
+ * Pushes wait. */
+void client_begin_lot(struct client *client, uint32_t set);
+/* Ends it: adds what has changed to `message`, a LOT, and leaves the cache as it was at client_begin_lot. Then applies
+ * the pushes that waited. AML_EINPUT: a row was changed that may not be. */
+int client_end_lot(struct client *client, struct message *message, struct error *error);
+/* Adds what another node has changed to this node's work on the present clock, before client_gather. False, with
+ * nothing changed: this node lacks some of the rows. The message's rows were checked. */
+bool client_add_lot(struct client *client, const struct message *message);
+
 /* Freezes the cache, which the app reads, until client_thaw: pushes wait. Not during a clock. */
 void client_freeze(struct client *client);
 void client_thaw(struct client *client);
@@ -158,6 +179,10 @@ void client_thaw(struct client *client);
 void client_receive(struct client *client, actor_id from, struct message *message);
 /* Sends PULL where an answer is overdue. Returns when to call next; 0: nothing is awaited. */
 uint64_t client_timer(struct client *client);
+/* Accuses a server, or its node, of an impossible message, which must have had no effect. `format` begins with the
+ * message's name. Only the first accusation counts. */
+__attribute__((format(printf, 3, 4))) void client_accuse(struct client *client, actor_id server, const char *format,
+                                                         ...);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
 /* Subtracts the last `late_us` microseconds, in which this process stood still, from every server's silence. No server

@@ -5,6 +5,7 @@
  *   client_subscribe.c  which servers push which rows: SUBSCRIBE
  *   client_wait.c       what is awaited, since when, and PULL, which requests what may have been lost
  *   client_gather.c     a clock's flushes: gathered from the cache, sent, retained until they are committed
+ *   client_lot.c        another node's lot: its changes are taken out of the cache; ours, from another node, into it
  *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
  *   client_apply.c      the rows of a PUSH, and our own later updates, into the cache
  *   client_restore.c    a new epoch: rows beyond its restore point are void and requested again
@@ -23,10 +24,6 @@ enum rows_wanted {
 
 /* ---- client.c ---- */
 
-/* Accuses a server of an impossible message, which must have had no effect. `format` begins with the message's name.
- * Only the first accusation counts. */
-__attribute__((format(printf, 3, 4))) void client_accuse(struct client *client, actor_id server, const char *format,
-                                                         ...);
 /* Sets `committed` to the newest clock at which every partition is durable and has a restore point. */
 void client_find_committed(struct client *client);
 

@@ -97,14 +97,15 @@ struct data {
     atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
 };
 
-/* The arranged items of some shards. Block b (a clock part, thread and bin) is items[starts[b]..starts[b + 1]). */
+/* The arranged items of some shards. Block b (a clock part, slice, thread and bin) is items[starts[b]..starts[b + 1]).
+ * Slices are worked on one after the other: what is the node's own, then lots (node_lots.h). */
 struct data_set {
     size_t item_size; /* 0 if items are varied */
     unsigned char *items;
     size_t count;
     size_t *starts;  /* first item of each block */
     size_t *offsets; /* first byte of each block, if items are varied; else NULL */
-    unsigned clocks, threads, bins;
+    unsigned clocks, slices, threads, bins;
     unsigned char *tests;
     size_t test_count;
     size_t *test_starts, *test_offsets; /* like starts and offsets, by thread */
@@ -163,25 +164,34 @@ struct data_rows {
     void *context;
 };
 
+/* How the items of a set are dealt. `clocks` and `seed` must be the same for every set. */
+struct data_dealing {
+    unsigned clocks, threads;
+    unsigned lots; /* slices of about the same number of shards at the set's end (lots.h), besides the first slice */
+    uint64_t seed;
+};
+
 /* Makes a set of these shards, which must be pinned and held. The training items are ordered for `clocks` parts of an
- * iteration and `threads` threads:
+ * iteration, for slices, and for `threads` threads:
  *
  *   items with fixed rows   in groups of the same first row. A hash of `seed` and the row's key chooses the group's
  *                           part; threads get about equal numbers of items; each group is shuffled.
  *   all other items         one by one. Each shard's items are dealt to the parts in equal sizes, then the set's to
  *                           threads.
  *
- * Either way an item is in the same part in every set, as `clocks` and `seed` must be the same each time. One set is
- * made at a time; other sets may be closed meanwhile. */
-int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
-                 uint64_t seed, const struct data_rows *rows, struct data_set *set, struct error *error);
+ * Either way an item is in the same part in every set. One set is made at a time; other sets may be closed
+ * meanwhile. */
+int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, const struct data_dealing *dealing,
+                 const struct data_rows *rows, struct data_set *set, struct error *error);
 /* Frees a set, after the data_unpin of its shards. */
 void data_set_close(struct data *data, struct data_set *set);
 
-/* Finds the training items of clock part `part` for `thread` in round `round` (0..bins-1). All threads must be in the
- * same round, so that no two share a row. Returns the number of items. */
-size_t data_block(const struct data_set *set, unsigned part, unsigned thread, unsigned round, const void **items);
-/* How many training items the part has. */
+/* Finds the training items of one slice of clock part `part` for `thread` in round `round` (0..bins-1). All threads
+ * must be in the same round, so that no two share a row. Returns the number of items. */
+size_t data_block(const struct data_set *set, unsigned part, unsigned slice, unsigned thread, unsigned round,
+                  const void **items);
+/* How many training items one slice of the part has; all slices of the part. */
+size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slice);
 size_t data_part_count(const struct data_set *set, unsigned part);
 /* Finds the thread's test items. Returns their number. */
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items);

@@ -28,12 +28,15 @@ static void shards_move(struct data *data, const uint32_t *shards, uint32_t coun
     pthread_mutex_unlock(&data->lock);
 }
 
-int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, unsigned clocks, unsigned threads,
-                 uint64_t seed, const struct data_rows *rows, struct data_set *set, struct error *error) {
+int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, const struct data_dealing *dealing,
+                 const struct data_rows *rows, struct data_set *set, struct error *error) {
     struct arranging arranging = {
-        .data = data, .shards = shards, .shard_count = count, .rows = rows, .seed = seed, .set = set};
-    *set = (struct data_set){
-        .item_size = data->item_size, .clocks = clocks, .threads = threads, .bins = data->item_rows == 2 ? threads : 1};
+        .data = data, .shards = shards, .shard_count = count, .rows = rows, .seed = dealing->seed, .set = set};
+    *set = (struct data_set){.item_size = data->item_size,
+                             .clocks = dealing->clocks,
+                             .slices = 1 + lots_count(count, dealing->lots),
+                             .threads = dealing->threads,
+                             .bins = data->item_rows == 2 ? dealing->threads : 1};
     totals_clear(set->totals);
     for (uint32_t s = 0; s < count; s++) {
         const struct data_shard *shard = &data->shards[shards[s]];
@@ -75,16 +78,26 @@ static size_t set_offset(const struct data_set *set, const size_t *starts, const
     return offsets != NULL ? offsets[i] : starts[i] * set->item_size;
 }
 
-size_t data_block(const struct data_set *set, unsigned part, unsigned thread, unsigned round, const void **items) {
+size_t data_block(const struct data_set *set, unsigned part, unsigned slice, unsigned thread, unsigned round,
+                  const void **items) {
     unsigned bin = (thread + round) % set->bins;
-    size_t block = ((size_t)part * set->threads + thread) * set->bins + bin;
+    size_t block = (((size_t)part * set->slices + slice) * set->threads + thread) * set->bins + bin;
     *items = set->items + set_offset(set, set->starts, set->offsets, block);
     return set->starts[block + 1] - set->starts[block];
 }
 
-size_t data_part_count(const struct data_set *set, unsigned part) {
+/* Items in `count` slices, counted over all parts, from `first` on. */
+static size_t slices_count(const struct data_set *set, size_t first, size_t count) {
     size_t blocks = (size_t)set->threads * set->bins;
-    return set->starts[(part + 1) * blocks] - set->starts[part * blocks];
+    return set->starts[(first + count) * blocks] - set->starts[first * blocks];
+}
+
+size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slice) {
+    return slices_count(set, (size_t)part * set->slices + slice, 1);
+}
+
+size_t data_part_count(const struct data_set *set, unsigned part) {
+    return slices_count(set, (size_t)part * set->slices, set->slices);
 }
 
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items) {

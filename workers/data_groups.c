@@ -244,14 +244,14 @@ static uint8_t *make_bins(const struct arranging *arranging) {
     return bin_of;
 }
 
-/* Deals a part's groups to threads, so that all have about the same number of items. Calls `each` with runs of items of
- * one thread; a second time it makes the same calls. */
-static void deal_part(const struct arranging *arranging, unsigned part, uint64_t *loads,
-                      void (*each)(void *context, unsigned thread, const unsigned char *items, size_t count),
-                      void *context) {
+/* Deals the groups of a part's slice to threads, so that all have about the same number of items. Calls `each` with
+ * runs of items of one thread; a second time it makes the same calls. */
+static void deal_slice(const struct arranging *arranging, unsigned part, unsigned slice, uint64_t *loads,
+                       void (*each)(void *context, unsigned thread, const unsigned char *items, size_t count),
+                       void *context) {
     unsigned threads = arranging->set->threads;
     memset(loads, 0, threads * sizeof *loads);
-    for (uint32_t s = 0; s < arranging->shard_count; s++) {
+    for (uint32_t s = slice_first(arranging, slice); s < slice_first(arranging, slice + 1); s++) {
         const struct data_order *order = arranging->data->shards[arranging->shards[s]].order;
         const uint32_t *groups = order->groups;
         uint32_t end = order->parts[part + 1];
@@ -267,7 +267,7 @@ static void deal_part(const struct arranging *arranging, unsigned part, uint64_t
 
 /* ---- Into the set ---- */
 
-/* The state of filling one part of a set. */
+/* The state of filling one slice of one part of a set. */
 struct filling {
     struct data_set *set;
     const uint8_t *bin_of; /* NULL: one bin */
@@ -313,18 +313,21 @@ static void fill_set(const struct arranging *arranging) {
     struct filling filling = {.set = set, .bin_of = bin_of, .blocks = memory_zeroed(blocks, sizeof *filling.blocks)};
     size_t at = 0;
     set->items = memory_resized(NULL, set->count, set->item_size);
-    set->starts = memory_zeroed(set->clocks * blocks + 1, sizeof *set->starts);
-    for (unsigned part = 0; part < set->clocks; part++) {
+    size_t slices = (size_t)set->clocks * set->slices;
+    set->starts = memory_zeroed(slices * blocks + 1, sizeof *set->starts);
+    for (size_t s = 0; s < slices; s++) {
+        unsigned part = (unsigned)(s / set->slices);
+        unsigned slice = (unsigned)(s % set->slices);
         memset(filling.blocks, 0, blocks * sizeof *filling.blocks);
-        deal_part(arranging, part, loads, count_items, &filling);
+        deal_slice(arranging, part, slice, loads, count_items, &filling);
         for (size_t b = 0; b < blocks; b++) {
             size_t count = filling.blocks[b];
-            filling.blocks[b] = set->starts[part * blocks + b] = at;
+            filling.blocks[b] = set->starts[s * blocks + b] = at;
             at += count;
         }
-        deal_part(arranging, part, loads, copy_items, &filling);
+        deal_slice(arranging, part, slice, loads, copy_items, &filling);
     }
-    set->starts[set->clocks * blocks] = at;
+    set->starts[slices * blocks] = at;
     free(filling.blocks);
     free(loads);
     free(bin_of);

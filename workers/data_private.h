@@ -3,6 +3,7 @@
 #define AGILEML_WORKERS_DATA_PRIVATE_H
 
 #include "workers/data.h"
+#include "workers/lots.h"
 
 #include <math.h>
 #include <string.h>
@@ -39,6 +40,11 @@ struct arranging {
     uint64_t seed;
     struct data_set *set;
 };
+
+/* The first of the set's shards that are in a slice; for slices 0 to set->slices, the last being the end. */
+static inline uint32_t slice_first(const struct arranging *arranging, unsigned slice) {
+    return lots_slice_first(arranging->shard_count, arranging->set->slices - 1, slice);
+}
 
 static inline size_t round_up(size_t size, size_t unit) {
     return (size + unit - 1) / unit * unit;

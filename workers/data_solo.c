@@ -13,7 +13,7 @@ struct solo {
     uint64_t hash;
     uint32_t weight; /* bytes in memory */
     uint32_t number; /* in the order of the set's records */
-    uint32_t part, thread;
+    uint32_t part, thread; /* `part`: of the iteration; then the slice of the part, counted over all parts */
 };
 
 /* The size of a varied item in memory: struct aml_item, the slots, the bytes. */
@@ -142,12 +142,19 @@ static struct solo *list_items(const struct arranging *arranging, enum aml_item_
     size_t count = use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
     struct solo *items = memory_resized(NULL, count, sizeof *items);
     struct hand *hands = memory_zeroed(parts, sizeof *hands);
+    unsigned slice = 0;
     size_t n = 0;
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         uint32_t shard = arranging->shards[s];
         size_t shard_count = data->shards[shard].runs[use].count;
         list_shard(arranging, shard, use, (uint32_t)n, items + n);
         deal_parts(items + n, shard_count, parts, hands, arranging->seed ^ hash_mix(shard));
+        while (use == AML_TRAIN && s == slice_first(arranging, slice + 1)) {
+            slice++;
+        }
+        for (size_t i = n; i < n + shard_count && use == AML_TRAIN; i++) {
+            items[i].part = items[i].part * arranging->set->slices + slice;
+        }
         n += shard_count;
     }
     assert(n == count);
@@ -273,6 +280,7 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     unsigned parts = use == AML_TRAIN ? set->clocks : 1;
     size_t count;
     struct solo *items = list_items(arranging, use, parts, &count);
+    parts *= use == AML_TRAIN ? set->slices : 1;
     size_t *starts = make_starts(items, count, parts, set->threads, false);
     size_t *offsets = varied ? make_starts(items, count, parts, set->threads, true) : NULL;
     unsigned char *placed;

@@ -122,12 +122,15 @@ int describe_check_first(const struct aml_app *app, const struct aml_option *com
 
 /* ---- Tables ---- */
 
-static int check_table_rows(const struct aml_table *table, struct error *error) {
+static int check_table_rows(const struct aml_app *app, const struct aml_table *table, struct error *error) {
     if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
         return error_set(error, AML_EINPUT, "table %s: rows %llu: 1 to %d are possible for a table that is whole",
                          table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
     }
     bool whole_numbers = table->type == AML_INT32 || table->type == AML_INT64;
+    if (table->changes_given && app->lots) {
+        return error_set(error, AML_EINPUT, "table %s: changes_given 1: expected 0 in an app with lots 1", table->name);
+    }
     if (table->changes_given && !(whole_numbers && table->mode == AML_ADD)) {
         return error_set(error, AML_EINPUT,
                          "table %s: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64",
@@ -161,7 +164,7 @@ static int check_table(const struct aml_app *app, unsigned number, struct error 
         return error_set(error, AML_EINPUT, "table %s: width %u: 1 to %zu elements are possible", table->name,
                          table->width, WIRE_ROW_BYTES_MAX / element);
     }
-    return check_table_rows(table, error);
+    return check_table_rows(app, table, error);
 }
 
 /* ---- Metrics ---- */

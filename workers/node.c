@@ -250,6 +250,7 @@ static void node_set_timer(struct node *node) {
         next = node->contact.heartbeat_us;
     }
     next = node_reports_due_us(node) < next ? node_reports_due_us(node) : next;
+    next = node_lots_due_us(node) < next ? node_lots_due_us(node) : next;
     if (next != node->timer_us) {
         node->timer_us = next;
         node->io->set_timer(node->io, next);
@@ -723,6 +724,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
     if (from == ACTOR_CONTROLLER) {
         node->contact.heard_us = node_now(node);
         receive_controller(node, message);
+    } else if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
+        node_lots_receive(node, from, message);
     } else {
         struct node_server *server = own_server(node, from);
         if (server != NULL) {

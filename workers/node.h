@@ -7,6 +7,7 @@
 #define AGILEML_WORKERS_NODE_H
 
 #include "workers/client.h"
+#include "workers/node_lots.h"
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
@@ -64,6 +65,14 @@ struct node_hooks {
     void (*release)(void *context, unsigned set);
     /* Computes a clock and calls client_gather for all partitions; then node_computed. */
     void (*compute)(void *context, unsigned set, uint64_t clock);
+    /* With lots (work.lots.count is not 0) `compute` works on what is in no lot, then on the lots that node_lot_take
+     * gives it, and does not gather. compute_lots works on further lots that node_lot_take gives it; then node_computed
+     * again. `gather` calls client_gather for all partitions; then node_gathered. */
+    void (*compute_lots)(void *context, unsigned set, uint64_t clock);
+    void (*gather)(void *context);
+    /* Computes a clock of another node's lot, all items of the set, without the app's `begin`; then node_helped. What
+     * stands in the way of an evaluation that is still to come must be as it was before. */
+    void (*help)(void *context, unsigned set, uint64_t clock);
     /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
      * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
@@ -95,6 +104,7 @@ struct node_options {
     const struct wire_metric *metrics;
     const struct buffer *settings; /* struct wire_option each, owned by the caller; NULL: none */
     unsigned metric_count;
+    unsigned lots;        /* of each node, at most WIRE_LOTS_MAX; 0: none */
     uint32_t timeout_ms;  /* used until WELCOME brings the job's */
     uint32_t patience_ms; /* once welcomed, the node fails after so long without a message from the controller */
     struct node_hooks hooks;
@@ -109,7 +119,7 @@ enum node_activity {
     NODE_EVALUATING, /* the app evaluates the clock */
 };
 
-/* The node's assignments and its present activity. Only node_work.c and node_sets.c change it. */
+/* The node's assignments and its present activity. Only node_work.c, node_sets.c and node_lots.c change it. */
 struct node_work {
     struct node_set *sets;
     unsigned set_count, sets_made;
@@ -126,6 +136,8 @@ struct node_work {
     uint64_t items, compute_us, began_us; /* of the clock */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
+    struct node_lots lots;
+    struct node_help help;
 };
 
 /* The PROGRESS messages that the controller has not acknowledged. Only node_reports.c changes it. */
@@ -229,8 +241,14 @@ void node_start(struct node *node);
  * node takes both over. Call it before node_prepared of the set that the input was read for. */
 void node_read(struct node *node, struct buffer *shards, struct buffer *files);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
+/* `items` were worked on, which took `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
+void node_gathered(struct node *node);
+/* A lot of `items` was worked on for another node; metrics[metric_count] are the app's. */
+void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
+/* Adds the metrics of the last clock's lots that other nodes have done to the process's own of that clock. */
+void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums);
 void node_saved(struct node *node, int code, const char *text);
 
 /* How many different nodes have assignments in `clock`. */

@@ -35,6 +35,7 @@ void node_step(struct node *node);
 
 /* Returns the index of the set of these shards, and makes the set if there is none. Takes over `shards`. */
 unsigned node_set_of_shards(struct node *node, uint32_t *shards, uint32_t count);
+int node_compare_shards(const void *one, const void *other);
 /* How many shards are in both sets. */
 uint32_t node_set_common(const struct node_set *one, const struct node_set *other);
 /* Drops the sets that no assignment or evaluation needs. */
@@ -63,6 +64,25 @@ void node_work_drop_evaluations(struct node *node, uint64_t from, uint64_t until
  * nodes that compute them; so requested evaluations of them are dropped. If the last clock is one of them, its state
  * will be another, and it must be evaluated again. */
 void node_work_undo_evaluations(struct node *node);
+
+/* ---- node_lots.c ---- */
+
+void node_lots_close(struct node *node);
+/* Makes the lots of the clock that begins. */
+void node_lots_begin(struct node *node);
+/* Takes what has come of the clock's lots, and takes back what does not come; has the process go on with the clock.
+ * True when it did. */
+bool node_lots_advance(struct node *node);
+/* When a lot that was given away is overdue; UINT64_MAX: none is awaited. */
+uint64_t node_lots_due_us(const struct node *node);
+/* Finds, by the plan, the lots of other nodes that this node may do. */
+void node_lots_find_helped(struct node *node);
+/* Asks for another node's lot if this node waits for others. */
+void node_lots_seek(struct node *node);
+/* This node has work of its own: an answer that comes now is too late. */
+void node_lots_end_asking(struct node *node);
+/* Receives LOT or LOT_METRICS; `from` is the server that has passed it on. */
+void node_lots_receive(struct node *node, actor_id from, struct message *message);
 
 /* ---- node_reports.c ---- */
 

@@ -93,6 +93,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     progress->evaluation = node->work.again ? 1 : 0;
     progress->last = node->work.last ? 1 : 0;
     progress->items = node->work.again ? 0 : node->work.items;
+    progress->helped = node->work.again ? 0 : node->work.lots.theirs;
     progress->committed = node->client.committed;
     progress->compute_us = node->work.compute_us;
     progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;

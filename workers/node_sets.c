@@ -6,10 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the set is being prepared, computed or evaluated. */
+/* Whether the set is being prepared, computed, evaluated, or worked on for another node. */
 static bool set_in_use(const struct node *node, unsigned index) {
     const struct node_set *set = &node->work.sets[index];
-    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index);
+    return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index) ||
+           (node->work.help.state == HELP_RUNNING && node->work.help.present.set == index);
 }
 
 static bool set_needed(const struct node *node, unsigned index) {
@@ -20,6 +21,11 @@ static bool set_needed(const struct node *node, unsigned index) {
     }
     for (unsigned e = 0; e < node->work.evaluation_count; e++) {
         if (node->work.evaluations[e].set == index) {
+            return true;
+        }
+    }
+    for (unsigned h = 0; h < node->work.help.count; h++) {
+        if (node->work.help.list[h].set == index) {
             return true;
         }
     }
@@ -38,6 +44,10 @@ static void set_remove(struct node *node, unsigned index) {
         node->work.evaluations[e].set -= node->work.evaluations[e].set > index ? 1 : 0;
     }
     node->work.assignment.set -= node->work.assignment.set > index ? 1 : 0;
+    for (unsigned h = 0; h < node->work.help.count; h++) {
+        node->work.help.list[h].set -= node->work.help.list[h].set > index ? 1 : 0;
+    }
+    node->work.help.present.set -= node->work.help.present.set > index ? 1 : 0;
     free(old.shards);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
@@ -86,6 +96,10 @@ bool node_sets_prepare_next(struct node *node) {
     for (unsigned e = 0; e < node->work.evaluation_count; e++) {
         next = node->work.sets[node->work.evaluations[e].set].state == SET_NEW ? node->work.evaluations[e].set : next;
     }
+    for (unsigned h = 0; h < node->work.help.count && next == node->work.set_count && node->state == NODE_STARTED;
+         h++) {
+        next = node->work.sets[node->work.help.list[h].set].state == SET_NEW ? node->work.help.list[h].set : next;
+    }
     next = first != NULL ? first->set : next;
     if (next == node->work.set_count) {
         return false;
@@ -107,7 +121,7 @@ void node_sets_fill(struct node *node) {
     }
 }
 
-static int compare_shards(const void *one, const void *other) {
+int node_compare_shards(const void *one, const void *other) {
     uint32_t a;
     uint32_t b;
     memcpy(&a, one, sizeof a);
@@ -116,7 +130,7 @@ static int compare_shards(const void *one, const void *other) {
 }
 
 unsigned node_set_of_shards(struct node *node, uint32_t *shards, uint32_t count) {
-    qsort(shards, count, sizeof *shards, compare_shards);
+    qsort(shards, count, sizeof *shards, node_compare_shards);
     for (unsigned s = 0; s < node->work.set_count; s++) {
         const struct node_set *set = &node->work.sets[s];
         if (set->count == count && memcmp(set->shards, shards, count * sizeof *shards) == 0) {

@@ -13,6 +13,7 @@ void node_work_close(struct node *node) {
     free(node->work.sets);
     free(node->work.assignments);
     free(node->work.evaluations);
+    node_lots_close(node);
 }
 
 /* ---- Assignments ---- */
@@ -47,6 +48,7 @@ void node_work_take_assignments(struct node *node) {
     free(node->work.assignments);
     node->work.assignments = assignments;
     node->work.assignment_count = count;
+    node_lots_find_helped(node);
 }
 
 static int compare_numbers(const void *one, const void *other) {
@@ -166,6 +168,9 @@ static void begin_clock(struct node *node, const struct node_assignment *assignm
     node->work.begun = clock > node->work.begun ? clock : node->work.begun;
     node->work.began_us = node_now(node);
     node->work.activity = NODE_COMPUTING;
+    node->work.items = node->work.compute_us = 0;
+    node_lots_end_asking(node);
+    node_lots_begin(node);
     hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
 }
 
@@ -280,7 +285,8 @@ void node_work_receive_evaluate(struct node *node, const struct message *message
 /* ---- What begins next ---- */
 
 static bool is_busy(const struct node *node) {
-    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING;
+    return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING ||
+           node->work.help.state == HELP_RUNNING;
 }
 
 bool node_work_advance(struct node *node) {
@@ -293,6 +299,9 @@ bool node_work_advance(struct node *node) {
         return true;
     }
     node_sets_fill(node);
+    if (node_lots_advance(node)) {
+        return true;
+    }
     if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
         return false;
     }
@@ -301,6 +310,8 @@ bool node_work_advance(struct node *node) {
         bool due = evaluation_due(node, catch_up != NULL);
         if (due) {
             evaluate(node);
+        } else {
+            node_lots_seek(node);
         }
         return due;
     }
@@ -312,7 +323,11 @@ bool node_work_advance(struct node *node) {
     }
     const struct node_assignment *assignment = catch_up != NULL ? catch_up : assignment_to_begin(node, false);
     if (assignment == NULL) {
-        return evaluate_last(node);
+        bool evaluates = evaluate_last(node);
+        if (!evaluates) {
+            node_lots_seek(node);
+        }
+        return evaluates;
     }
     begin_clock(node, assignment);
     return true;
@@ -333,12 +348,8 @@ bool node_work_is_through(const struct node *node) {
     return !had_final || client_has_state(&node->client, node->final);
 }
 
-void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
-    if (node->ended) {
-        return;
-    }
-    node->work.items = items;
-    node->work.compute_us = compute_us;
+/* The process is through with the clock, and has gathered what has changed. */
+static void end_clock(struct node *node) {
     node->work.activity = NODE_COMPUTED;
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
         if (node->work.assignments[d].origin == node->work.assignment.origin) {
@@ -347,6 +358,34 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     }
     client_flush(&node->client);
     node_step(node);
+}
+
+void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
+    if (node->ended) {
+        return;
+    }
+    node->work.items += items;
+    node->work.compute_us += compute_us;
+    if (node->work.lots.count == 0) {
+        end_clock(node);
+        return;
+    }
+    node->work.lots.computed = true;
+    node->work.lots.computed_us = node_now(node);
+    node_step(node);
+}
+
+void node_gathered(struct node *node) {
+    if (node->ended) {
+        return;
+    }
+    /* What the clock would have taken without help: the controller compares nodes by it. */
+    uint64_t ours = node->work.items;
+    node->work.items += node->work.lots.theirs;
+    if (ours > 0) {
+        node->work.compute_us = (uint64_t)((double)node->work.compute_us * (double)node->work.items / (double)ours);
+    }
+    end_clock(node);
 }
 
 /* Records the evaluation that has just ended. */

@@ -45,7 +45,7 @@ struct runtime_options {
     struct log_options log;
     const char *controller, *tier, *name, *listen, *key, *compress;
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
-    int64_t threads, server_threads;
+    int64_t threads, server_threads, lots;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;
@@ -110,6 +110,11 @@ struct runtime_command {
     bool again;                        /* an evaluation that does not follow the clock's compute (node_hooks) */
     bool last;                         /* an evaluation of the job's last clock */
     bool begin;                        /* the app's begin is called first */
+    bool lots;                         /* other nodes may do some of the clock's lots (node_lots.h) */
+    bool lots_alone;                   /* what is in no lot is done already */
+    unsigned slice;                    /* of the set that the threads work on */
+    uint64_t items;                    /* worked on by this command */
+    struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* of another node's lot */
     unsigned begun_set, begun_origins; /* set and origins of begin's last call; begun_origins 0: never called */
     uint64_t compute_us;               /* how long the app's clock functions took */
 };

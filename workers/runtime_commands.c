@@ -5,10 +5,13 @@
 #include "agileml/base/clock.h"
 #include "workers/crash.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-enum runtime_command_kind { COMMAND_COMPUTE, COMMAND_EVALUATE, COMMAND_SAVE };
+static const unsigned NO_SLICE = UINT_MAX;
+
+enum runtime_command_kind { COMMAND_COMPUTE, COMMAND_GATHER, COMMAND_HELP, COMMAND_EVALUATE, COMMAND_SAVE };
 
 /* ---- In the pool's threads: the app's functions ---- */
 
@@ -59,6 +62,13 @@ static void run_leading(struct aml_worker *worker, const char *function, void (*
     crash_leave();
 }
 
+static void add_metrics(struct wire_metric_sum *sums, const struct wire_metric_sum *more) {
+    for (unsigned m = 0; m < WIRE_METRICS_MAX; m++) {
+        sums[m].sum += more[m].sum;
+        sums[m].weight += more[m].weight;
+    }
+}
+
 static void call_begin(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     check_enter(worker, CALL_BEGIN);
@@ -69,14 +79,15 @@ static void call_begin(struct aml_worker *worker) {
 static void call_clock(struct aml_worker *worker, unsigned round) {
     struct runtime *runtime = worker->runtime;
     const void *items;
-    size_t count = data_block(&runtime->command.set->items, clock_part(runtime), worker->thread, round, &items);
+    size_t count = data_block(&runtime->command.set->items, clock_part(runtime), (unsigned)runtime->command.slice,
+                              worker->thread, round, &items);
     if (count > 0 && !runtime_failed(runtime)) {
         check_enter(worker, CALL_CLOCK);
         runtime_function_done(worker, runtime->app->clock(worker, items, count, runtime->app->context), "clock");
     }
 }
 
-/* Calls `clock` with all items of the clock: with clock_alone the set is arranged for one thread. */
+/* Calls `clock` with all items of the slice: with clock_alone the set is arranged for one thread. */
 static void call_clock_alone(struct aml_worker *worker) {
     call_clock(worker, 0);
 }
@@ -110,33 +121,89 @@ static void check_finished(struct runtime *runtime) {
     check_after(runtime, CALL_FINISH);
 }
 
-static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
-    const struct aml_app *app = runtime->app;
-    uint64_t start_us = monotonic_us();
-    worker->clock = runtime->command.clock;
-    memset(worker->metrics, 0, sizeof worker->metrics);
-    run_check(worker, check_before);
-    if (runtime->command.begin && app->begin != NULL) {
-        run_leading(worker, "begin", call_begin);
-        run_check(worker, check_begun);
-    }
-    if (app->clock_alone) {
+/* Works on one slice of the command's set. All threads call this. */
+static void run_slice(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    if (runtime->app->clock_alone) {
         run_leading(worker, "clock", call_clock_alone);
+        return;
     }
     crash_enter("clock", runtime->command.clock);
-    for (unsigned round = 0; round < runtime->command.set->items.bins && !app->clock_alone; round++) {
+    for (unsigned round = 0; round < runtime->command.set->items.bins; round++) {
         call_clock(worker, round);
         pthread_barrier_wait(&runtime->pool.barrier); /* threads exchange bins; the gathering follows the last round */
         run_check(worker, check_round);
     }
     crash_leave();
+}
+
+/* Chooses the next slice of the command, in thread 0: all of the set one after the other; or, where other nodes may
+ * have some, what is in no lot, and then the lots that this node takes. */
+static void choose_slice(struct runtime *runtime) {
+    struct runtime_command *command = &runtime->command;
+    const struct data_set *items = &command->set->items;
+    int lot = -1;
+    if (command->lots && (command->slice != NO_SLICE || command->lots_alone)) {
+        lot = node_lot_take(&runtime->node.work.lots);
+        command->slice = lot < 0 ? items->slices : (unsigned)lot + 1;
+    } else {
+        command->slice++; /* from NO_SLICE to 0 */
+    }
+    command->items += command->slice < items->slices ? data_slice_count(items, clock_part(runtime), command->slice) : 0;
+}
+
+/* All threads call this. */
+static void run_slices(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    const struct data_set *items = &runtime->command.set->items;
+    for (bool more = true; more;) {
+        if (worker->thread == 0) {
+            choose_slice(runtime);
+        }
+        pthread_barrier_wait(&runtime->pool.barrier);
+        more = runtime->command.slice < items->slices;
+        if (more) {
+            run_slice(worker); /* at its end no thread reads the slice's number any more */
+        }
+        more = more && (items->slices > 1);
+    }
+}
+
+static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
+    const struct aml_app *app = runtime->app;
+    uint64_t start_us = monotonic_us();
+    worker->clock = runtime->command.clock;
+    if (!runtime->command.lots_alone) {
+        memset(worker->metrics, 0, sizeof worker->metrics);
+    }
+    run_check(worker, check_before);
+    if (runtime->command.begin && app->begin != NULL) {
+        run_leading(worker, "begin", call_begin);
+        run_check(worker, check_begun);
+    }
+    run_slices(worker);
     run_check(worker, check_computed);
     if (worker->thread == 0) {
         runtime->command.compute_us = monotonic_us() - start_us;
     }
-    if (!runtime_failed(runtime)) {
+    if (!runtime_failed(runtime) && !runtime->command.lots) {
         run_gather(runtime, worker->thread);
     }
+}
+
+/* Works on another node's lot. The metrics of this node's own clock are kept for its evaluation. */
+static void run_help(struct runtime *runtime, struct aml_worker *worker) {
+    struct wire_metric_sum own[WIRE_METRICS_MAX];
+    memcpy(own, worker->metrics, sizeof own);
+    memset(worker->metrics, 0, sizeof worker->metrics);
+    worker->clock = runtime->command.clock;
+    run_check(worker, check_before);
+    run_slices(worker);
+    run_check(worker, check_computed);
+    pthread_mutex_lock(&runtime->lock);
+    add_metrics(runtime->command.metrics, worker->metrics);
+    pthread_mutex_unlock(&runtime->lock);
+    memcpy(worker->metrics, own, sizeof own);
 }
 
 static void call_evaluate(struct aml_worker *worker) {
@@ -194,6 +261,12 @@ void runtime_command_run(void *context, unsigned thread, int command) {
     case COMMAND_COMPUTE:
         run_compute(runtime, worker);
         break;
+    case COMMAND_GATHER:
+        run_gather(runtime, worker->thread);
+        break;
+    case COMMAND_HELP:
+        run_help(runtime, worker);
+        break;
     case COMMAND_EVALUATE:
         run_evaluate(runtime, worker);
         break;
@@ -213,13 +286,14 @@ static void runtime_forget_failure(struct runtime *runtime) {
     atomic_store_explicit(&runtime->failed, false, memory_order_release);
 }
 
-static void sum_metrics(const struct runtime *runtime, struct wire_metric_sum *sums) {
+/* The metrics of the clock and of its evaluation, with those of lots that other nodes have done. */
+static void sum_metrics(const struct runtime *runtime, bool again, struct wire_metric_sum *sums) {
     memset(sums, 0, WIRE_METRICS_MAX * sizeof *sums);
     for (unsigned t = 0; t < runtime->pool.threads; t++) {
-        for (unsigned m = 0; m < runtime->app->metric_count; m++) {
-            sums[m].sum += runtime->workers[t].metrics[m].sum;
-            sums[m].weight += runtime->workers[t].metrics[m].weight;
-        }
+        add_metrics(sums, runtime->workers[t].metrics);
+    }
+    if (!again) {
+        node_lots_add_metrics(&runtime->node, sums);
     }
 }
 
@@ -242,10 +316,13 @@ static void command_done(void *context) {
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (command == COMMAND_COMPUTE) {
-        node_computed(node, data_part_count(&runtime->command.set->items, clock_part(runtime)),
-                      runtime->command.compute_us);
+        node_computed(node, runtime->command.items, runtime->command.compute_us);
+    } else if (command == COMMAND_GATHER) {
+        node_gathered(node);
+    } else if (command == COMMAND_HELP) {
+        node_helped(node, runtime->command.items, runtime->command.metrics);
     } else {
-        sum_metrics(runtime, metrics);
+        sum_metrics(runtime, runtime->command.again, metrics);
         node_evaluated(node, metrics);
     }
     runtime_leave(runtime);
@@ -269,20 +346,45 @@ bool runtime_handle_command_end(void *context) {
 
 static void begin_command(struct runtime *runtime, int command) {
     runtime->command.busy = true;
+    runtime->command.slice = NO_SLICE;
+    runtime->command.items = 0;
     runtime->check.call++;
     pool_begin(&runtime->pool, command);
 }
 
-void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
-    struct runtime *runtime = context;
+static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
     runtime->command.set = runtime_set_find(runtime, set);
     runtime->command.clock = clock;
+    runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
+    begin_command(runtime, command);
+}
+
+void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
+    struct runtime *runtime = context;
     runtime->command.origins = node_origins(&runtime->node, clock);
     runtime->command.begin =
         runtime->command.begun_origins != runtime->command.origins || runtime->command.begun_set != set;
     runtime->command.begun_set = set;
     runtime->command.begun_origins = runtime->command.origins;
-    begin_command(runtime, COMMAND_COMPUTE);
+    runtime->command.lots_alone = false;
+    begin_compute(runtime, set, clock, COMMAND_COMPUTE);
+}
+
+void runtime_hook_compute_lots(void *context, unsigned set, uint64_t clock) {
+    struct runtime *runtime = context;
+    runtime->command.begin = false;
+    runtime->command.lots_alone = true;
+    begin_compute(runtime, set, clock, COMMAND_COMPUTE);
+}
+
+void runtime_hook_gather(void *context) {
+    begin_command(context, COMMAND_GATHER);
+}
+
+void runtime_hook_help(void *context, unsigned set, uint64_t clock) {
+    struct runtime *runtime = context;
+    memset(runtime->command.metrics, 0, sizeof runtime->command.metrics);
+    begin_compute(runtime, set, clock, COMMAND_HELP);
 }
 
 /* Begins an evaluation. The app's begin is called first if its last call was for other items. */
@@ -311,7 +413,7 @@ void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool aga
     }
     struct wire_metric_sum metrics[WIRE_METRICS_MAX] = {0};
     if (!again) {
-        sum_metrics(runtime, metrics);
+        sum_metrics(runtime, false, metrics);
     }
     node_evaluated(&runtime->node, metrics);
 }

@@ -159,12 +159,14 @@ static void loader_arrange(struct runtime *runtime) {
     struct runtime_set *set = runtime->loader.preparing;
     struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
     struct error error = {0};
-    unsigned threads = runtime->app->clock_alone ? 1 : runtime->pool.threads;
+    const struct data_dealing dealing = {.clocks = (unsigned)runtime->options.clocks_per_iteration,
+                                         .threads = runtime->app->clock_alone ? 1 : runtime->pool.threads,
+                                         .lots = runtime->node.options.lots,
+                                         .seed = (uint64_t)runtime->options.seed};
     int result = loader_whole(runtime, &error);
-    result = result != 0 ? result
-                         : data_arrange(&runtime->data, set->shards, set->shard_count,
-                                        (unsigned)runtime->options.clocks_per_iteration, threads,
-                                        (uint64_t)runtime->options.seed, &rows, &set->items, &error);
+    result = result != 0
+                 ? result
+                 : data_arrange(&runtime->data, set->shards, set->shard_count, &dealing, &rows, &set->items, &error);
     for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
         pthread_mutex_lock(&runtime->lock);
         result = make_room(runtime, t, runtime_room_for_others(&runtime->node.cache.tables[t]), &error);

@@ -55,6 +55,9 @@ bool runtime_handle_command_end(void *context);
 void runtime_commands_done(void *context);
 /* The node's hooks; under the lock. */
 void runtime_hook_compute(void *context, unsigned set, uint64_t clock);
+void runtime_hook_compute_lots(void *context, unsigned set, uint64_t clock);
+void runtime_hook_gather(void *context);
+void runtime_hook_help(void *context, unsigned set, uint64_t clock);
 void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool again);
 void runtime_hook_save(void *context);
 void runtime_hook_unsave(void *context);

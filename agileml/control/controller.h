@@ -264,6 +264,7 @@ struct controller_progress {
     uint32_t calm;                   /* of these iterations, the latest in a row that changed less than the tolerance */
     uint64_t items_processed;        /* each item of each clock counts once */
     uint64_t items_redone;           /* items processed again, of clocks that a lost node had begun */
+    uint64_t items_helped;           /* items of a node's lots that other nodes have worked on */
     uint64_t failures, evictions;
     uint64_t trained_us;                 /* how long training lasted under earlier runs of the controller */
     uint64_t bytes_sent, bytes_received; /* by nodes that are gone */

@@ -552,6 +552,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
                report->clock == schedule_next(&controller->plan.schedule, report->origin, member->reported.catch_up);
     if (report->clock > completed && take_report(controller, message)) {
         measure(controller, member, report);
+        controller->progress.items_helped += report->helped;
     }
     if (new) {
         member->reported.catch_up = report->clock;

@@ -42,6 +42,7 @@ bool report_key(const char *key) {
                                        "items_per_second",
                                        "items_processed",
                                        "items_redone",
+                                       "items_helped",
                                        "imbalance",
                                        "items_before",
                                        "seconds_before",
@@ -419,6 +420,7 @@ char *report_summary(const struct controller *controller, double seconds) {
     }
     set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
+    set_whole(object, "items_helped", controller->progress.items_helped);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "bytes_sent", sent);
@@ -549,6 +551,7 @@ char *report_status(struct controller *controller) {
     set_real(object, "threshold_3", thresholds.to_3);
     set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
+    set_whole(object, "items_helped", controller->progress.items_helped);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "lines", controller->report.stored);

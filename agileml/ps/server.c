@@ -527,9 +527,31 @@ void server_answer_later(struct server *server, actor_id from, const struct mess
     }
 }
 
+/* Passes a message about lots on: the agent's to the node that it names, another node's to the agent. Agents of
+ * different nodes have no connection of their own. */
+static void server_pass_on(struct server *server, actor_id from, const struct message *message) {
+    struct message copy = message_share(message);
+    bool lot = message->type == MESSAGE_LOT;
+    bool outwards = from == server_agent(server);
+    actor_id receiver = lot ? message->lot.receiver : message->lot_metrics.receiver;
+    if (!outwards) {
+        receiver = server_agent(server);
+        *(lot ? &copy.lot.sender : &copy.lot_metrics.sender) = actor_node(from);
+    }
+    if (server_knows(server, outwards ? receiver : from)) {
+        server->io->send(server->io, receiver, &copy);
+    } else {
+        message_close(&copy);
+    }
+}
+
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
     bool agent = from == server_agent(server); /* PLAN, FENCE and CHECKPOINT count only when they come from it */
+    if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
+        server_pass_on(server, from, message);
+        return;
+    }
     if (message->type == MESSAGE_PLAN || message->type == MESSAGE_FENCE) {
         if (agent && message->type == MESSAGE_PLAN) {
             struct plan_view plan = plan_open(message);

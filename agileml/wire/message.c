@@ -114,9 +114,10 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
                           {ID(progress.origin), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
-                           U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.committed, CLOCK),
-                           U64(progress.compute_us, TIME), U64(progress.clock_us, TIME), U64(progress.bytes_sent, ANY),
-                           U64(progress.bytes_received, ANY), U64(progress.memory_bytes, ANY)}},
+                           U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.helped, ITEMS),
+                           U64(progress.committed, CLOCK), U64(progress.compute_us, TIME), U64(progress.clock_us, TIME),
+                           U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
+                           U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
                            {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK),
@@ -248,6 +249,20 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(uint32_t)},
                           {WIRE_SHARDS_MAX},
                           {ID(evaluate.origin), U64(evaluate.clock, CLOCK)}},
+    [MESSAGE_LOT] = {"LOT",
+                     FRAMES_ROWS,
+                     0,
+                     {0},
+                     {0},
+                     {U8(lot.kind, LOT_LEFT), U32(lot.lot, WIRE_LOTS_MAX - 1), U64(lot.clock, CLOCK),
+                      U64(lot.claim, ANY), U64(lot.digest, ANY), U64(lot.items, ITEMS), ID(lot.receiver),
+                      ID(lot.sender)}},
+    [MESSAGE_LOT_METRICS] = {"LOT_METRICS",
+                             FRAMES_RECORDS,
+                             1,
+                             {sizeof(struct wire_metric_sum)},
+                             {WIRE_METRICS_MAX},
+                             {U64(lot_metrics.claim, ANY), ID(lot_metrics.receiver), ID(lot_metrics.sender)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -316,6 +331,8 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_ROWS:
     case MESSAGE_FOLLOW:
     case MESSAGE_UPDATE:
+    case MESSAGE_LOT:
+    case MESSAGE_LOT_METRICS:
         return ROLE_NODE;
     }
     return 0;

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 9,
+    WIRE_VERSION = 10,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -84,6 +84,7 @@ enum {
     WIRE_JSON_MAX = 1 << 20,   /* one report line */
     WIRE_NOTE_MAX = 1 << 16,   /* a line for the report, in NOTE */
     WIRE_STATUS_MAX = 1 << 26, /* the answer to STATUS */
+    WIRE_LOTS_MAX = 8,         /* of a node */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
@@ -140,6 +141,9 @@ enum message_type {
     /* follower <-> serving replica */
     MESSAGE_FOLLOW = 38,
     MESSAGE_UPDATE = 39,
+    /* node <-> node, by way of a server of the node whose lots they are */
+    MESSAGE_LOT = 43,
+    MESSAGE_LOT_METRICS = 44,
     /* controller -> node */
     MESSAGE_EVALUATE = 40
 };
@@ -223,6 +227,7 @@ struct message_progress {
     uint8_t evaluation;  /* 1: the clock was only evaluated, not worked on: after EVALUATE, or again for `last` */
     uint8_t last;        /* 1: evaluated as the job's last clock, in the complete state at that clock */
     uint64_t items;      /* training items processed in this clock; 0 with `evaluation` */
+    uint64_t helped;     /* of them, those in lots that other nodes have worked on */
     uint64_t committed;  /* the last commit point that the node's client knows to be committed */
     uint64_t compute_us; /* wall time in the app's function */
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
@@ -502,6 +507,34 @@ struct message_rows {
     uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
+/* About a lot: part of a node's work in a clock that a fixed other node, its helper, may do (docs/design.md, "Lots").
+ *
+ *   LOT_ASK    helper -> owner: the helper is through with its own work, and would do the lot
+ *   LOT_GIVE   owner -> helper: do it
+ *   LOT_KEEP   owner -> helper: the owner has done it, does it, or does not work on that clock
+ *   LOT_DONE   helper -> owner: what has changed. Frames: rows
+ *   LOT_LEFT   helper -> owner: the helper does not do it after all
+ *
+ * The owner adds what comes to its own flush, or does the lot itself: so a lot that is lost costs time alone. */
+enum lot_kind { LOT_ASK = 0, LOT_GIVE, LOT_KEEP, LOT_DONE, LOT_LEFT };
+
+struct message_lot {
+    uint8_t kind;      /* enum lot_kind */
+    uint32_t lot;      /* its number */
+    uint64_t clock;    /* of the owner's work */
+    uint64_t claim;    /* number of the LOT_ASK, unique for this helper */
+    uint64_t digest;   /* of the lot's data shards, on which both must agree */
+    uint64_t items;    /* LOT_DONE: training items in it */
+    actor_id receiver; /* the owner's server passes the message on to this node */
+    actor_id sender;   /* the owner's server writes who has sent it */
+};
+
+/* The metrics of the lot whose LOT_DONE follows. Frame: metrics, a struct wire_metric_sum each. */
+struct message_lot_metrics {
+    uint64_t claim;
+    actor_id receiver, sender; /* as in LOT */
+};
+
 struct message {
     enum message_type type;
     uint64_t epoch; /* of the sender's plan; 0: it has none yet */
@@ -543,6 +576,8 @@ struct message {
         struct message_rows rows;
         struct message_follow follow;
         struct message_update update;
+        struct message_lot lot;
+        struct message_lot_metrics lot_metrics;
     };
     unsigned frame_count;
     struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */

@@ -314,7 +314,8 @@ static struct rows_view view_at(const struct message *message, size_t entry) {
 }
 
 static bool encoding_allowed(const struct message *message, const struct row_shape *shape, unsigned encoding) {
-    return encoding == WIRE_FULL || (message->type == MESSAGE_FLUSH && encoding == (unsigned)shape->flushed) ||
+    bool deltas = message->type == MESSAGE_FLUSH || message->type == MESSAGE_LOT;
+    return encoding == WIRE_FULL || (deltas && encoding == (unsigned)shape->flushed) ||
            (message->type == MESSAGE_PUSH && encoding == (unsigned)shape->pushed);
 }
 

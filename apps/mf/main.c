@@ -21,7 +21,8 @@ enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of the ratings, and o
 /* A thread's steps for one iteration. */
 struct mf_steps {
     uint64_t iteration; /* the iteration that item_rates are for */
-    float *item_rates;  /* [item_count] by item slot */
+    float *item_rates;  /* [rate_count] by item slot */
+    uint32_t rate_count;
 };
 
 struct mf {
@@ -163,26 +164,38 @@ static struct mf_sgd mf_sgd(aml_worker *worker, const struct mf *mf) {
                            .lambda_bias = (float)mf->lambda_bias};
 }
 
+/* Makes the thread's steps for the present iteration. Items that only other nodes' ratings are of (--lots) may have
+ * come since `begin`; steps for them are not shortened, as this node does not know how often they are rated. */
+static int make_item_rates(aml_worker *worker, const struct mf *mf, float rate, struct mf_steps *steps) {
+    uint32_t count = aml_table_rows(worker, ITEMS).count;
+    float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
+    if (steps->item_rates == NULL || steps->rate_count < count) {
+        free(steps->item_rates);
+        steps->item_rates = calloc(count + 1U, sizeof *steps->item_rates);
+        steps->rate_count = count;
+    }
+    if (steps->item_rates == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", count);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        float ratings = i < mf->item_count ? mf->item_counts[i] : 0;
+        steps->item_rates[i] = mf_item_rate(rate, limit, aml_nodes(worker), ratings);
+    }
+    steps->iteration = aml_iteration(worker);
+    return 0;
+}
+
 static int mf_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mf *mf = context;
     struct mf_sgd sgd = mf_sgd(worker, mf);
     struct mf_steps *steps = &mf->steps[aml_thread(worker)];
     uint64_t iteration = aml_iteration(worker);
     sgd.rate = (float)(mf->rate * pow(mf->decay, (double)iteration - 1));
-    unsigned nodes = aml_nodes(worker);
-    if (mf->item_limit > 0 && nodes > 1) {
-        if (steps->iteration != iteration) {
-            float limit = (float)(mf->item_limit / (1.0 + aml_staleness(worker)));
-            if (steps->item_rates == NULL) {
-                steps->item_rates = calloc(mf->item_count + 1U, sizeof *steps->item_rates);
-            }
-            if (steps->item_rates == NULL) {
-                return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", mf->item_count);
-            }
-            for (uint32_t i = 0; i < mf->item_count; i++) {
-                steps->item_rates[i] = mf_item_rate(sgd.rate, limit, nodes, mf->item_counts[i]);
-            }
-            steps->iteration = iteration;
+    if (mf->item_limit > 0 && aml_nodes(worker) > 1) {
+        bool stale = steps->iteration != iteration || steps->rate_count < aml_table_rows(worker, ITEMS).count;
+        int result = stale ? make_item_rates(worker, mf, sgd.rate, steps) : 0;
+        if (result != 0) {
+            return result;
         }
         sgd.item_rates = steps->item_rates;
     }
@@ -264,6 +277,7 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
         .item_bytes = sizeof(float),
         .configure = mf_configure,
         .read = mf_read,
+        .lots = 1,
         .begin = mf_begin,
         .clock = mf_clock,
         .evaluate = mf_evaluate,

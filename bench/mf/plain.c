@@ -44,7 +44,7 @@ static void plain_run(void *context, unsigned thread, int command) {
     (void)command;
     for (unsigned round = 0; round < plain->ratings.bins; round++) {
         const void *ratings;
-        size_t count = data_block(&plain->ratings, 0, thread, round, &ratings);
+        size_t count = data_block(&plain->ratings, 0, 0, thread, round, &ratings);
         squared_error += plain->kernel.sgd_pass(&plain->sgd, ratings, count);
         pthread_barrier_wait(&plain->pool.barrier);
     }
@@ -79,8 +79,8 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     data_read_end(&plain->data, result == 0);
     if (result == 0) {
         const struct data_rows rows = {.slots = plain_slots, .context = plain};
-        result = data_arrange(&plain->data, plain->shards, PLAIN_SHARDS, 1, threads, PLAIN_SEED, &rows, &plain->ratings,
-                              error);
+        const struct data_dealing dealing = {.clocks = 1, .threads = threads, .seed = PLAIN_SEED};
+        result = data_arrange(&plain->data, plain->shards, PLAIN_SHARDS, &dealing, &rows, &plain->ratings, error);
     }
     if (result == 0) {
         result = pool_open(&plain->pool, threads, plain_run, plain, error);

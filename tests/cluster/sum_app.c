@@ -377,6 +377,7 @@ int main(int argc, char **argv) {
                           .item_rows = 2,
                           .item_tables = {USERS, ITEMS},
                           .item_bytes = sizeof(float),
+                          .lots = 1,
                           .read = sum_read,
                           .clock = sum_clock,
                           .finish = sum_finish,

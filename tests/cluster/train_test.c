@@ -304,6 +304,34 @@ static void test_a_straggler_is_replaced(void **state) {
     free(report);
 }
 
+/* A node is late in each clock. Others work on some of its lots, also while nodes are lost, and the sums are exact. */
+static void test_lots_are_done_by_others(void **state) {
+    (void)state;
+    run_well("printf 'iteration 3 kill node-2\\niteration 6 join transient 1\\niteration 9 kill node-4\\n' > faults");
+    static const char *const jobs[][2] = {{"", "--lots 4"},
+                                          {"--threads 2", "--lots 2 --staleness 2 --clocks-per-iteration 3"},
+                                          {"--threads 2 --events faults", "--lots 3"}};
+    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
+        for (unsigned check = 0; check < 2; check++) {
+            run_well("PROTEUS_CHECK=%u SUM_SLOW='node-3:1:30000:0:0' $bin/proteus run --reliable 1 --transient 3 "
+                     "--stage 2 --report report %s -- $tests/sum_app --data ratings --item-us 10 --iterations 15 %s",
+                     check, jobs[j][0], jobs[j][1]);
+            assert_true(summary("items_processed") == 15.0 * USERS * ITEMS / 2);
+            assert_true(summary("items_helped") > 0);
+        }
+    }
+    static const char *const wrong[][2] = {
+        {"lda --data ratings --lots 2", "--lots 2: expected 0, as it is not made for lots: lda"},
+        {"mf --data ratings --lots 9", "--lots"},
+        {"mf --data ratings --lots 2 --compress bf16", "--lots 2: expected 0 with --compress bf16"}};
+    for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
+        assert_int_equal(run("$bin/proteus run -- %s", wrong[w][0]), 2);
+        char *error = read_text("err");
+        assert_non_null(strstr(error, wrong[w][1]));
+        free(error);
+    }
+}
+
 static void test_nodes_must_agree(void **state) {
     (void)state;
     run_well(
@@ -428,6 +456,7 @@ int main(void) {
         cmocka_unit_test(test_shares_that_change_all_the_time),
         cmocka_unit_test(test_policies_that_are_wrong),
         cmocka_unit_test(test_a_straggler_is_replaced),
+        cmocka_unit_test(test_lots_are_done_by_others),
         cmocka_unit_test(test_nodes_must_agree),
         cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),

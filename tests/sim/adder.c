@@ -177,16 +177,19 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
         if (adder->touched[r] == 0) {
             continue;
         }
+        const uint64_t *elements = adder->elements + app->rows[r].first;
+        app_changes_add(app, work->changes, r, elements);
+        if (work->cache == NULL) {
+            continue;
+        }
         struct cache_table *table = &work->cache->tables[app->rows[r].table];
         uint32_t slot = (uint32_t)work->slots[r];
-        const uint64_t *elements = adder->elements + app->rows[r].first;
         app_apply(app, r, elements, cache_row(table, slot));
         if (table->spec->given) {
             adder_give(app, work->cache, r, slot, work->clock);
         } else {
             table->touched.base[slot] = 1;
         }
-        app_changes_add(app, work->changes, r, elements);
     }
 }
 

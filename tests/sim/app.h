@@ -35,7 +35,7 @@ struct app_changes {
 
 /* A node at work on a clock. */
 struct app_work {
-    struct cache *cache;
+    struct cache *cache;  /* NULL: another node has changed the rows */
     const int64_t *slots; /* by row: the cache's slot */
     const uint32_t *shards;
     uint32_t shard_count;

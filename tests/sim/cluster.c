@@ -162,6 +162,7 @@ static void open_node(struct cluster_node *node) {
                                                     .job = cluster->terms},
                                    .servers = node->endpoints,
                                    .server_count = node->server_count,
+                                   .lots = cluster->drawn.lots,
                                    .metrics = metrics,
                                    .metric_count = CLUSTER_METRICS,
                                    .timeout_ms = cluster->drawn.patience_ms,
@@ -206,7 +207,7 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->start_us = sim_now(cluster->sim) + after_us;
     node->load_us = cluster_between(cluster, 0, cluster_one_in(cluster, 10) ? 6 * SECOND_US : 200 * 1000);
     node->compute_us = cluster_between(cluster, cluster->drawn.compute_us / 2, cluster->drawn.compute_us * 2);
-    node->input.lazy = cluster_one_in(cluster, 4);
+    node->input.lazy = cluster_one_in(cluster, 4) && cluster->drawn.lots == 0;
     node->input.conceals = node->number > 0 && cluster_mistake_due(cluster, MISTAKE_INPUT_CONCEALED);
     node->input.other = node->input.conceals || reads_other_input(cluster, node);
     cluster_uneven_node(node);
@@ -406,6 +407,16 @@ static void app_open(struct cluster *cluster) {
     }
 }
 
+/* Half of the jobs have lots, where the app is made for them. */
+static void draw_lots(struct cluster *cluster) {
+    uint64_t drawn = hash_mix(cluster->options.seed ^ 0x1075);
+    bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN;
+    for (unsigned t = 0; t < cluster->app.job.table_count; t++) {
+        possible = possible && !cluster->app.job.tables[t].given;
+    }
+    cluster->drawn.lots = possible && drawn % 2 == 0 ? (unsigned)(1 + drawn / 2 % 5) : 0;
+}
+
 /* What all jobs of a run share. */
 static void run_open(struct cluster *cluster) {
     cluster->random = hash_mix(cluster->options.seed ^ 0xC105);
@@ -418,6 +429,7 @@ static void run_open(struct cluster *cluster) {
         cluster_disk_open(cluster);
     }
     app_open(cluster);
+    draw_lots(cluster);
     sort_rows(cluster);
 }
 

@@ -52,6 +52,7 @@ enum mistake {
     MISTAKE_SPEED_REVERSED,        /* the slower a node is the faster it seems to be */
     MISTAKE_WEIGHTS_LOST,          /* a restarted controller has forgotten the nodes' weights */
     MISTAKE_TWO_REPLACED,          /* the controller forgets that a node is being replaced */
+    MISTAKE_LOT_TWICE,             /* a node works on a lot that it has given to another one */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -80,6 +81,7 @@ struct cluster_counts {
     uint64_t lost;        /* jobs that ended with an error as they had to */
     uint64_t unsaved;     /* attempts at saving the model that failed */
     uint64_t mad;         /* nodes that went mad */
+    uint64_t lots;        /* done by other nodes than their owners */
 };
 
 struct cluster_result {

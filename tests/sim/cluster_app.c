@@ -1,5 +1,6 @@
 /* The app in place of a process's threads: what a simulated node's hooks do (node.h). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
+#include "workers/lots.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,7 +123,8 @@ static void hook_release(void *context, unsigned number) {
     if (set == NULL) {
         return;
     }
-    if ((node->work.computing || node->evaluation.under_way) && node->work.set == number) {
+    if (((node->work.computing || node->evaluation.under_way) && node->work.set == number) ||
+        node->work.helped == number) {
         cluster_violation(node->cluster, "app", "%s releases set %u, which it works on", node->node.name, number);
     }
     if (node->app.preparing == number) {
@@ -175,6 +177,20 @@ static struct own_change *own_find(struct cluster_node *node, actor_id origin, u
     return NULL;
 }
 
+static struct app_work work_of(struct cluster_node *node, const uint32_t *shards, uint32_t count,
+                               const struct cluster_set *set, uint64_t clock) {
+    return (struct app_work){.cache = &node->node.cache,
+                             .slots = node->app.slots,
+                             .shards = shards,
+                             .shard_count = count,
+                             .set = set->number,
+                             .threads = node->threads,
+                             .nodes = node_origins(&node->node, clock),
+                             .clock = clock,
+                             .origin = node->work.at.origin,
+                             .process = &node->app.process};
+}
+
 /* One half of the clock's work. */
 static void compute_half(struct cluster_node *node, const struct cluster_set *set, unsigned half) {
     struct app *app = &node->cluster->app;
@@ -183,28 +199,163 @@ static void compute_half(struct cluster_node *node, const struct cluster_set *se
         (origin_is_catch_up(node->work.at.origin) && cluster_mistake_due(node->cluster, MISTAKE_CATCH_UP_SKIPPED))) {
         return;
     }
-    const struct app_work work = {.cache = &node->node.cache,
-                                  .slots = node->app.slots,
-                                  .shards = set->shards,
-                                  .shard_count = set->count,
-                                  .set = set->number,
-                                  .threads = node->threads,
-                                  .nodes = node_origins(&node->node, own->clock),
-                                  .clock = own->clock,
-                                  .origin = own->origin,
-                                  .process = &node->app.process,
-                                  .changes = &own->changes};
+    struct app_work work = work_of(node, set->shards, set->count, set, own->clock);
+    work.changes = &own->changes;
     app->kind->compute(app, &work, half);
+}
+
+static uint64_t shards_items(const struct cluster_node *node, const uint32_t *shards, uint32_t count, uint64_t clock) {
+    uint64_t items = 0;
+    for (uint32_t s = 0; s < count; s++) {
+        items += node->cluster->app.kind->items(&node->cluster->app, shards[s], clock);
+    }
+    return items;
 }
 
 /* How many items of the set the clock under way works on. */
 static uint64_t clock_items(const struct cluster_node *node, const struct cluster_set *set) {
-    uint64_t items = 0;
-    for (uint32_t s = 0; s < set->count; s++) {
-        items += node->cluster->app.kind->items(&node->cluster->app, set->shards[s], node->node.client.clock);
-    }
-    return items;
+    return shards_items(node, set->shards, set->count, node->node.client.clock);
 }
+
+static uint64_t clock_duration(struct cluster_node *node, uint64_t items) {
+    struct cluster *cluster = node->cluster;
+    uint64_t duration = cluster_between(cluster, node->compute_us / 2, node->compute_us * 3 / 2);
+    duration = cluster_one_in(cluster, 40) ? 8 * duration : duration;
+    return cluster_uneven_duration(node, items, duration);
+}
+
+/* ---- Lots ---- */
+
+/* The shards of the set's slice: slice 0 is what is in no lot. */
+static const uint32_t *slice_shards(const struct cluster_node *node, const struct cluster_set *set, unsigned slice,
+                                    uint32_t *count) {
+    unsigned lots = lots_count(set->count, node->node.options.lots);
+    uint32_t first = lots_slice_first(set->count, lots, slice);
+    *count = lots_slice_first(set->count, lots, slice + 1) - first;
+    return set->shards + first;
+}
+
+/* Works on a slice, or (`theirs`) notes what another node has done in it. */
+static void compute_slice(struct cluster_node *node, const struct cluster_set *set, unsigned slice, bool theirs) {
+    struct app *app = &node->cluster->app;
+    struct own_change *own = own_find(node, node->work.at.origin, node->node.client.clock);
+    uint32_t count;
+    const uint32_t *shards = slice_shards(node, set, slice, &count);
+    struct app_work work = work_of(node, shards, count, set, node->node.client.clock);
+    work.cache = theirs ? NULL : work.cache;
+    work.changes = own != NULL ? &own->changes : NULL;
+    for (unsigned half = 0; half < 2 && own != NULL; half++) {
+        app->kind->compute(app, &work, half);
+    }
+    node->work.items += theirs ? 0 : shards_items(node, shards, count, node->node.client.clock);
+}
+
+/* Goes on with the clock's next lot. */
+static void lots_next(void *context) {
+    struct cluster_node *node = context;
+    struct node_lots *lots = &node->node.work.lots;
+    struct cluster_set *set = node->fate.gone ? NULL : set_find(node, node->work.set);
+    if (set == NULL) {
+        return;
+    }
+    int lot = node_lot_take(lots);
+    for (unsigned l = 0; l < lots->count && lot < 0; l++) {
+        if (lots->lots[l].state == LOT_GIVEN && lots->lots[l].changes.type != 0 &&
+            cluster_mistake_due(node->cluster, MISTAKE_LOT_TWICE)) {
+            compute_slice(node, set, l + 1, false);
+        }
+    }
+    if (lot >= 0) {
+        compute_slice(node, set, (unsigned)lot + 1, false);
+        at_later(node, clock_duration(node, clock_items(node, set)) / (2 * lots->count), lots_next);
+        return;
+    }
+    node->work.computing = false;
+    uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
+    node_computed(&node->node, node->work.items, cluster_mistake_compute(node, compute_us));
+}
+
+static void hook_compute_lots(void *context, unsigned number, uint64_t clock) {
+    struct cluster_node *node = context;
+    if (node->work.computing || number != node->work.set || clock != node->node.client.clock) {
+        cluster_violation(node->cluster, "app", "%s is told to go on with lots of clock %llu, set %u", node->node.name,
+                          (unsigned long long)clock, number);
+    }
+    node->work.began_us = sim_now(node->cluster->sim);
+    node->work.items = 0;
+    node->work.computing = true;
+    at_later(node, 10, lots_next);
+}
+
+static void gather(struct cluster_node *node) {
+    struct error error = {0};
+    for (uint32_t p = 0; p < node->node.client.partition_count; p++) {
+        if (client_gather(&node->node.client, p, &error) != 0) {
+            cluster_violation(node->cluster, "app", "client_gather: %s", error.text);
+        }
+    }
+}
+
+static void hook_gather(void *context) {
+    struct cluster_node *node = context;
+    const struct cluster_set *set = set_find(node, node->work.set);
+    for (unsigned l = 0; l < WIRE_LOTS_MAX && set != NULL; l++) {
+        node->work.theirs[l] = node->node.work.lots.lots[l].state == LOT_THEIRS;
+        if (node->work.theirs[l]) {
+            compute_slice(node, set, l + 1, true);
+            node->cluster->result->counts.lots++;
+        }
+    }
+    gather(node);
+    node_gathered(&node->node);
+}
+
+/* Adds what an app reports of these shards. */
+static void add_metrics(const struct cluster_node *node, const uint32_t *shards, uint32_t count, uint64_t clock,
+                        double factor, struct wire_metric_sum sums[CLUSTER_METRICS]) {
+    sums[METRIC_ITEMS].sum += factor * (double)shards_items(node, shards, count, clock);
+    for (uint32_t s = 0; s < count; s++) {
+        sums[METRIC_FIGURES].sum += factor * cluster_figure(node->cluster, shards[s], clock);
+    }
+}
+
+static void help_done(void *context) {
+    struct cluster_node *node = context;
+    const struct cluster_set *set = node->fate.gone ? NULL : set_find(node, node->work.helped);
+    struct wire_metric_sum sums[CLUSTER_METRICS] = {0};
+    if (set == NULL) {
+        return;
+    }
+    node->work.helped = 0;
+    add_metrics(node, set->shards, set->count, node->work.helped_clock, 1, sums);
+    node_helped(&node->node, shards_items(node, set->shards, set->count, node->work.helped_clock), sums);
+}
+
+static void hook_help(void *context, unsigned number, uint64_t clock) {
+    struct cluster_node *node = context;
+    struct app *app = &node->cluster->app;
+    struct app_changes changes = {0};
+    const struct cluster_set *set = set_find(node, number);
+    if (set == NULL) {
+        return;
+    }
+    if (!set->prepared || node->work.computing || node->evaluation.under_way || node->work.helped != 0 ||
+        node->node.client.clock < clock) {
+        cluster_violation(node->cluster, "app", "%s is told to help with clock %llu, set %u", node->node.name,
+                          (unsigned long long)clock, number);
+    }
+    struct app_work work = work_of(node, set->shards, set->count, set, clock);
+    work.changes = &changes;
+    for (unsigned half = 0; half < 2; half++) {
+        app->kind->compute(app, &work, half);
+    }
+    app_changes_close(&changes);
+    node->work.helped = number;
+    node->work.helped_clock = clock;
+    at_later(node, clock_duration(node, clock_items(node, set)) / (2 * node->node.options.lots), help_done);
+}
+
+/* ---- A whole clock ---- */
 
 static void compute_done(void *context) {
     struct cluster_node *node = context;
@@ -229,11 +380,7 @@ static void compute_done(void *context) {
         return;
     }
     compute_half(node, set, 1);
-    for (uint32_t p = 0; p < node->node.client.partition_count; p++) {
-        if (client_gather(&node->node.client, p, &error) != 0) {
-            cluster_violation(node->cluster, "app", "client_gather: %s", error.text);
-        }
-    }
+    gather(node);
     node->work.computing = false;
     uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
     node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
@@ -267,14 +414,20 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     node->work.began_us = sim_now(cluster->sim);
     node->work.computing = true;
     own_add(node, agent->work.assignment.origin, clock);
-    compute_half(node, set, 0);
+    bool lots = agent->work.lots.count > 0;
+    node->work.items = 0;
+    memset(node->work.theirs, 0, sizeof node->work.theirs);
+    if (lots) {
+        compute_slice(node, set, 0, false);
+    } else {
+        compute_half(node, set, 0);
+    }
     cluster_faults_clock(cluster, clock);
     if (cluster_crash(node, set, clock)) {
         return;
     }
-    uint64_t duration = cluster_between(cluster, node->compute_us / 2, node->compute_us * 3 / 2);
-    duration = cluster_one_in(cluster, 40) ? 8 * duration : duration;
-    at_later(node, cluster_uneven_duration(node, clock_items(node, set), duration), compute_done);
+    uint64_t duration = clock_duration(node, clock_items(node, set));
+    at_later(node, lots ? duration / 2 : duration, lots ? lots_next : compute_done);
 }
 
 /* Of all that the set's items see. */
@@ -316,11 +469,14 @@ static void evaluate_done(void *context) {
         [METRIC_EVALUATED] = {.sum = set->count, .weight = 1},
         [METRIC_LAST] = {.sum = node->evaluation.last ? set->count : 0, .weight = 1}};
     if (!node->evaluation.again) {
-        sums[METRIC_ITEMS] = (struct wire_metric_sum){.sum = (double)clock_items(node, set), .weight = 1};
-        sums[METRIC_FIGURES].weight = 1;
-        for (uint32_t s = 0; s < set->count; s++) {
-            sums[METRIC_FIGURES].sum += cluster_figure(node->cluster, set->shards[s], node->evaluation.clock);
+        sums[METRIC_ITEMS].weight = sums[METRIC_FIGURES].weight = 1;
+        add_metrics(node, set->shards, set->count, node->evaluation.clock, 1, sums);
+        for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) { /* what others have done they have reported */
+            uint32_t count = 0;
+            const uint32_t *shards = node->work.theirs[l] ? slice_shards(node, set, l + 1, &count) : set->shards;
+            add_metrics(node, shards, count, node->evaluation.clock, -1, sums);
         }
+        node_lots_add_metrics(&node->node, sums);
     }
     node_evaluated(&node->node, sums);
 }
@@ -498,6 +654,9 @@ struct node_hooks cluster_app_hooks(struct cluster_node *node) {
     return (struct node_hooks){.prepare = hook_prepare,
                                .release = hook_release,
                                .compute = hook_compute,
+                               .compute_lots = hook_compute_lots,
+                               .gather = hook_gather,
+                               .help = hook_help,
                                .evaluate = hook_evaluate,
                                .save = hook_save,
                                .unsave = hook_unsave,

@@ -34,6 +34,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_SPEED_REVERSED] = "speed-reversed",
     [MISTAKE_WEIGHTS_LOST] = "weights-lost",
     [MISTAKE_TWO_REPLACED] = "two-replaced",
+    [MISTAKE_LOT_TWICE] = "lot-twice",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

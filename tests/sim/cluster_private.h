@@ -111,6 +111,10 @@ struct cluster_node_work {
     struct node_assignment at; /* at work on */
     unsigned set;              /* its set's number */
     uint64_t began_us;
+    uint64_t items;             /* with lots: worked on since then */
+    bool theirs[WIRE_LOTS_MAX]; /* other nodes have worked on these lots */
+    unsigned helped;            /* the set of another node's lot that is worked on; 0: none */
+    uint64_t helped_clock;
 };
 
 struct cluster_node_evaluation {
@@ -263,6 +267,7 @@ struct cluster_drawn {
     uint64_t compute_us;                /* of a typical node and clock */
     uint64_t load_us;                   /* of a typical node */
     uint64_t slowest_us;                /* of the slowest node and clock */
+    unsigned lots;                      /* of each node */
     char resume[WIRE_PATH_MAX];         /* the checkpoint; empty: none */
     uint64_t resume_clock, first_clock; /* of the checkpoint; of the job's state when it began */
 };

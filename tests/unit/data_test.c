@@ -122,8 +122,8 @@ static struct data_set arrange(struct fixture *f, const struct shards *shards, u
                                uint64_t seed) {
     struct data_set set;
     struct error error = {0};
-    assert_int_equal(
-        data_arrange(&f->data, shards->numbers, shards->count, clocks, threads, seed, &f->rows, &set, &error), 0);
+    const struct data_dealing dealing = {.clocks = clocks, .threads = threads, .seed = seed};
+    assert_int_equal(data_arrange(&f->data, shards->numbers, shards->count, &dealing, &f->rows, &set, &error), 0);
     return set;
 }
 
@@ -168,7 +168,7 @@ static void check_set(const struct fixture *f, const struct shards *shards, cons
     for (unsigned part = 0; part < set->clocks; part++) {
         size_t training = 0;
         for (unsigned block = 0; block < set->threads * set->bins; block++) {
-            size_t block_count = data_block(set, part, block / set->bins, block % set->bins, &items);
+            size_t block_count = data_block(set, part, 0, block / set->bins, block % set->bins, &items);
             for (size_t i = 0; i < block_count; i++) {
                 check_item(f, (const struct item *)items + i, seen);
             }
@@ -215,7 +215,7 @@ static void check_arrangement(unsigned clocks, unsigned threads) {
             memset(item_of_round, 0xFF, sizeof item_of_round);
             for (unsigned thread = 0; thread < threads; thread++) {
                 const void *items;
-                size_t count = data_block(&set, part, thread, round, &items);
+                size_t count = data_block(&set, part, 0, thread, round, &items);
                 for (size_t i = 0; i < count; i++) {
                     const struct item *item = (const struct item *)items + i;
                     assert_true(user_of_round[item->user] == UINT32_MAX || user_of_round[item->user] == thread);
@@ -254,7 +254,7 @@ static void test_threads_share_the_work(void **state) {
         size_t count = 0;
         for (unsigned round = 0; round < set.bins; round++) {
             const void *items;
-            count += data_block(&set, 0, thread, round, &items);
+            count += data_block(&set, 0, 0, thread, round, &items);
         }
         assert_in_range(count, RATINGS * 9 / 10 / 3 - 100, RATINGS * 9 / 10 / 3 + 100);
     }
@@ -362,7 +362,7 @@ static void test_a_shard_keeps_its_parts(void **state) {
         const struct item *items = (const struct item *)(const void *)sets[s].items;
         for (unsigned part = 0; part < 4; part++) {
             const void *start;
-            data_block(&sets[s], part, 0, 0, &start);
+            data_block(&sets[s], part, 0, 0, 0, &start);
             for (size_t i = 0; i < data_part_count(&sets[s], part); i++) {
                 const struct item *item = items + sets[s].starts[part * sets[s].threads * sets[s].bins] + i;
                 unsigned n = (unsigned)item->value;
@@ -646,7 +646,7 @@ static void test_samples_are_dealt_in_equal_numbers(void **state) {
     for (unsigned part = 0; part < 4; part++) {
         assert_in_range(data_part_count(&set, part), set.count / 4 - own.count, set.count / 4 + own.count);
         for (unsigned thread = 0; thread < 3; thread++) {
-            size_t count = data_block(&set, part, thread, 0, &items);
+            size_t count = data_block(&set, part, 0, thread, 0, &items);
             assert_in_range(count, data_part_count(&set, part) / 3, data_part_count(&set, part) / 3 + 1);
             assert_ptr_equal(items, end); /* the whole clock is one matrix */
             end = (const float *)items + count * SAMPLE_FLOATS;
@@ -842,7 +842,7 @@ static unsigned *mark_varied(const struct fixture *f, const struct data_set *set
     size_t most = 0;
     for (unsigned part = 0; part < set->clocks; part++) {
         for (unsigned thread = 0; thread < set->threads; thread++) {
-            size_t count = data_block(set, part, thread, 0, &items);
+            size_t count = data_block(set, part, 0, thread, 0, &items);
             size_t bytes = check_varied(f, items, count, 1 + part, marks);
             least = bytes < least ? bytes : least;
             most = bytes > most ? bytes : most;
@@ -932,7 +932,9 @@ static void test_a_full_cache_is_an_error(void **state) {
     fixture_open(&f, 0);
     data_pin(&f.data, all.numbers, all.count);
     read_all(&f, 1, false);
-    assert_int_equal(data_arrange(&f.data, all.numbers, all.count, 1, 1, 5, &rows, &set, &error), AML_ELIMIT);
+    assert_int_equal(data_arrange(&f.data, all.numbers, all.count,
+                                  &(struct data_dealing){.clocks = 1, .threads = 1, .seed = 5}, &rows, &set, &error),
+                     AML_ELIMIT);
     assert_string_equal(error.text, "table 0 is full");
     fixture_close(&f);
 }
@@ -947,7 +949,7 @@ static void test_no_items_at_all(void **state) {
     data_read_begin(&f.data);
     data_read_end(&f.data, true);
     struct data_set set = arrange(&f, &all, 2, 2, 5);
-    assert_int_equal(data_block(&set, 1, 1, 1, &items), 0);
+    assert_int_equal(data_block(&set, 1, 0, 1, 1, &items), 0);
     assert_int_equal(data_tests(&set, 1, &items), 0);
     data_set_close(&f.data, &set);
     fixture_close(&f);

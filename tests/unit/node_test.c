@@ -1,5 +1,6 @@
 /* The node agent against a controller and servers played by the test: plans, data sets, the order of work, holds,
  * fences, what is said again, and how it ends. */
+#include "agileml/base/hash.h"
 #include "workers/node.h"
 
 #include <math.h>
@@ -29,6 +30,7 @@ struct fake_asked {
     uint64_t computing, evaluating; /* clocks; 0: none */
     bool again;                     /* evaluating what was not just computed */
     unsigned saves, unsaves, ends, rejoins;
+    unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
@@ -117,6 +119,22 @@ static void hook_compute(void *context, unsigned set, uint64_t clock) {
     assert_true(fake->asked.computing == 0 && fake->asked.evaluating == 0);
     fake->asked.set = set;
     fake->asked.computing = clock;
+}
+
+static void hook_compute_lots(void *context, unsigned set, uint64_t clock) {
+    struct fake *fake = context;
+    assert_true(set == fake->asked.set && clock == fake->node.client.clock);
+    fake->asked.lots++;
+}
+
+static void hook_gather(void *context) {
+    ((struct fake *)context)->asked.gathers++;
+}
+
+static void hook_help(void *context, unsigned set, uint64_t clock) {
+    struct fake *fake = context;
+    assert_true(fake->asked.helped == 0 && clock <= fake->node.client.flushed);
+    fake->asked.helped = set;
 }
 
 static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool again) {
@@ -338,6 +356,9 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
         .hooks = {.prepare = hook_prepare,
                   .release = hook_release,
                   .compute = hook_compute,
+                  .compute_lots = hook_compute_lots,
+                  .gather = hook_gather,
+                  .help = hook_help,
                   .evaluate = hook_evaluate,
                   .save = hook_save,
                   .unsave = hook_unsave,
@@ -355,6 +376,27 @@ static void fake_close(struct fake *fake) {
     forget(fake);
     node_close(&fake->node);
     free(fake);
+}
+
+/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER, with a lot each; clock 1 is being
+ * computed. Set 2 is OTHER's lot. */
+static struct fake *fake_open_lots(void) {
+    struct fake *fake = fake_new(0, 3);
+    fake->node.options.lots = 1;
+    give_welcome(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_start(fake);
+    assert_int_equal(fake->asked.prepared_shards, 2);
+    prepared(fake, 2, 15);
+    answer_subscribes(fake, 0);
+    assert_int_equal(fake->asked.computing, 1);
+    forget(fake);
+    return fake;
 }
 
 /* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER; clock 1 is being computed. */
@@ -1466,8 +1508,142 @@ static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
     fake_close(fake);
 }
 
+/* ---- Lots ---- */
+
+static uint64_t digest_of(uint32_t first, uint32_t second) {
+    const uint32_t shards[2] = {first, second};
+    return hash_bytes((const unsigned char *)shards, sizeof shards, 0);
+}
+
+/* OTHER's message about the node's lot, as the node's server passes it on. */
+static void give_lot(struct fake *fake, enum lot_kind kind, uint64_t clock, uint64_t claim, uint64_t digest) {
+    struct message message = {.type = MESSAGE_LOT};
+    message.lot = (struct message_lot){
+        .kind = (uint8_t)kind, .clock = clock, .claim = claim, .digest = digest, .items = 5, .sender = OTHER};
+    give(fake, SELF + 1, &message);
+}
+
+static unsigned lots_sent(const struct fake *fake, actor_id to, enum lot_kind kind) {
+    unsigned found = 0;
+    for (unsigned m = 0; m < fake->count; m++) {
+        const struct message *message = &fake->sent[m].message;
+        found += message->type == MESSAGE_LOT && message->lot.kind == kind && fake->sent[m].to == to ? 1 : 0;
+    }
+    return found;
+}
+
+static void gathered(struct fake *fake) {
+    assert_int_equal(fake->asked.gathers, 1);
+    fake->asked.gathers = 0;
+    fake->asked.computing = 0;
+    assert_int_equal(client_gather(&fake->node.client, 0, NULL), 0);
+    node_gathered(&fake->node);
+}
+
+static void test_a_lot_is_given_away_once_and_awaited(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_lots();
+    struct message progress = {0};
+    give_lot(fake, LOT_ASK, 1, 7, digest_of(6, 7)); /* not our lot */
+    give_lot(fake, LOT_ASK, 2, 8, digest_of(2, 3)); /* not our clock */
+    assert_int_equal(lots_sent(fake, SELF + 1, LOT_KEEP), 2);
+    give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
+    assert_int_equal(lots_sent(fake, SELF + 1, LOT_GIVE), 1);
+    give_lot(fake, LOT_ASK, 1, 10, digest_of(2, 3));
+    assert_int_equal(lots_sent(fake, SELF + 1, LOT_KEEP), 3);
+    assert_int_equal(node_lot_take(&fake->node.work.lots), -1);
+    node_computed(&fake->node, 5, 1000);
+    assert_int_equal(fake->asked.gathers, 0);
+    give_lot(fake, LOT_DONE, 1, 10, 0); /* another claim */
+    assert_int_equal(fake->asked.gathers, 0);
+    give_lot(fake, LOT_DONE, 1, 9, 0);
+    gathered(fake);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
+    assert_int_equal(progress.progress.items, 10);
+    assert_int_equal(progress.progress.compute_us, 2000); /* as without help */
+    fake_close(fake);
+}
+
+static void test_a_lot_that_does_not_come_back_is_done_here(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_lots();
+    struct message progress = {0};
+    give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
+    node_computed(&fake->node, 5, 1000);
+    assert_true(fake->timer_us <= fake->now_us + 10 * 1000);
+    wait_ms(fake, 10);
+    assert_int_equal(fake->asked.lots, 1);
+    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    give_lot(fake, LOT_DONE, 1, 9, 0); /* too late */
+    node_computed(&fake->node, 5, 1000);
+    gathered(fake);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
+    assert_int_equal(progress.progress.items, 10);
+    assert_int_equal(fake->asked.computing, 2);
+    give_lot(fake, LOT_ASK, 2, 11, digest_of(2, 3));
+    give_fence(fake, 2); /* the helper may be the one that is gone */
+    node_computed(&fake->node, 5, 1000);
+    assert_int_equal(fake->asked.lots, 2);
+    fake_close(fake);
+}
+
+static void test_a_node_that_waits_asks_for_a_lot(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_lots();
+    static const struct wire_metric_sum sum = {.sum = 3, .weight = 5};
+    struct message message = {0};
+    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    node_computed(&fake->node, 10, 5000);
+    gathered(fake);
+    assert_int_equal(lots_sent(fake, REMOTE, LOT_ASK), 1);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
+    assert_true(message.lot.receiver == OTHER && message.lot.clock == 1 && message.lot.digest == digest_of(6, 7));
+    struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
+    give_it.lot.kind = LOT_GIVE;
+    give_it.lot.sender = OTHER;
+    give(fake, REMOTE, &give_it);
+    assert_int_equal(fake->asked.helped, 2);
+    push(fake, 0, 1); /* the owner did not wait */
+    assert_int_equal(fake->asked.computing, 0);
+    fake->asked.helped = 0;
+    node_helped(&fake->node, 5, &sum);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT_METRICS, &message), 1);
+    assert_true(message.lot_metrics.receiver == OTHER && message.lot_metrics.claim == 1);
+    assert_int_equal(lots_sent(fake, REMOTE, LOT_DONE), 1);
+    evaluated(fake, 1);
+    assert_int_equal(fake->asked.computing, 2);
+    fake_close(fake);
+}
+
+static void test_an_answer_that_comes_too_late_is_declined(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_lots();
+    struct message message = {0};
+    assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    node_computed(&fake->node, 10, 5000);
+    gathered(fake);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
+    struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
+    give_it.lot.kind = LOT_GIVE;
+    give_it.lot.sender = OTHER;
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    give(fake, REMOTE, &give_it);
+    assert_int_equal(fake->asked.helped, 0);
+    assert_int_equal(lots_sent(fake, REMOTE, LOT_LEFT), 1);
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
+        cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
+        cmocka_unit_test(test_a_node_that_waits_asks_for_a_lot),
+        cmocka_unit_test(test_an_answer_that_comes_too_late_is_declined),
         cmocka_unit_test(test_the_beginning_of_a_job),
         cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
         cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),

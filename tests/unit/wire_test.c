@@ -68,6 +68,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.evaluation, 1),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.last, 1),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.items, UINT64_C(1) << 40),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.helped, UINT64_C(1) << 40),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.committed, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_C(1) << 48),
@@ -185,6 +186,17 @@ static const struct wire_field {
     FIELD(MESSAGE_UPDATE, WHOLE, update.follow, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.origin, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.clock, CLOCK),
+    FIELD(MESSAGE_LOT, WHOLE, lot.kind, LOT_LEFT),
+    FIELD(MESSAGE_LOT, WHOLE, lot.lot, WIRE_LOTS_MAX - 1),
+    FIELD(MESSAGE_LOT, WHOLE, lot.clock, CLOCK),
+    FIELD(MESSAGE_LOT, WHOLE, lot.claim, UINT64_MAX),
+    FIELD(MESSAGE_LOT, WHOLE, lot.digest, UINT64_MAX),
+    FIELD(MESSAGE_LOT, WHOLE, lot.items, UINT64_C(1) << 40),
+    FIELD(MESSAGE_LOT, WHOLE, lot.receiver, UINT64_MAX),
+    FIELD(MESSAGE_LOT, WHOLE, lot.sender, UINT64_MAX),
+    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.claim, UINT64_MAX),
+    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.receiver, UINT64_MAX),
+    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.sender, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
@@ -197,7 +209,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
-    MESSAGE_ACCUSE,     MESSAGE_NOTE,
+    MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -256,6 +268,7 @@ static struct message new_message(enum message_type type) {
         add_frame(&message, WIRE_TOTALS * sizeof(double));
         break;
     case MESSAGE_PROGRESS:
+    case MESSAGE_LOT_METRICS:
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));
         break;
     case MESSAGE_EVALUATE:
