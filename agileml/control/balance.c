@@ -151,8 +151,8 @@ bool balance_shares(const struct aml_balance_view *view, void *memory, struct am
     compare(balance, clock);
     double gain = 1 - lasting;
     double least = fmax(BALANCE_GAIN + BALANCE_ERRORS * error, balance->doubt / 2);
-    bool pays = gain * fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock) > BALANCE_COST + clock;
-    if (1 - now <= BALANCE_GAIN || gain <= least || !pays) {
+    double holds = fmin(fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock), view->seconds_left);
+    if (1 - now <= BALANCE_GAIN || gain <= least || gain * holds <= BALANCE_COST + clock) {
         return false;
     }
     balance->changed = view->now;

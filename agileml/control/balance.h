@@ -6,10 +6,10 @@
  *
  * Shares change rarely: only when the speeds of all nodes are known, over the long window and over the short one the
  * clock would get shorter by more than BALANCE_GAIN, over the long one also by more than chance explains
- * (BALANCE_ERRORS), and what that saves within the long window is more than a change of plan costs. After each change
- * the next one waits twice as long, up to BALANCE_WAITS_MAX windows, but one window only if nodes have come or gone.
- * Shards differ in how much work they are, so that a change may save less than was predicted: the next one has to save
- * more than half of what this one did not.
+ * (BALANCE_ERRORS), and what that saves within the long window, or until the job's end if it comes first, is more than
+ * a change of plan costs. After each change the next one waits twice as long, up to BALANCE_WAITS_MAX windows, but one
+ * window only if nodes have come or gone. Shards differ in how much work they are, so that a change may save less than
+ * was predicted: the next one has to save more than half of what this one did not.
  *
  * `nd`: the same, and a node that is a straggler over a whole long window is replaced, if that saves more of the time
  * left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */

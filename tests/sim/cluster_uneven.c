@@ -230,10 +230,10 @@ void cluster_uneven_end(struct cluster *cluster) {
     if (!is_uneven(cluster)) {
         return;
     }
-    double clock_us =
-        (cluster->uneven.last_seconds - cluster->uneven.late_seconds) * 1e6 / (ITERATIONS - ITERATIONS * 2 / 3);
+    double late_us = (cluster->uneven.last_seconds - cluster->uneven.late_seconds) * 1e6;
+    double clock_us = late_us / (ITERATIONS - ITERATIONS * 2 / 3);
     double ideal = ideal_us(cluster);
-    double window_us = fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal);
+    double window_us = fmin(fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal), late_us);
     double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain that is not worth a change of plan */
     double most = cluster->uneven.late && cluster->uneven.joined > 0 ? LONGER_LATE : LONGER_MOST;
     if (!(clock_us <= fmax(most, LONGER_CHANCE + unpaid) * ideal)) {

@@ -138,6 +138,18 @@ static void test_one_window_is_not_enough(void **state) {
                         "shares of 0.41 (node-2) to 1.59 (node-1) of the mean are to make clocks 59 % shorter");
 }
 
+static void test_a_short_job(void **state) {
+    (void)state;
+    struct sight sight;
+    sight_open(&sight);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.02, 0); /* clocks of 1.28 s could be a third shorter, which costs 1.78 s */
+    sight.view.seconds_left = 5;
+    assert_false(shares(&sight));
+    sight.view.seconds_left = 6;
+    assert_true(shares(&sight));
+}
+
 /* ---- Replacement ---- */
 
 /* Eight nodes, one of them slow, with the shares that fit. */
@@ -277,6 +289,7 @@ static bool asked(struct job *job, struct aml_balance_action *actions) {
     const struct aml_balance_view view = {.count = job->count,
                                           .nodes = nodes,
                                           .now = (double)job->now_us / 1e6,
+                                          .seconds_left = 1000,
                                           .windows = {job->monitor.seconds[0], job->monitor.seconds[1]}};
     return balance_shares(&view, &job->balance, actions, reason);
 }
@@ -392,6 +405,7 @@ int main(void) {
         cmocka_unit_test(test_no_other_split_is_better),
         cmocka_unit_test(test_unknown_speeds),
         cmocka_unit_test(test_one_window_is_not_enough),
+        cmocka_unit_test(test_a_short_job),
         cmocka_unit_test(test_jitter_changes_nothing),
         cmocka_unit_test(test_steady_speeds),
         cmocka_unit_test(test_speeds_that_change),
