@@ -16,7 +16,6 @@ struct job_options job_options_defaults(void) {
                                 .progress = "auto",
                                 .window_short = MONITOR_SHORT_S,
                                 .window_long = MONITOR_LONG_S,
-                                .balance = "none",
                                 .replacements = JOB_REPLACEMENTS_DEFAULT};
 }
 
@@ -49,7 +48,8 @@ void job_options_table(struct job_options *options, const struct aml_option *own
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
          "what to do about uneven machines: none, shares (of the data, by measured speeds), nd (the same, and lasting "
-         "stragglers are replaced), or FILE.so, a policy of yours"},
+         "stragglers are replaced), or FILE.so, a policy of yours; not given: nd where proteus run starts the nodes, "
+         "otherwise shares"},
         {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
          "nodes that a policy may have replaced, one after the other"},
         {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
@@ -87,8 +87,9 @@ static int parse_stage(const char *text, enum stage *stage, struct error *error)
     return error_set(error, AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '%.100s'", text);
 }
 
-static int check_balance(const struct job_options *options, struct error *error) {
+static int check_balance(struct job_options *options, struct error *error) {
     aml_balance_policy *policy;
+    options->balance = options->balance != NULL ? options->balance : "shares";
     if (options->window_long < options->window_short) {
         return error_set(error, AML_EINPUT, "--window-long %g: expected at least as much as --window-short %g",
                          options->window_long, options->window_short);

@@ -112,6 +112,7 @@ static int check_market(struct run_options *options, struct error *error) {
     const struct marketplace_options *market = &options->market;
     if (market->prices == NULL) {
         job->transient = job->transient < 0 ? 0 : job->transient;
+        job->balance = job->balance != NULL ? job->balance : "nd"; /* we start a node in a straggler's place */
         bool alone =
             market->start != NULL || market->types != NULL || market->interruptions != NULL || market->folder != NULL;
         return alone ? error_set(error, AML_EINPUT,

@@ -105,7 +105,7 @@ def run_job(chosen, cluster, app, events=(), see=None, program="mf", environment
         file.flush()
         readable, writable = os.pipe()
         command = [os.path.join(chosen.bin, "proteus"), "run", "--quiet", f"--report=/proc/self/fd/{writable}",
-                   *cluster]
+                   "--balance=none", *cluster]
         command += [f"--events={file.name}"] if events else []
         job = subprocess.Popen([*prefix, *command, "--", program, *app],
                                stdin=subprocess.DEVNULL, stdout=log, stderr=log,

@@ -280,13 +280,13 @@ static void test_policies_that_are_wrong(void **state) {
     }
 }
 
-/* One node computes at a fourth of the others' speed. It is evicted, another one starts in its place, and nothing of
- * the sums is lost. */
+/* The default of --balance: one node computes at a fourth of the others' speed. It is evicted, another one starts in
+ * its place, and nothing of the sums is lost. */
 static void test_a_straggler_is_replaced(void **state) {
     (void)state;
     run_well(
         "rm -f report; SUM_SLOW=node-3:4:0:0:0 $bin/proteus run --reliable 1 --transient 3 --stage 2 "
-        "--balance nd --window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
+        "--window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
         "--item-us 20 --seconds 300 >job & job=$!; "
         "for i in $(seq 1200); do grep -q '\"evicted\".*node-3' report && grep -q '\"join\".*node-5' report && break; "
         "sleep 0.1; done; [ $i -lt 1200 ] || exit 91; "

@@ -42,6 +42,7 @@ static void test_choices(void **state) {
         assert_int_equal(options.partitions, cases[c].expected_partitions);
         assert_int_equal(policy.stage, cases[c].expected_stage);
         assert_int_equal(policy.shards, cases[c].expected_shards);
+        assert_string_equal(options.balance, "shares"); /* unless we start nodes */
     }
 }
 
