@@ -2,7 +2,8 @@
 
 import os
 
-PERIOD_US = 10000
+PERIOD_US = 10000  # in which a group may use its part; longer for parts that are too small for the kernel ...
+QUOTA_US = 1000  # ... which wants at least this
 
 
 def _controls(folder):
@@ -40,22 +41,23 @@ class Machines:
         if self.root is None:
             return app
         path = os.path.join(folder, os.path.basename(app))
-        quotas = "".join(f"    {name}) quota={int(self.share * factor * PERIOD_US)} ;;\n"
-                         for name, factor in (factors or {}).items())
+        factors = factors or {}
+        period = int(max(PERIOD_US, 1.01 * QUOTA_US / self.share / min([1, *factors.values()])))
+        quotas = "".join(f"    {name}) quota={int(self.share * factor * period)} ;;\n"
+                         for name, factor in factors.items())
         with open(path, "w", encoding="utf-8") as file:
             file.write(f"""#!/bin/sh
 name=$$
 for option; do case $option in --name=*) name=${{option#--name=}} ;; esac; done
 case $name in
-{quotas}    *) quota={int(self.share * PERIOD_US)} ;;
+{quotas}    *) quota={int(self.share * period)} ;;
 esac
 node={self.root}/$name
 mkdir -p "$node" || exit 2
 if [ -e "$node/cpu.max" ]; then
-    echo $quota {PERIOD_US} > "$node/cpu.max"
+    echo $quota {period} > "$node/cpu.max" || exit 2
 else
-    echo {PERIOD_US} > "$node/cpu.cfs_period_us"
-    echo $quota > "$node/cpu.cfs_quota_us"
+    echo {period} > "$node/cpu.cfs_period_us" && echo $quota > "$node/cpu.cfs_quota_us" || exit 2
 fi
 echo $$ > "$node/cgroup.procs"
 exec '{app}' "$@"
