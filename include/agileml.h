@@ -136,6 +136,9 @@ struct aml_app {
      * changes_given. */
     int lots;
 
+    /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set it. */
+    int slices;
+
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
@@ -295,6 +298,18 @@ int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context);
 
 /* ==== Advanced ==== */
+
+/* ---- Slices: for a device that holds less than a clock's items at once (aml_app.slices) ---- */
+
+/* Returns how many of a call's `count` items are the next slice, when `done` of them are done: about equally many in
+ * each slice, at most --slice (without it all `count`), 0 at the end:
+ *
+ *     for (size_t done = 0, next; (next = aml_slice(worker, count, done)) > 0; done += next) ...
+ *
+ * All slices of a step are computed from the same weights, and their gradients are summed: so slices don't change the
+ * result, but for rounding. Nodes may have different slices. A policy sees them, and what a slice costs beside its
+ * items (docs/stragglers.md; gradient accumulation in AntDT-DD, Xiao et al., section VI-B). In `clock`. */
+size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
 
 /* ---- Where the job stands: for schedules, such as a step size that shrinks, and for reports ----
  *

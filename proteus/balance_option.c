@@ -36,7 +36,7 @@ int balance_option(const char *how, aml_balance_policy **policy, struct error *e
     static const struct {
         const char *name;
         aml_balance_policy *policy;
-    } built_in[] = {{"none", NULL}, {"shares", balance_shares}, {"nd", balance_nd}};
+    } built_in[] = {{"none", NULL}, {"shares", balance_shares}, {"nd", balance_nd}, {"dd", balance_dd}};
     *policy = NULL;
     for (size_t b = 0; b < sizeof built_in / sizeof *built_in; b++) {
         if (strcmp(how, built_in[b].name) == 0) {
@@ -48,5 +48,5 @@ int balance_option(const char *how, aml_balance_policy **policy, struct error *e
     if (strchr(how, '/') != NULL || (length > 3 && strcmp(how + length - 3, ".so") == 0)) {
         return library_policy(how, policy, error);
     }
-    return error_set(error, AML_EINPUT, "--balance: expected none, shares, nd or a FILE.so, got '%.100s'", how);
+    return error_set(error, AML_EINPUT, "--balance: expected none, shares, nd, dd or a FILE.so, got '%.100s'", how);
 }

@@ -41,7 +41,7 @@ struct job_options {
     const char *resume;     /* folder; NULL: a new job */
     double failure_timeout; /* seconds */
     double answer_timeout;  /* seconds; 0: chosen by job_options_check */
-    const char *balance;    /* none, shares, nd, or a file; NULL: shares */
+    const char *balance;    /* none, shares, nd, dd, or a file; NULL: shares */
     int64_t replacements;
     double window_short, window_long; /* seconds over which nodes' speeds are measured */
     const char *key;        /* file; NULL: none */

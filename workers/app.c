@@ -45,6 +45,8 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
          "half of a node's data in N parts that other nodes, which keep it too, work on when it is late; 0: none"},
+        {"slice", "N", AML_OPTION_INTEGER, &o->slice, 0, UINT32_MAX,
+         "items that this process works on at once, by its device's memory; a clock is that of several; 0: any number"},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, DESCRIBE_CLOCKS_MAX,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
@@ -134,6 +136,10 @@ static int make_job(struct runtime *runtime, struct error *error) {
         return error_set(error, AML_EINPUT, "--lots %lld: %s%s", (long long)runtime->options.lots,
                          compress ? "expected 0 with --compress bf16" : "expected 0, as it is not made for lots: ",
                          compress ? "" : app->name);
+    }
+    if (runtime->options.slice > 0 && !app->slices) {
+        return error_set(error, AML_EINPUT, "--slice %lld: expected 0, as this job is not made for slices: %s",
+                         (long long)runtime->options.slice, app->name);
     }
     if (!compress && strcmp(how, "none") != 0) {
         return error_set(error, AML_EINPUT, "--compress: expected none or bf16, got '%s'", how);
@@ -289,6 +295,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     registration->process_id = (uint64_t)getpid();
     registration->tier = strcmp(options->tier, "transient") == 0 ? TIER_TRANSIENT : TIER_RELIABLE;
     registration->threads = (uint32_t)options->threads;
+    registration->slice = (uint64_t)options->slice * (runtime->app->clock_alone ? 1 : registration->threads);
     snprintf(job->app, sizeof job->app, "%s", runtime->app->name);
     job->digest = job_digest(runtime);
     job->staleness = (uint32_t)options->staleness;
@@ -812,6 +819,17 @@ unsigned aml_staleness(const aml_worker *worker) {
     return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_staleness")
                ? (unsigned)worker->runtime->options.staleness
                : 0;
+}
+
+size_t aml_slice(const aml_worker *worker, size_t count, size_t done) {
+    size_t most = allowed(worker, CALL_CLOCK | CALL_PART, "aml_slice") ? (size_t)worker->runtime->options.slice : 0;
+    if (done > count) {
+        check_misuse(worker->runtime, "aml_slice: done %zu: expected at most count, which is %zu", done, count);
+        return 0;
+    }
+    size_t left = count - done;
+    size_t slices = most > 0 ? left / most + (left % most > 0 ? 1 : 0) : 1;
+    return left > 0 ? left / slices + (left % slices > 0 ? 1 : 0) : 0;
 }
 
 uint64_t aml_seed(const aml_worker *worker) {

@@ -45,7 +45,7 @@ struct runtime_options {
     struct log_options log;
     const char *controller, *tier, *name, *listen, *key, *compress;
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
-    int64_t threads, server_threads, lots;
+    int64_t threads, server_threads, lots, slice;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;

@@ -12,17 +12,35 @@ enum { BISECTIONS = 60 };
 
 /* ---- Shares ---- */
 
-/* A node that takes part in a prediction: the time for its clocks, and by its shards. */
-static double seconds_for(const struct aml_balance_speed *speed, double shards) {
-    return speed->fixed_seconds + speed->shard_seconds * shards;
+/* The time of a clock with so many shards. AntDT's equation 4: slices take their fixed time one by one. */
+static double seconds_for(const struct aml_balance_node *node, enum aml_balance_span span, double shards) {
+    const struct aml_balance_speed *speed = &node->speeds[span];
+    double fixed = speed->fixed_seconds;
+    if (node->slice_shards > 0) {
+        fixed = speed->slice_seconds * fmax(ceil(shards / node->slice_shards), 1);
+    }
+    return fixed + speed->shard_seconds * shards;
+}
+
+/* The most shards with which a clock takes at most z. Slices are filled to BALANCE_FILLED only: parts of the data
+ * differ in size, and a few items too many would be a slice more. */
+static double shards_in(const struct aml_balance_node *node, enum aml_balance_span span, double z) {
+    const struct aml_balance_speed *speed = &node->speeds[span];
+    if (!(node->slice_shards > 0)) {
+        return fmax(0, z - speed->fixed_seconds) / speed->shard_seconds;
+    }
+    double filled = BALANCE_FILLED * node->slice_shards;
+    double slice = speed->slice_seconds + speed->shard_seconds * filled;
+    double slices = floor(z / slice);
+    double left = z - slices * slice - speed->slice_seconds;
+    return slices * filled + fmin(fmax(0, left) / speed->shard_seconds, filled);
 }
 
 /* The shards of all nodes that take at most z for a clock; not of the node `without` (SIZE_MAX: of all). */
 static double shards_within(const struct aml_balance_view *view, enum aml_balance_span span, double z, size_t without) {
     double shards = 0;
     for (size_t n = 0; n < view->count; n++) {
-        const struct aml_balance_speed *speed = &view->nodes[n].speeds[span];
-        shards += n != without ? fmax(0, z - speed->fixed_seconds) / speed->shard_seconds : 0;
+        shards += n != without ? shards_in(&view->nodes[n], span, z) : 0;
     }
     return shards;
 }
@@ -49,18 +67,19 @@ static double all_shards(const struct aml_balance_view *view) {
 static double present_seconds(const struct aml_balance_view *view, enum aml_balance_span span) {
     double longest = 0;
     for (size_t n = 0; n < view->count; n++) {
-        longest = fmax(longest, seconds_for(&view->nodes[n].speeds[span], view->nodes[n].shards));
+        longest = fmax(longest, seconds_for(&view->nodes[n], span, view->nodes[n].shards));
     }
     return longest;
 }
 
-/* Equation 3: the least time in which the nodes, but for `without`, do all shards. */
+/* Equations 3 and 4: the least time in which the nodes, but for `without`, do all shards. */
 static double least_seconds(const struct aml_balance_view *view, enum aml_balance_span span, size_t without) {
     double shards = all_shards(view);
     double low = 0;
     double high = present_seconds(view, span);
     while (shards_within(view, span, high, without) < shards && high < 1e12) {
-        high *= 2; /* only without a node: with all of them there is room by the present shares */
+        high *=
+            2; /* only without a node, or for slices that are not filled: else there is room by the present shares */
     }
     for (int i = 0; i < BISECTIONS; i++) {
         double middle = (low + high) / 2;
@@ -78,15 +97,13 @@ double balance_weigh(const struct aml_balance_view *view, enum aml_balance_span 
     double z = least_seconds(view, span, SIZE_MAX);
     double weights = 0;
     for (size_t n = 0; n < view->count; n++) {
-        const struct aml_balance_speed *speed = &view->nodes[n].speeds[span];
-        double mine = fmax(0, z - speed->fixed_seconds) / speed->shard_seconds;
-        double weight = round(mine / shards * (double)view->count * AML_BALANCE_EVEN);
+        double weight = round(shards_in(&view->nodes[n], span, z) / shards * (double)view->count * AML_BALANCE_EVEN);
         actions[n].weight = (uint32_t)fmin(fmax(weight, BALANCE_LEAST), BALANCE_MOST);
         weights += actions[n].weight;
     }
     double longest = 0;
     for (size_t n = 0; n < view->count; n++) {
-        longest = fmax(longest, seconds_for(&view->nodes[n].speeds[span], shards * actions[n].weight / weights));
+        longest = fmax(longest, seconds_for(&view->nodes[n], span, shards * actions[n].weight / weights));
     }
     return longest / present_seconds(view, span);
 }
@@ -108,9 +125,9 @@ static uint64_t nodes_hash(const struct aml_balance_view *view) {
     return hash;
 }
 
-static bool is_time(const struct balance *balance, const struct aml_balance_view *view) {
+static bool is_time(const struct balance *balance, const struct aml_balance_view *view, enum aml_balance_span window) {
     double waits = balance->nodes == nodes_hash(view) ? balance->waits : fmin(balance->waits, 1);
-    return view->now - balance->changed >= view->windows[AML_BALANCE_LONG] * waits;
+    return view->now - balance->changed >= view->windows[window] * waits;
 }
 
 static void describe(const struct aml_balance_view *view, const struct aml_balance_action *actions, double gain,
@@ -130,11 +147,12 @@ static void describe(const struct aml_balance_view *view, const struct aml_balan
              100 * gain);
 }
 
-bool balance_shares(const struct aml_balance_view *view, void *memory, struct aml_balance_action *actions,
-                    char reason[AML_BALANCE_REASON]) {
+/* `window`: how many seconds a change waits for, at first. */
+static bool share(const struct aml_balance_view *view, enum aml_balance_span window, void *memory,
+                  struct aml_balance_action *actions, char reason[AML_BALANCE_REASON]) {
     static_assert(sizeof(struct balance) <= AML_BALANCE_MEMORY, "a policy's memory");
     struct balance *balance = memory;
-    if (view->count < 2 || !is_time(balance, view)) {
+    if (view->count < 2 || !is_time(balance, view, window)) {
         return false;
     }
     double now = balance_weigh(view, AML_BALANCE_SHORT, actions);
@@ -161,6 +179,16 @@ bool balance_shares(const struct aml_balance_view *view, void *memory, struct am
     balance->waits = balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX);
     describe(view, actions, gain, reason);
     return true;
+}
+
+bool balance_shares(const struct aml_balance_view *view, void *memory, struct aml_balance_action *actions,
+                    char reason[AML_BALANCE_REASON]) {
+    return share(view, AML_BALANCE_LONG, memory, actions, reason);
+}
+
+bool balance_dd(const struct aml_balance_view *view, void *memory, struct aml_balance_action *actions,
+                char reason[AML_BALANCE_REASON]) {
+    return share(view, AML_BALANCE_SHORT, memory, actions, reason);
 }
 
 /* ---- Replacement ---- */

@@ -11,8 +11,14 @@
  * window only if nodes have come or gone. Shards differ in how much work they are, so that a change may save less than
  * was predicted: the next one has to save more than half of what this one did not.
  *
- * `nd`: the same, and a node that is a straggler over a whole long window is replaced, if that saves more of the time
- * left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */
+ * A node that works in slices takes slices * s_i + B_i * t_i for a clock (equation 4), with as few slices as hold
+ * B_i. What a slice costs is known after a first change of shares.
+ *
+ * `dd`, for machines that are the job's own: the same, but changes wait for short windows. Such machines are of
+ * different kinds, and stay as fast as they are.
+ *
+ * `nd`: as `shares`, and a node that is a straggler over a whole long window is replaced, if that saves more of the
+ * time left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */
 #ifndef AGILEML_CONTROL_BALANCE_H
 #define AGILEML_CONTROL_BALANCE_H
 
@@ -27,6 +33,7 @@ enum {
 #define BALANCE_COST      0.5 /* seconds that a change of plan costs, besides the time of a clock */
 #define BALANCE_GAIN      0.05
 #define BALANCE_DOUBT     0.25 /* whatever earlier predictions were worth, a gain above this counts */
+#define BALANCE_FILLED    0.97 /* of what a slice holds, by the mean */
 #define BALANCE_ERRORS    3.0  /* standard errors of the speed that is known worst, which come on top of BALANCE_GAIN */
 #define BALANCE_STRAGGLER 1.5  /* the slowness from which on a node is a straggler */
 #define BALANCE_MEASURED  0.75 /* of the long window, before a straggler counts as one that lasts */
@@ -41,7 +48,7 @@ struct balance {
     uint64_t nodes;   /* which ones there were at the last change: a hash of their names */
 };
 
-aml_balance_policy balance_shares, balance_nd;
+aml_balance_policy balance_shares, balance_nd, balance_dd;
 
 /* Sets the weights by the speeds of a window. Returns the clock's predicted time with these weights by its time with
  * the present shares; NaN: a speed is not known. */

@@ -493,6 +493,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
                  .threads = new->threads,
                  .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
         .process_id = new->process_id,
+        .slice = new->slice,
         .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
         .reported = {.catch_up = controller->plan.restore, .catch_up_stored = controller->plan.restore},
         .joined_us = controller_now(controller),

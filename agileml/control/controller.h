@@ -160,6 +160,7 @@ struct member {
     char key[WIRE_KEY_MAX]; /* its process's public key */
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
+    uint64_t slice;           /* items that it works on at once; 0: any number */
     struct buffer *endpoints; /* struct wire_endpoint each */
     enum node_state state;    /* as the member's last HEARTBEAT reports */
     enum member_stay stay;

@@ -79,6 +79,10 @@ static void sums_add(struct monitor_sums *sums, const struct monitor_sums *more)
     sums->items_squared += more->items_squared;
     sums->items_compute += more->items_compute;
     sums->compute_squared += more->compute_squared;
+    sums->slices += more->slices;
+    sums->slices_squared += more->slices_squared;
+    sums->slices_items += more->slices_items;
+    sums->slices_compute += more->slices_compute;
 }
 
 static void window_add(struct monitor_window *window, uint64_t part, const struct monitor_sums *sums) {
@@ -105,17 +109,18 @@ static struct monitor_sums window_sums(const struct monitor_window *window, uint
     return sums;
 }
 
-/* Returns the time for each item, in microseconds, and sets the fixed time of a clock: the line through the present
- * mean and that of an earlier assignment, if it is a possible one. */
+/* Returns the time for each item, in microseconds, and sets that of each slice: a clock's time is slices * fixed +
+ * items * slope. By the present mean and that of an earlier assignment, if that is possible. */
 static double fit_assignments(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
-    double items = sums->items / sums->clocks;
-    double compute = sums->compute / sums->clocks;
+    double items = sums->items / sums->slices; /* all of a slice */
+    double compute = sums->compute / sums->slices;
     double whole = compute / items;
+    double items_then = earlier->slices > 0 ? earlier->items / earlier->slices : 0;
     *fixed = 0;
-    if (!(earlier->items > 0) || fabs(items - earlier->items) <= MONITOR_APART * fmax(items, earlier->items)) {
+    if (!(items_then > 0) || fabs(items - items_then) <= MONITOR_APART * fmax(items, items_then)) {
         return whole;
     }
-    double slope = (compute - earlier->compute) / (items - earlier->items);
+    double slope = (compute - earlier->compute / earlier->slices) / (items - items_then);
     if (slope < MONITOR_SLOPE * whole || slope > whole) {
         return whole; /* the machine was faster, or slower, then */
     }
@@ -123,21 +128,23 @@ static double fit_assignments(const struct monitor_sums *sums, const struct moni
     return slope;
 }
 
-/* The same: the line through the clocks' times by their items, if these differ enough. No part is below 0. */
+/* The same: the least squares of the clocks' times by their slices and items, if the items of a slice differ enough.
+ * Without slices that is a line. No part is below 0. */
 static double fit(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
-    double mean = sums->items / sums->clocks;
-    double variance = sums->items_squared / sums->clocks - mean * mean;
-    double covariance = sums->items_compute / sums->clocks - mean * (sums->compute / sums->clocks);
     double whole = sums->items > 0 ? sums->compute / sums->items : 0;
     *fixed = 0;
     if (sums->clocks < MONITOR_CLOCKS || !(sums->items > 0)) {
         return whole;
     }
+    double mean = sums->slices_items / sums->slices_squared;
+    double variance = sums->items_squared / sums->slices_squared - mean * mean;
+    double covariance =
+        sums->items_compute / sums->slices_squared - mean * (sums->slices_compute / sums->slices_squared);
     if (variance <= MONITOR_SPREAD * MONITOR_SPREAD * mean * mean) {
         return fit_assignments(sums, earlier, fixed);
     }
     double slope = fmin(fmax(covariance / variance, 0), whole);
-    *fixed = sums->compute / sums->clocks - slope * mean;
+    *fixed = (sums->compute - slope * sums->items) / sums->slices;
     return slope;
 }
 
@@ -146,7 +153,8 @@ static struct monitor_speed speed_of(const struct monitor_sums *sums, const stru
     if (sums->clocks > 0) {
         double fixed;
         speed.item_seconds = fit(sums, earlier, &fixed) / 1e6;
-        speed.fixed_seconds = fixed / 1e6;
+        speed.slice_seconds = fixed / 1e6;
+        speed.fixed_seconds = fixed / 1e6 * (sums->slices / sums->clocks);
         double mean = sums->compute / sums->clocks;
         double variance = fmax(sums->compute_squared / sums->clocks - mean * mean, 0);
         speed.items = sums->items / sums->clocks;
@@ -188,7 +196,8 @@ static void look_for_burst(struct monitor_node *node, const struct monitor_sums 
 static void remember(const struct monitor *monitor, struct monitor_node *node, const struct monitor_sample *sample) {
     struct monitor_sums sums =
         window_sums(&node->windows[MONITOR_SHORT], part_of(monitor, MONITOR_SHORT, sample->now_us));
-    const struct monitor_mean mean = {.items = sums.items / sums.clocks, .compute = sums.compute / sums.clocks};
+    const struct monitor_mean mean = {
+        .items = sums.items / sums.clocks, .slices = sums.slices / sums.clocks, .compute = sums.compute / sums.clocks};
     double items = (double)sample->items;
     if (sums.clocks >= MONITOR_CLOCKS && fabs(mean.items - items) > MONITOR_APART * fmax(mean.items, items)) {
         node->earlier = mean;
@@ -210,13 +219,18 @@ void monitor_add(struct monitor *monitor, const struct monitor_sample *sample) {
     }
     double items = (double)sample->items;
     double compute = (double)sample->compute_us;
+    double slices = sample->slice > 0 ? fmax(ceil(items / (double)sample->slice), 1) : 1;
     const struct monitor_sums sums = {.clocks = 1,
                                       .items = items,
                                       .compute = compute,
                                       .whole = (double)sample->clock_us,
                                       .items_squared = items * items,
                                       .items_compute = items * compute,
-                                      .compute_squared = compute * compute};
+                                      .compute_squared = compute * compute,
+                                      .slices = slices,
+                                      .slices_squared = slices * slices,
+                                      .slices_items = slices * items,
+                                      .slices_compute = slices * compute};
     struct monitor_sums usual =
         window_sums(&node->windows[MONITOR_LONG], part_of(monitor, MONITOR_LONG, sample->now_us));
     look_for_burst(node, &usual, sample);
@@ -250,7 +264,8 @@ void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uin
         double fixed;
         slowness[n] = NAN;
         if (sums[n].items > 0) {
-            slowness[n] = fit(&sums[n], &monitor->nodes[n].earlier, &fixed) * (items / clocks) + fixed;
+            slowness[n] = fit(&sums[n], &monitor->nodes[n].earlier, &fixed) * (items / clocks);
+            slowness[n] += fixed * sums[n].slices / sums[n].clocks;
             sum += slowness[n];
             known++;
         }

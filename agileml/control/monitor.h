@@ -35,6 +35,7 @@ struct monitor_sample {
     uint64_t version; /* of the plan */
     uint64_t now_us;  /* when the report came */
     uint64_t items;
+    uint64_t slice;      /* items that the node works on at once; 0: all of a clock */
     uint64_t compute_us; /* in the app's function */
     uint64_t clock_us;   /* of the whole clock, waiting included */
 };
@@ -42,11 +43,12 @@ struct monitor_sample {
 /* Sums over clocks; times in microseconds. */
 struct monitor_sums {
     double clocks, items, compute, whole, items_squared, items_compute, compute_squared;
+    double slices, slices_squared, slices_items, slices_compute; /* a clock is at least one slice */
 };
 
 /* Of the clocks of an assignment. */
 struct monitor_mean {
-    double items, compute; /* microseconds */
+    double items, slices, compute; /* microseconds */
 };
 
 /* The clocks that came within one part of the window's time. */
@@ -102,7 +104,8 @@ struct monitor_speed {
     double clock_seconds;    /* computing */
     double item_seconds;     /* computing, for each item beyond the fixed part */
     double error;            /* the standard error of clock_seconds, by clock_seconds */
-    double fixed_seconds;    /* of each clock, whatever its items; 0 where all clocks have about as many items */
+    double slice_seconds;    /* of each slice, whatever its items; 0 where all slices have about as many items */
+    double fixed_seconds;    /* of a clock: that of its slices, the mean */
 };
 struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
                                    uint64_t now_us);

@@ -528,6 +528,7 @@ static void measure(struct controller *controller, const struct member *member, 
                                               .version = controller->plan.version,
                                               .now_us = controller_now(controller),
                                               .items = report->items,
+                                              .slice = member->slice,
                                               .compute_us = report->compute_us,
                                               .clock_us = report->clock_us};
         monitor_add(&controller->clocks.monitor, &sample);

@@ -69,6 +69,7 @@ static struct aml_balance_speed speed_of(const struct monitor_speed *speed, doub
                                       .seconds = speed->whole_seconds,
                                       .clock_seconds = speed->clock_seconds,
                                       .fixed_seconds = speed->fixed_seconds,
+                                      .slice_seconds = speed->slice_seconds,
                                       .shard_seconds = speed->item_seconds * items,
                                       .error = speed->error,
                                       .slowness = isnan(slowness) ? 0 : slowness};
@@ -98,6 +99,9 @@ static void see_speeds(const struct controller *controller, struct workers *work
             size_t place = monitor_find(monitor, actor);
             struct monitor_speed speed = monitor_speed(monitor, actor, (enum monitor_span)span, now);
             struct monitor_speed present = monitor_speed(monitor, actor, MONITOR_SHORT, now);
+            if (workers->members[n]->slice > 0 && present.items > 0) {
+                node->slice_shards = (double)workers->members[n]->slice * node->shards / present.items;
+            }
             node->speeds[span] =
                 speed_of(&speed, place == SIZE_MAX ? NAN : slowness[place], present.items / node->shards);
         }

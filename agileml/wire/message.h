@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 10,
+    WIRE_VERSION = 11,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -170,6 +170,7 @@ struct message_register {
     uint64_t process_id;      /* for people */
     uint8_t tier;             /* enum node_tier */
     uint32_t threads;         /* worker threads */
+    uint64_t slice;           /* items that the node works on at once, of all threads; 0: any number */
     struct job_terms job;
 };
 

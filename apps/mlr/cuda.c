@@ -71,6 +71,7 @@ struct mlr_device {
     size_t stride;   /* floats, of weights, velocity and logits */
     float *weights;  /* [features + 1][stride] */
     float *velocity; /* likewise; NULL without momentum */
+    float *before;   /* likewise, the weights before a step in slices; NULL: not needed yet */
     float *logits;   /* [room][stride] */
     float *ones;     /* [room] */
     size_t room;
@@ -295,6 +296,7 @@ void mlr_device_close(struct mlr_device *device) {
     cudaFree(device->sums);
     cudaFree(device->weights);
     cudaFree(device->velocity);
+    cudaFree(device->before);
     cudaFree(device->logits);
     cudaFree(device->ones);
     cudaFree(device->kept);
@@ -402,36 +404,65 @@ int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weight
     return upload(device, device->weights, weights->rows, table_floats(device) * sizeof(float), device->compute, error);
 }
 
-/* From samples x[count], on the device, to errors. */
-static int forward(struct mlr_device *device, const float *x, size_t count, struct error *error) {
+/* Keeps the weights from before a step in slices. */
+static int keep_weights(struct mlr_device *device, struct error *error) {
+    size_t floats = table_floats(device);
+    if (device->before == NULL) {
+        TRY(allocate(&device->before, floats, "the weights before a step", error));
+    }
+    TRY_CUDA(error, cudaMemcpyAsync(device->before, device->weights, floats * sizeof(float), cudaMemcpyDeviceToDevice,
+                                    device->compute));
+    return 0;
+}
+
+/* From samples x[count], on the device, and weights to errors. */
+static int forward(struct mlr_device *device, const float *weights, const float *x, size_t count, struct error *error) {
     const float one = 1;
     const float zero = 0;
     int stride = (int)device->stride;
     int features = (int)device->features;
-    const float *bias = device->weights + device->features * device->stride;
+    const float *bias = weights + device->features * device->stride;
     TRY_CUBLAS(error, device, sgemm, device->handle, CUBLAS_OP_N, CUBLAS_OP_N, (int)device->classes, (int)count,
-               features, &one, device->weights, stride, x, features + 1, &zero, device->logits, stride);
+               features, &one, weights, stride, x, features + 1, &zero, device->logits, stride);
     TRY_CUDA(error, mlr_cuda_softmax(device->compute, device->logits, device->stride, device->classes, bias, x,
                                      device->features, count, device->sums));
     return 0;
 }
 
-/* From errors to new weights. */
-static int backward(struct mlr_device *device, const float *x, size_t count, const struct mlr_step *step,
-                    struct error *error) {
-    bool direct = device->velocity == NULL;
-    float *to = direct ? device->weights : device->velocity;
-    const float scale = direct ? -step->scale : step->scale;
-    const float keep = direct ? 1 - step->decay : step->momentum;
-    const float keep_bias = direct ? 1 : step->momentum;
+/* to = keep * to + scale * the gradient; of the biases, keep_bias. */
+struct addition {
+    float *to;
+    float scale, keep, keep_bias;
+};
+
+static int add_gradient(struct mlr_device *device, const float *x, size_t count, const struct addition *addition,
+                        struct error *error) {
     int stride = (int)device->stride;
     int classes = (int)device->classes;
     int features = (int)device->features;
-    TRY_CUBLAS(error, device, sgemm, device->handle, CUBLAS_OP_N, CUBLAS_OP_T, classes, features, (int)count, &scale,
-               device->logits, stride, x, features + 1, &keep, to, stride);
-    TRY_CUBLAS(error, device, sgemv, device->handle, CUBLAS_OP_N, classes, (int)count, &scale, device->logits, stride,
-               device->ones, 1, &keep_bias, to + device->features * device->stride, 1);
-    if (!direct) {
+    TRY_CUBLAS(error, device, sgemm, device->handle, CUBLAS_OP_N, CUBLAS_OP_T, classes, features, (int)count,
+               &addition->scale, device->logits, stride, x, features + 1, &addition->keep, addition->to, stride);
+    TRY_CUBLAS(error, device, sgemv, device->handle, CUBLAS_OP_N, classes, (int)count, &addition->scale, device->logits,
+               stride, device->ones, 1, &addition->keep_bias, addition->to + device->features * device->stride, 1);
+    return 0;
+}
+
+/* From errors to new weights. A later slice adds its gradient to the velocity and to the weights, which the first slice
+ * has moved by the velocity already. */
+static int backward(struct mlr_device *device, const float *x, size_t count, const struct mlr_step *step,
+                    struct error *error) {
+    if (device->velocity == NULL || step->slice > 0) {
+        const struct addition to_weights = {
+            .to = device->weights, .scale = -step->scale, .keep = 1 - step->decay, .keep_bias = 1};
+        TRY(add_gradient(device, x, count, &to_weights, error));
+    }
+    if (device->velocity != NULL) {
+        float keep = step->slice > 0 ? 1 : step->momentum;
+        const struct addition to_velocity = {
+            .to = device->velocity, .scale = step->scale, .keep = keep, .keep_bias = keep};
+        TRY(add_gradient(device, x, count, &to_velocity, error));
+    }
+    if (device->velocity != NULL && step->slice == 0) {
         TRY_CUDA(error, mlr_cuda_momentum(device->compute, device->weights, device->velocity, device->stride,
                                           device->features, device->classes, step->decay));
     }
@@ -451,7 +482,11 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
         TRY(fill_slot(device, samples, &slot, error));
         x = slot->samples;
     }
-    TRY(forward(device, x, samples->count, error));
+    bool sliced = step != NULL && step->sliced;
+    if (sliced && step->slice == 0) {
+        TRY(keep_weights(device, error));
+    }
+    TRY(forward(device, sliced ? device->before : device->weights, x, samples->count, error));
     if (step != NULL) {
         TRY(backward(device, x, samples->count, step, error));
     }

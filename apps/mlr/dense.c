@@ -24,8 +24,27 @@ void mlr_dense_logits(const struct mlr_weights *weights, const struct mlr_dense 
                 weights->rows, (blasint)weights->stride, 1, logits + first * classes, (blasint)classes);
 }
 
+/* A later slice adds its gradient to the velocity and to the weights, which the first slice has moved by the velocity
+ * already: a step of its own for each of the two, without decay. */
+static struct mlr_step later_step(const struct mlr_step *step, struct mlr_weights *weights) {
+    struct mlr_step later = {.scale = step->scale};
+    if (weights != NULL) {
+        later.scale = -step->scale;
+        weights->rows = step->velocity;
+    }
+    return later;
+}
+
 void mlr_dense_update(const struct mlr_weights *weights, const struct mlr_dense *dense, const float *errors,
                       const struct mlr_step *step, uint32_t first, uint32_t end) {
+    if (step->slice > 0 && step->velocity != NULL) {
+        struct mlr_weights velocity = *weights;
+        struct mlr_step later = later_step(step, &velocity);
+        mlr_dense_update(&velocity, dense, errors, &later, first, end);
+        later = later_step(step, NULL);
+        mlr_dense_update(weights, dense, errors, &later, first, end);
+        return;
+    }
     uint32_t classes = weights->classes;
     bool direct = step->velocity == NULL;
     float *to = direct ? weights->rows : step->velocity;
@@ -48,6 +67,14 @@ void mlr_dense_update(const struct mlr_weights *weights, const struct mlr_dense 
 
 void mlr_bias_update(const struct mlr_weights *weights, const float *errors, size_t count,
                      const struct mlr_step *step) {
+    if (step->slice > 0 && step->velocity != NULL) {
+        struct mlr_weights velocity = *weights;
+        struct mlr_step later = later_step(step, &velocity);
+        mlr_bias_update(&velocity, errors, count, &later);
+        later = later_step(step, NULL);
+        mlr_bias_update(weights, errors, count, &later);
+        return;
+    }
     float *b = weights->rows + weights->bias * weights->stride;
     float *v = step->velocity != NULL ? step->velocity + weights->bias * weights->stride : NULL;
     for (uint32_t k = 0; k < weights->classes && v != NULL; k++) {

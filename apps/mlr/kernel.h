@@ -35,13 +35,16 @@ struct mlr_sparse {
     uint32_t count;
 };
 
-/* The parameters of a step. */
+/* The parameters of a step, or of a dense step's slice. All slices of a step have their errors by the weights before
+ * it; the first one takes the momentum too, and only it has a decay. */
 struct mlr_step {
     float scale;           /* r/n */
     float decay;           /* dense: the part that L2 takes from all weights except the biases, 0..1 */
     const float *decay_of; /* sparse: each sample takes decay decay_of[f], at most 1, from its features f instead */
     float momentum;        /* dense, with `velocity` */
     float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
+    unsigned slice;  /* dense: the slice's number, from 0 */
+    bool sliced;     /* the step has several slices: a device keeps the weights before the first one */
 };
 
 /* One implementation of the loops that are not matrix products.

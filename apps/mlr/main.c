@@ -55,6 +55,8 @@ struct minibatch {
     size_t count;
     uint64_t values; /* the values that a pass over the samples multiplies */
     struct mlr_weights weights;
+    struct mlr_weights seen; /* that errors are computed from: `weights`, in slices a copy of them before the step */
+    float *before;           /* that copy's rows; NULL: not needed yet */
     unsigned char *touched;
     struct mlr_step step;
 };
@@ -210,6 +212,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->tables[WEIGHTS].width = mlr->survey.labels.count;
     app->tables[WEIGHTS].whole = mlr->dense;
     app->item_varied = !mlr->dense;
+    app->slices = mlr->dense;
     app->item_bytes = mlr->dense ? ((size_t)mlr->survey.features + 1) * sizeof(float) : 0;
     /* A step per clock: then the number of nodes changes the speed alone. */
     double steps = (double)mlr->survey.samples * (1 - mlr->test_fraction) / (double)mlr->batch;
@@ -350,6 +353,7 @@ static void mlr_forget_items(struct mlr *mlr) {
     free(batch->logits);
     free(batch->labels);
     free(batch->sparse);
+    free(batch->before);
     mlr->decay_of = NULL;
     mlr->threads.losses = NULL;
     mlr->threads.scratch = NULL;
@@ -488,6 +492,7 @@ static void set_weights(aml_worker *worker, struct mlr *mlr) {
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
     batch->weights = whole_weights(mlr, rows);
     batch->touched = rows.touched;
+    batch->seen = batch->weights;
     memset(mlr->threads.losses, 0, mlr->threads.count * sizeof *mlr->threads.losses);
 }
 
@@ -499,10 +504,10 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
     size_t end = batch->count * (thread + 1) / threads;
     float *logits = batch->logits + first * batch->weights.classes;
     if (mlr->narrow) {
-        mlr->narrow_kernel.logits(&batch->weights, &batch->dense, first, end,
+        mlr->narrow_kernel.logits(&batch->seen, &batch->dense, first, end,
                                   mlr->threads.scratch + thread * mlr->threads.scratch_of, batch->logits);
     } else if (mlr->dense) {
-        mlr_dense_logits(&batch->weights, &batch->dense, first, end, batch->logits);
+        mlr_dense_logits(&batch->seen, &batch->dense, first, end, batch->logits);
     } else {
         mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
     }
@@ -573,6 +578,46 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     return 0;
 }
 
+/* Keeps the weights from before a step whose slices change them one by one. A device keeps them itself. */
+static int keep_weights(aml_worker *worker, struct mlr *mlr) {
+    struct minibatch *batch = &mlr->minibatch;
+    size_t bytes = ((size_t)mlr->survey.features + 1) * batch->weights.stride * sizeof(float);
+    if (mlr->device != NULL) {
+        return 0;
+    }
+    batch->before = batch->before != NULL ? batch->before : aligned_alloc(64, (bytes + 63) / 64 * 64);
+    if (batch->before == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for a copy of the weights: use no --slice");
+    }
+    memcpy(batch->before, batch->weights.rows, bytes);
+    batch->seen = batch->weights;
+    batch->seen.rows = batch->before;
+    return 0;
+}
+
+/* Takes a step with the next `count` samples at *items, of batch->step's parameters, in slices: all errors are those by
+ * the weights before the step. Adds to *values what a pass over the samples multiplies. */
+static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, size_t count, bool last,
+                       uint64_t *values) {
+    struct minibatch *batch = &mlr->minibatch;
+    size_t next = aml_slice(worker, count, 0);
+    batch->step.sliced = next < count;
+    int result = next < count ? keep_weights(worker, mlr) : 0;
+    for (size_t done = 0; result == 0 && done < count; done += next) {
+        next = aml_slice(worker, count, done);
+        result = batch_room(worker, mlr, next);
+        if (result == 0) {
+            *items = batch_take(mlr, *items, next, last && done + next == count);
+            result = take_step(worker, mlr, true);
+            *values += batch->values;
+            batch->step.slice++;
+            batch->step.decay = 0; /* once a step */
+        }
+    }
+    batch->seen = batch->weights;
+    return result;
+}
+
 /* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
@@ -588,8 +633,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     uint64_t start_us = monotonic_us();
     double samples = step_samples(worker, mlr, &steps);
     double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
-    int result = batch_room(worker, mlr, count / steps + 1);
-    result = result == 0 ? begin_steps(worker, mlr) : result;
+    int result = begin_steps(worker, mlr);
     if (result != 0) {
         return result;
     }
@@ -602,7 +646,6 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         if (first == end) {
             continue;
         }
-        items = batch_take(mlr, items, end - first, end == count);
         batch->step = (struct mlr_step){.scale = (float)(rate / samples),
                                         .momentum = (float)mlr->momentum,
                                         .velocity = mlr->velocity,
@@ -610,8 +653,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         /* This node's share of the step's L2 is its share of the samples. */
         double share = mlr->dense ? (double)(end - first) / samples : 1 / samples;
         batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
-        result = take_step(worker, mlr, true);
-        values += batch->values;
+        result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
     struct mlr_loss loss;
     result = result == 0 ? end_steps(worker, mlr, true, &loss) : result;

@@ -41,6 +41,7 @@ struct aml_balance_speed {
     double seconds;       /* that these clocks lasted, waiting included */
     double clock_seconds; /* of a clock */
     double fixed_seconds; /* of a clock, whatever its share; 0 where all clocks had about as many items */
+    double slice_seconds; /* of the fixed part, for each slice of a clock; a clock is at least one */
     double shard_seconds; /* of a clock, for each data shard beyond the fixed part */
     double error;         /* the standard error of clock_seconds, by clock_seconds */
     double
@@ -53,6 +54,7 @@ struct aml_balance_node {
     char name[AML_BALANCE_NAME];
     unsigned threads;
     double shards;   /* of the data, that it has at present */
+    double slice_shards; /* of a clock, that it works on at once (--slice); 0: any number */
     uint32_t weight; /* its present one, see struct aml_balance_action */
     bool transient;
     bool replaceable; /* it may be replaced now: the job can do without it, no other one is being replaced, and fewer

@@ -27,6 +27,7 @@ struct slowness {
 struct sum {
     const char *data;
     int64_t slow_us; /* per call, to make a run last */
+    int64_t slice_us; /* per slice */
     int64_t item_us; /* per item, on a machine that is not slow */
     struct slowness slowness;
     _Atomic uint64_t paused_clock; /* that had its extra pause */
@@ -86,14 +87,15 @@ static int count_buckets(aml_worker *worker, const struct item *items, size_t co
 }
 
 /* The time that the items take on this machine. */
-static void pause_for(struct sum *sum, uint64_t clock, size_t count) {
+static void pause_for(struct sum *sum, uint64_t clock, size_t count, size_t slices) {
     const struct slowness *slowness = &sum->slowness;
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     bool on =
         slowness->period_seconds == 0 || fmod((double)now.tv_sec, slowness->period_seconds) < slowness->on_seconds;
     bool first = atomic_exchange(&sum->paused_clock, clock) != clock;
-    double pause_us = (double)sum->slow_us + (double)sum->item_us * (on ? slowness->factor : 1) * (double)count +
+    double pause_us = (double)sum->slow_us + (double)sum->slice_us * (double)slices +
+                      (double)sum->item_us * (on ? slowness->factor : 1) * (double)count +
                       (first && on ? slowness->extra_us : 0);
     if (pause_us >= 1) {
         struct timespec pause = {.tv_sec = (time_t)(pause_us / 1e6), .tv_nsec = (long)fmod(pause_us, 1e6) * 1000};
@@ -130,7 +132,11 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
     if (sum->miscount && aml_clock(worker) == 2) {
         ((int64_t *)aml_row(&rows, item[0].item))[3]++;
     }
-    pause_for(sum, aml_clock(worker), count);
+    size_t slices = 0;
+    for (size_t done = 0, next; (next = aml_slice(worker, count, done)) > 0; done += next) {
+        slices++;
+    }
+    pause_for(sum, aml_clock(worker), count, slices);
     aml_metric_add(worker, 0, all, (double)count);
     return 0;
 }
@@ -354,6 +360,7 @@ int main(int argc, char **argv) {
         {"slow-us", "N", AML_OPTION_INTEGER, &sum.slow_us, 0, 1e9, "pause in each call"},
         {"item-us", "N", AML_OPTION_INTEGER, &sum.item_us, 0, 1e6,
          "pause for each item; longer where $SUM_SLOW says so"},
+        {"slice-us", "N", AML_OPTION_INTEGER, &sum.slice_us, 0, 1e9, "pause for each slice (see --slice)"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
@@ -378,6 +385,7 @@ int main(int argc, char **argv) {
                           .item_tables = {USERS, ITEMS},
                           .item_bytes = sizeof(float),
                           .lots = 1,
+                          .slices = 1,
                           .read = sum_read,
                           .clock = sum_clock,
                           .finish = sum_finish,

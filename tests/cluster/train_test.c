@@ -269,9 +269,10 @@ static void test_policies_that_are_wrong(void **state) {
         assert_non_null(strstr(error, cases[c][1]));
         free(error);
     }
-    static const char *const options[][2] = {{"fair", "--balance: expected none, shares, nd or a FILE.so, got 'fair'"},
-                                             {"./none.so", "--balance ./none.so: No such file or directory"},
-                                             {"$bin/proteus", "--balance: "}};
+    static const char *const options[][2] = {
+        {"fair", "--balance: expected none, shares, nd, dd or a FILE.so, got 'fair'"},
+        {"./none.so", "--balance ./none.so: No such file or directory"},
+        {"$bin/proteus", "--balance: "}};
     for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
         assert_int_equal(run("$bin/proteus run --balance %s -- mf --data ratings", options[o][0]), 2);
         char *error = read_text("err");

@@ -266,7 +266,10 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t size, enum cudaMe
     if (call_fails() || !memory_holds(device_memory, up ? to : from, size)) {
         return failed(cudaErrorInvalidValue);
     }
-    if (!memory_holds(pinned_memory, up ? from : to, size)) {
+    if (kind == cudaMemcpyDeviceToDevice && !memory_holds(device_memory, to, size)) {
+        return failed(cudaErrorInvalidValue);
+    }
+    if (kind != cudaMemcpyDeviceToDevice && !memory_holds(pinned_memory, up ? from : to, size)) {
         broken("a copy from or to memory that is not pinned waits for the device");
     }
     queue(stream, [=]() { memcpy(to, from, size); });

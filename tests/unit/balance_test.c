@@ -150,6 +150,83 @@ static void test_a_short_job(void **state) {
     assert_true(shares(&sight));
 }
 
+/* ---- Slices ---- */
+
+/* Nodes that hold 32 shards at once, and take a second for each slice besides the shards' time. */
+static void add_sliced(struct sight *sight, double shard_seconds) {
+    add(sight, shard_seconds, 2);
+    struct aml_balance_node *node = &sight->nodes[sight->view.count - 1];
+    node->slice_shards = 32;
+    for (unsigned span = 0; span < AML_BALANCE_SPANS; span++) {
+        node->speeds[span].slice_seconds = 1;
+    }
+}
+
+/* The time of a clock, by equation 4. */
+static double sliced_seconds(double shard_seconds, double shards) {
+    return fmax(ceil(shards / 32), 1) + shard_seconds * shards;
+}
+
+/* No split of the shards between two nodes with slices is better by more than what is left free in slices. */
+static void test_slices_cost_their_fixed_time(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        struct sight sight;
+        double by[2] = {0.01 * (1 + (double)(hash_mix(seed) % 400) / 100), 0.02};
+        sight_open(&sight);
+        add_sliced(&sight, by[0]);
+        add_sliced(&sight, by[1]);
+        sight.nodes[0].shards = sight.nodes[1].shards = 55;
+        assert_true(balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions) > 0);
+        double first = 110.0 * sight.actions[0].weight / (sight.actions[0].weight + sight.actions[1].weight);
+        double chosen = fmax(sliced_seconds(by[0], first), sliced_seconds(by[1], 110 - first));
+        double best = INFINITY;
+        for (unsigned shards = 0; shards <= 1100; shards++) {
+            double split = fmax(sliced_seconds(by[0], shards / 10.0), sliced_seconds(by[1], 110 - shards / 10.0));
+            best = fmin(best, split);
+        }
+        assert_true(chosen <= best * 1.06);
+    }
+}
+
+/* Where slices cost much, it is their number that counts. */
+static void test_a_slice_is_filled(void **state) {
+    (void)state;
+    struct sight sight;
+    sight_open(&sight);
+    add_sliced(&sight, 0.001);
+    add_sliced(&sight, 0.001);
+    sight.nodes[0].shards = 96;
+    sight.nodes[1].shards = 20; /* 3 slices and 1: two each are better */
+    balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
+    assert_int_equal(sight.actions[0].weight, sight.actions[1].weight);
+    sight.nodes[1].speeds[AML_BALANCE_LONG].slice_seconds = 2; /* 2 slices and 1 take as long: 62 and 31 of 93 */
+    sight.nodes[0].shards = 73;
+    balance_weigh(&sight.view, AML_BALANCE_LONG, sight.actions);
+    double of_first = (double)sight.actions[0].weight / (sight.actions[0].weight + sight.actions[1].weight);
+    assert_true(of_first * 93 > 61 && of_first * 93 < 64);
+}
+
+static bool dd(struct sight *sight) {
+    return balance_dd(&sight->view, &sight->balance, sight->actions, sight->reason);
+}
+
+/* A machine of the job's own stays as it is: nothing is to be waited for, and nobody is replaced. */
+static void test_dedicated_machines(void **state) {
+    (void)state;
+    struct sight sight;
+    sight_open(&sight);
+    add_sliced(&sight, 0.01);
+    add_sliced(&sight, 0.2);
+    assert_true(dd(&sight));
+    sight.nodes[0].speeds[AML_BALANCE_LONG].clock_seconds = 5;
+    sight.view.now += 4;
+    assert_false(dd(&sight)); /* a short window later at the earliest */
+    sight.view.now += 1;
+    assert_true(dd(&sight));
+    assert_false(sight.actions[0].replace || sight.actions[1].replace);
+}
+
 /* ---- Replacement ---- */
 
 /* Eight nodes, one of them slow, with the shares that fit. */
@@ -406,6 +483,9 @@ int main(void) {
         cmocka_unit_test(test_unknown_speeds),
         cmocka_unit_test(test_one_window_is_not_enough),
         cmocka_unit_test(test_a_short_job),
+        cmocka_unit_test(test_slices_cost_their_fixed_time),
+        cmocka_unit_test(test_a_slice_is_filled),
+        cmocka_unit_test(test_dedicated_machines),
         cmocka_unit_test(test_jitter_changes_nothing),
         cmocka_unit_test(test_steady_speeds),
         cmocka_unit_test(test_speeds_that_change),

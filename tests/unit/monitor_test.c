@@ -151,6 +151,31 @@ static void test_the_fixed_part_by_assignments(void **state) {
 }
 
 /* Clocks of different sizes tell the part of a clock that does not depend on its items. */
+/* A node that holds 100 items at once: a slice takes 3 ms, an item 10 us. Told by clocks that differ, and by two
+ * assignments that do. */
+static void test_the_fixed_part_of_slices(void **state) {
+    (void)state;
+    static const uint64_t items[2][2] = {{110, 190}, {300, 300}};
+    for (unsigned by_clocks = 0; by_clocks <= 1; by_clocks++) {
+        struct monitor monitor;
+        monitor_init(&monitor, 1, 10);
+        struct monitor_sample sample = {.node = 1, .slice = 100, .clock_us = CLOCK_US};
+        for (unsigned clock = 0; clock < 60; clock++) {
+            unsigned second = clock >= 30 ? 1 : 0;
+            sample.version = by_clocks != 0 ? 1 : 1 + second;
+            sample.items = items[second][by_clocks != 0 ? clock % 2 : 0];
+            sample.now_us += CLOCK_US;
+            sample.compute_us = (sample.items + 99) / 100 * 3000 + 10 * sample.items;
+            monitor_add(&monitor, &sample);
+        }
+        struct monitor_speed speed = monitor_speed(&monitor, 1, MONITOR_LONG, sample.now_us);
+        assert_true(fabs(speed.slice_seconds - 0.003) < 1e-4);
+        assert_true(fabs(speed.item_seconds - 10e-6) < 1e-6);
+        assert_true(speed.fixed_seconds > speed.slice_seconds * 2 && speed.fixed_seconds < speed.slice_seconds * 3);
+        monitor_close(&monitor);
+    }
+}
+
 static void test_the_fixed_part(void **state) {
     (void)state;
     struct monitor monitor;
@@ -216,6 +241,7 @@ int main(void) {
         cmocka_unit_test(test_first_clocks_do_not_count),
         cmocka_unit_test(test_the_fixed_part_by_assignments),
         cmocka_unit_test(test_the_fixed_part),
+        cmocka_unit_test(test_the_fixed_part_of_slices),
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_imbalance),
     };
