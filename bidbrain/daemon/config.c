@@ -422,6 +422,7 @@ static void set_defaults(struct config *config) {
                               .lambda_seconds = 60,
                               .measure = true,
                               .measure_speeds = true,
+                              .probe_types = PORTFOLIO_PROBES_DEFAULT,
                               .speed_seconds = 60,
                               .most_dollars_per_hour = INFINITY,
                               .budget_dollars = INFINITY,

@@ -14,6 +14,7 @@
 enum {
     PORTFOLIO_LEAST_SHARE = 32, /* of most_vcpus: the smallest new allocation is 1/32 of it */
     PORTFOLIO_PROBES_MAX = 8,
+    PORTFOLIO_PROBES_DEFAULT = 4,
     PORTFOLIO_PROBES_SHARE = 8, /* probes take at most 1/8 of a purchase */
 };
 #define PORTFOLIO_PROBES_HOURS 0.5 /* a job that ends sooner is not probed for */

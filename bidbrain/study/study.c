@@ -92,7 +92,7 @@ struct study_options study_defaults(void) {
                                   .drain_seconds = 60,
                                   .recovery_seconds = 180,
                                   .checkpoints = {.overhead = 0.17, .restart_seconds = 120},
-                                  .probes = 4,
+                                  .probes = PORTFOLIO_PROBES_DEFAULT,
                                   .train = 0.5,
                                   .starts = 1000,
                                   .seed = 1};
