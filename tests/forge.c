@@ -143,6 +143,9 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_LOT_METRICS:
         add_frame(message, sizeof(struct wire_metric_sum));
         break;
+    case MESSAGE_WAITS:
+        add_frame(message, sizeof(struct wire_server_wait));
+        break;
     case MESSAGE_EVALUATE:
     case MESSAGE_CHECKPOINT:
         add_frame(message, sizeof(uint32_t));

@@ -214,6 +214,9 @@ static void put_nodes(const struct writer *writer, const json_t *nodes) {
         {"items_per_second", "proteus_node_items_per_second", "gauge", "Over the short window, waiting included.", 1},
         {"slowness_short", "proteus_node_slowness", "gauge",
          "The node's time for an equal share by the mean of all nodes', over the short window; 1 for equal nodes.", 1},
+        {"server_wait", "proteus_node_server_wait_seconds", "gauge",
+         "How long nodes wait for it as a server, longer than for the earliest one, in a clock of the short window.",
+         1},
         {"silent_ms", "proteus_node_silent_seconds", "gauge", "Time since the node was heard.", 1e-3},
     };
     size_t count = json_array_size(nodes);

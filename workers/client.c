@@ -9,14 +9,14 @@
 #include <string.h>
 
 void client_accuse(struct client *client, actor_id server, const char *format, ...) {
-    if (client->accused != ACTOR_NONE) {
+    if (client->accusation.accused != ACTOR_NONE) {
         return;
     }
     va_list arguments;
     va_start(arguments, format);
-    vsnprintf(client->accusation, sizeof client->accusation, format, arguments);
+    vsnprintf(client->accusation.text, sizeof client->accusation.text, format, arguments);
     va_end(arguments);
-    client->accused = actor_node(server);
+    client->accusation.accused = actor_node(server);
 }
 
 void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache) {
@@ -46,6 +46,7 @@ void client_close(struct client *client) {
         free(partition->waiting);
         free(partition->filled);
     }
+    client_waits_close(client);
     free(client->partitions);
     plan_close(&client->plan);
     memset(client, 0, sizeof *client);
@@ -127,6 +128,7 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     if (first) {
         partitions_open(client);
     }
+    client_waits_plan(client);
     client->last = restored ? 0 : client->last; /* the last clock may have to be done again */
     find_wanted(client);
     if (restored) {
@@ -254,6 +256,7 @@ void client_flush(struct client *client) {
     if (client->origin == client->self) {
         client->flushed = client->clock;
         find_wanted(client);
+        client_waits_begin(client);
     }
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];

@@ -51,6 +51,21 @@ struct waiting_push {
     struct message message; /* its frames are held */
 };
 
+/* How long this node waits for each server's state of its own clocks: for AntDT's Monitor (agileml/control/monitor.h).
+ * One clock at a time is measured. */
+struct client_waits {
+    uint64_t clock;                   /* that is measured; 0: none */
+    uint64_t flushed_us;              /* when */
+    uint64_t *arrived_us;             /* by partition: how long after that the state came; UINT64_MAX: not yet */
+    uint32_t missing;                 /* partitions */
+    unsigned settling;                /* clocks after a change of plan that still do not count */
+    uint64_t clocks;                  /* measured since the last report */
+    struct wire_server_wait *servers; /* the sums since then, of the servers of the present plan */
+    uint32_t *server_of;              /* by partition: its index in `servers` */
+    unsigned server_count;
+    bool moves; /* the plan has other servers from its from_clock on */
+};
+
 /* Work on another node's lot. */
 struct client_lot {
     bool under_way;
@@ -112,8 +127,9 @@ struct client {
     /* Takes an answer to SCAN, which rows_check has accepted. The caller keeps the message. */
     void (*rows)(void *context, const struct message *message);
     void *context;
-    actor_id accused; /* the node of a server that has sent an impossible message; the agent resets it to ACTOR_NONE */
-    char accusation[WIRE_TEXT_MAX]; /* the reason */
+    struct client_waits waits;
+    struct message_accuse accusation; /* the node of a server that has sent an impossible message, and the reason; the
+                                         agent resets `accused` to ACTOR_NONE */
 };
 
 /* `cache` may hold rows already. */
@@ -183,6 +199,8 @@ uint64_t client_timer(struct client *client);
  * message's name. Only the first accusation counts. */
 __attribute__((format(printf, 3, 4))) void client_accuse(struct client *client, actor_id server, const char *format,
                                                          ...);
+/* Adds what WAITS tells to `message`, and begins anew. False: nothing was measured. */
+bool client_take_waits(struct client *client, struct message *message);
 /* The server that has been silent for longest while we wait for it, and since when; ACTOR_NONE: we wait for none. */
 actor_id client_silent(const struct client *client, uint64_t *since_us);
 /* Subtracts the last `late_us` microseconds, in which this process stood still, from every server's silence. No server

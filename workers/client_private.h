@@ -6,6 +6,7 @@
  *   client_wait.c       what is awaited, since when, and PULL, which requests what may have been lost
  *   client_gather.c     a clock's flushes: gathered from the cache, sent, retained until they are committed
  *   client_lot.c        another node's lot: its changes are taken out of the cache; ours, from another node, into it
+ *   client_waits.c      how long the states of each server are waited for
  *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
  *   client_apply.c      the rows of a PUSH, and our own later updates, into the cache
  *   client_restore.c    a new epoch: rows beyond its restore point are void and requested again
@@ -91,6 +92,16 @@ bool client_apply(struct client *client, uint32_t number, actor_id from, const s
  * put must have the later clock's value. */
 void client_put_later(struct client *client, const struct client_partition *partition,
                       const struct retained_flush *flush);
+
+/* ---- client_waits.c ---- */
+
+void client_waits_close(struct client *client);
+/* Another plan: what was measured does not count any more. */
+void client_waits_plan(struct client *client);
+/* A clock of our own has been flushed. */
+void client_waits_begin(struct client *client);
+/* A push for the partition has come. */
+void client_waits_arrived(struct client *client, uint32_t number);
 
 /* ---- client_restore.c ---- */
 

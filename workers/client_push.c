@@ -265,9 +265,10 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     } else if (subscription != NULL && subscription->open && push.request == subscription->request) {
         receive_answer(client, number, subscription, message);
     }
-    if (client->accused != ACTOR_NONE) {
+    if (client->accusation.accused != ACTOR_NONE) {
         return;
     }
+    client_waits_arrived(client, number);
     /* In a job that can't recover, every state counts as durable. */
     uint64_t durable = client->plan.terms.recoverable != 0 ? push.durable : push.clock;
     if (durable > partition->durable) {

@@ -275,9 +275,9 @@ void node_step(struct node *node) {
     while (node_work_advance(node)) {
     }
     node->stepping = false;
-    if (node->client.accused != ACTOR_NONE) {
-        node_accuse(node, node->client.accused, node->client.accusation);
-        node->client.accused = ACTOR_NONE;
+    if (node->client.accusation.accused != ACTOR_NONE) {
+        node_accuse(node, node->client.accusation.accused, node->client.accusation.text);
+        node->client.accusation.accused = ACTOR_NONE;
     }
     if (!node->ended) {
         tell_loaded(node);

@@ -15,6 +15,7 @@ enum {
     NODE_PROGRESS_BURST = 16,      /* PROGRESS messages that are repeated at once; the number doubles if all arrive */
     NODE_PROGRESS_BURST_MAX = 512, /* the most that are repeated at once */
     NODE_PROGRESS_STILL_MAX = 8,   /* heartbeats without an acknowledgement that put the burst back to its start */
+    NODE_WAITS_US = 200 * 1000,    /* between two WAITS */
     NODE_PROGRESS_US = 5000,       /* how long PROGRESS of short clocks is collected; an iteration's end sends it */
     NODE_EVALUATIONS_MAX = 64,     /* pending EVALUATE requests; the controller repeats those that were not accepted */
 };
@@ -146,6 +147,7 @@ struct node_reports {
     unsigned count;
     unsigned sent;    /* the first `sent` messages were sent; the rest is being collected */
     uint64_t sent_us; /* when PROGRESS was sent last */
+    uint64_t waits_us; /* when WAITS was */
     unsigned again;   /* messages of the last repeated burst that are not acknowledged yet */
     unsigned burst;   /* how many messages the next burst repeats */
     unsigned still;   /* heartbeats since a message was acknowledged */

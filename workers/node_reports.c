@@ -33,11 +33,21 @@ static void send_progress(struct node *node, unsigned index) {
     node_send(node, &copy);
 }
 
+/* Tells, now and then, how long the servers were waited for. What is lost is lost. */
+static void send_waits(struct node *node) {
+    struct message waits = {.type = MESSAGE_WAITS};
+    if (node_now(node) >= node->reports.waits_us + NODE_WAITS_US && client_take_waits(&node->client, &waits)) {
+        node->reports.waits_us = node_now(node);
+        node_send(node, &waits);
+    }
+}
+
 void node_reports_send(struct node *node) {
     for (; node->reports.sent < node->reports.count; node->reports.sent++) {
         send_progress(node, node->reports.sent);
     }
     node->reports.sent_us = node_now(node);
+    send_waits(node);
 }
 
 /* Whether to send the collected PROGRESS now. A message costs as much as a short clock, so short clocks are reported

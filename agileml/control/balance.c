@@ -130,6 +130,13 @@ static bool is_time(const struct balance *balance, const struct aml_balance_view
     return view->now - balance->changed >= view->windows[window] * waits;
 }
 
+static void note_change(struct balance *balance, const struct aml_balance_view *view, double predicted, double waits) {
+    balance->changed = view->now;
+    balance->nodes = nodes_hash(view);
+    balance->predicted = predicted;
+    balance->waits = waits;
+}
+
 static void describe(const struct aml_balance_view *view, const struct aml_balance_action *actions, double gain,
                      char reason[AML_BALANCE_REASON]) {
     size_t least = 0;
@@ -147,12 +154,81 @@ static void describe(const struct aml_balance_view *view, const struct aml_balan
              100 * gain);
 }
 
+/* ---- Servers ---- */
+
+static bool serves(const struct aml_balance_node *node) {
+    return node->partitions > 0 && node->serve_weight != BALANCE_SERVE;
+}
+
+/* How long nodes wait for this server, over both windows; 0: not known. */
+static double wait_for(const struct aml_balance_view *view, const struct aml_balance_node *node) {
+    double clocks = BALANCE_CLOCKS * (double)view->count;
+    bool lasts = node->speeds[AML_BALANCE_LONG].seconds >= BALANCE_MEASURED * view->windows[AML_BALANCE_LONG];
+    const struct aml_balance_wait *now = &node->waits[AML_BALANCE_SHORT];
+    const struct aml_balance_wait *lasting = &node->waits[AML_BALANCE_LONG];
+    bool known = lasts && serves(node) && now->clocks >= BALANCE_CLOCKS && lasting->clocks >= clocks;
+    return known ? fmin(now->seconds, lasting->seconds) : 0;
+}
+
+/* The time of a clock with all waiting, the mean of the nodes'. */
+static double whole_seconds(const struct aml_balance_view *view) {
+    double sum = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        const struct aml_balance_speed *speed = &view->nodes[n].speeds[AML_BALANCE_LONG];
+        sum += speed->clocks > 0 ? speed->seconds / speed->clocks : 0;
+    }
+    return sum / (double)view->count;
+}
+
+/* Takes the partitions of slow servers away, if that pays. Returns whether it does. */
+static bool relieve_servers(const struct aml_balance_view *view, struct aml_balance_action *actions,
+                              char reason[AML_BALANCE_REASON]) {
+    double clock = whole_seconds(view);
+    double longest = 0;
+    double others = 0; /* for which nodes wait longest among those that go on serving */
+    size_t slowest = 0;
+    unsigned serving = 0;
+    unsigned slow = 0;
+    for (size_t n = 0; n < view->count; n++) {
+        double wait = wait_for(view, &view->nodes[n]);
+        serving += serves(&view->nodes[n]) ? 1 : 0;
+        slow += wait > BALANCE_GAIN * clock ? 1 : 0;
+        slowest = wait > longest ? n : slowest;
+        longest = fmax(longest, wait);
+        others = wait <= BALANCE_GAIN * clock ? fmax(others, wait) : others;
+    }
+    double gain = clock > 0 ? (longest - others) / clock : 0;
+    double holds = fmin(fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock), view->seconds_left);
+    if (slow == 0 || 2 * slow > serving || gain <= BALANCE_GAIN || gain * holds <= BALANCE_COST + clock) {
+        return false;
+    }
+    for (size_t n = 0; n < view->count; n++) {
+        actions[n].weight = view->nodes[n].weight;
+        actions[n].serve_weight =
+            wait_for(view, &view->nodes[n]) > BALANCE_GAIN * clock ? BALANCE_SERVE : view->nodes[n].serve_weight;
+    }
+    snprintf(reason, AML_BALANCE_REASON,
+             "%u servers lose their partitions: nodes wait %.1f ms longer for %.30s, %.0f %% of a clock", slow,
+             1000 * longest, view->nodes[slowest].name, 100 * gain);
+    return true;
+}
+
+/* ---- Both ---- */
+
 /* `window`: how many seconds a change waits for, at first. */
 static bool share(const struct aml_balance_view *view, enum aml_balance_span window, void *memory,
                   struct aml_balance_action *actions, char reason[AML_BALANCE_REASON]) {
     static_assert(sizeof(struct balance) <= AML_BALANCE_MEMORY, "a policy's memory");
     struct balance *balance = memory;
-    if (view->count < 2 || !is_time(balance, view, window)) {
+    if (view->count < 2) {
+        return false;
+    }
+    bool measured = view->now - balance->changed >= view->windows[AML_BALANCE_LONG]; /* since the last change */
+    if (measured && relieve_servers(view, actions, reason)) {
+        note_change(balance, view, 0, 1); /* shares that didn't pay may pay now */
+        return true;
+    }
+    if (!is_time(balance, view, window)) {
         return false;
     }
     double now = balance_weigh(view, AML_BALANCE_SHORT, actions);
@@ -173,10 +249,7 @@ static bool share(const struct aml_balance_view *view, enum aml_balance_span win
     if (1 - now <= BALANCE_GAIN || gain <= least || gain * holds <= BALANCE_COST + clock) {
         return false;
     }
-    balance->changed = view->now;
-    balance->nodes = nodes_hash(view);
-    balance->predicted = clock * lasting;
-    balance->waits = balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX);
+    note_change(balance, view, clock * lasting, balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX));
     describe(view, actions, gain, reason);
     return true;
 }

@@ -17,6 +17,10 @@
  * `dd`, for machines that are the job's own: the same, but changes wait for short windows. Such machines are of
  * different kinds, and stay as fast as they are.
  *
+ * Servers: those for which nodes wait longer than for others, by more than BALANCE_GAIN of a clock over both windows,
+ * get no partitions any more (AntDT restarts them). Half of the servers keep theirs in any case. Under the same
+ * conditions as shares, and not at the same time.
+ *
  * `nd`: as `shares`, and a node that is a straggler over a whole long window is replaced, if that saves more of the
  * time left than it costs (AntDT's KILL_RESTART). Only nodes whose slowness shares don't make up for are worth that. */
 #ifndef AGILEML_CONTROL_BALANCE_H
@@ -26,6 +30,7 @@
 
 enum {
     BALANCE_CLOCKS = 8, /* the fewest clocks by which a speed is known */
+    BALANCE_SERVE = 1,  /* the weight of a slow server: it has partitions only if there are more than 64 a node */
     BALANCE_LEAST = 4,  /* the least weight: a node without any data could not be measured any more */
     BALANCE_MOST = 64 * AML_BALANCE_EVEN,
     BALANCE_WAITS_MAX = 16,

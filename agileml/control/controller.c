@@ -951,6 +951,9 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_LOADED:
         receive_loaded(controller, member, message);
         break;
+    case MESSAGE_WAITS:
+        rebalance_waits(controller, message);
+        break;
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
             progress_receive(controller, member, message);

@@ -241,6 +241,8 @@ void progress_step(struct controller *controller);
 bool rebalance_may(const struct controller *controller);
 /* Asks the policy for uneven machines, and carries out its answer. To be called after each iteration. */
 void rebalance_step(struct controller *controller);
+/* A member has told how long it waited for each server. */
+void rebalance_waits(struct controller *controller, const struct message *message);
 /* A node has joined: the one in a straggler's place. */
 void rebalance_joined(struct controller *controller);
 

@@ -276,6 +276,28 @@ void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uin
     free(sums);
 }
 
+/* ---- Servers ---- */
+
+void monitor_add_wait(struct monitor *monitor, actor_id server, uint64_t clocks, uint64_t wait_us, uint64_t now_us) {
+    struct monitor_node *node = find_node(monitor, server);
+    node = node != NULL ? node : add_node(monitor, server);
+    const struct monitor_sums sums = {.clocks = (double)clocks, .compute = (double)wait_us};
+    for (unsigned span = 0; span < MONITOR_SPANS; span++) {
+        window_add(&node->waits[span], part_of(monitor, (enum monitor_span)span, now_us), &sums);
+    }
+}
+
+double monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span, uint64_t now_us,
+                    double *clocks) {
+    const struct monitor_node *node = find_node(monitor, server);
+    struct monitor_sums sums = {0};
+    if (node != NULL) {
+        sums = window_sums(&node->waits[span], part_of(monitor, span, now_us));
+    }
+    *clocks = sums.clocks;
+    return sums.clocks > 0 ? sums.compute / sums.clocks / 1e6 : 0;
+}
+
 void monitor_end_iteration(struct monitor *monitor) {
     double longest = 0;
     double sum = 0;

@@ -1,6 +1,8 @@
 /* How fast each node computes, from its reports of clocks: the Monitor of AntDT (Xiao et al.), section V. Pure state:
  * no sockets, no clock reads. One thread.
  *
+ * Servers are measured by those who wait for them (struct client_waits).
+ *
  * A node's time for a clock is the time in the app's function: waiting for others is not in it, as all nodes of a job
  * wait for the slowest and so take equally long for a clock. Two windows of time are measured: a short one, for what is
  * happening now, and a long one, for what lasts. A window has at least MONITOR_CLOCKS clocks, if need be older ones.
@@ -69,6 +71,7 @@ struct monitor_node {
     struct monitor_mean earlier; /* of an assignment with another number of items; 0: there was none */
     double iteration_us;     /* computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
+    struct monitor_window waits[MONITOR_SPANS]; /* for the node as a server; `compute` is what workers waited */
     /* Bursts: clocks in a row, each so slow for its items that alone it would make a straggler of the node. */
     struct monitor_bursts {
         uint64_t count;
@@ -91,6 +94,8 @@ void monitor_init(struct monitor *monitor, double short_seconds, double long_sec
 void monitor_close(struct monitor *monitor);
 
 void monitor_add(struct monitor *monitor, const struct monitor_sample *sample);
+/* A node has waited `wait_us` in all, in so many clocks, for the server: longer than for the earliest one. */
+void monitor_add_wait(struct monitor *monitor, actor_id server, uint64_t clocks, uint64_t wait_us, uint64_t now_us);
 /* The node is gone. */
 void monitor_forget(struct monitor *monitor, actor_id node);
 /* An iteration has ended: sets `imbalance`. */
@@ -109,6 +114,11 @@ struct monitor_speed {
 };
 struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
                                    uint64_t now_us);
+
+/* Returns how long nodes wait for the server in a clock, in seconds, and sets *clocks to how many clocks that is known
+ * of, each node's counted; 0: nothing is known. */
+double monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span, uint64_t now_us,
+                    double *clocks);
 
 /* Sets slowness[n] for monitor->nodes[n]: the node's time for an equal share of the items, by the mean of all nodes'
  * times. 1 for equal nodes; NaN: not known. */

@@ -212,14 +212,15 @@ static unsigned roles_choose(const struct plan_node *nodes, unsigned node_count,
 
 /* ---- The plan ---- */
 
-/* Deals the partitions to the server threads of the nodes with this role: evenly over nodes, and on each node evenly
- * over its threads. */
+/* Deals the partitions to the server threads of the nodes with this role: by their nodes' weights, and on each
+ * node evenly over its threads. */
 static void plan_placement(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, enum role role,
                            struct deal *deal, uint64_t run, actor_id *result) {
     struct share *over_nodes = memory_zeroed(node_count, sizeof *over_nodes);
     unsigned threads = 0;
     for (unsigned n = 0; n < node_count; n++) {
-        over_nodes[n].weight = (roles[n] & role) != 0;
+        uint32_t weight = nodes[n].serve_weight > 0 ? nodes[n].serve_weight : PLAN_SERVE_EVEN;
+        over_nodes[n].weight = (roles[n] & role) != 0 ? weight : 0;
         threads += nodes[n].servers;
     }
     deal_open(deal, threads);

@@ -6,6 +6,8 @@
 
 #include "agileml/wire/message.h"
 
+enum { PLAN_SERVE_EVEN = 64 };
+
 enum stage { STAGE_AUTO = 0, STAGE_1 = 1, STAGE_2 = 2, STAGE_3 = 3, STAGE_TRADITIONAL = 4 };
 
 struct plan_node {
@@ -14,6 +16,7 @@ struct plan_node {
     uint32_t threads; /* worker threads */
     uint32_t servers; /* server threads: parts 1..servers of the actor */
     uint32_t weight;  /* of the node's share of the data shards; 0: as nodes with weights have by their threads */
+    uint32_t serve_weight; /* of the partitions that it serves or follows; 0: PLAN_SERVE_EVEN */
 };
 
 /* Ratios of transient to reliable nodes above which stage 2 follows on stage 1, and stage 3 on stage 2. */
@@ -50,7 +53,8 @@ enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_t
 
 /* Fills `result`, which shares no memory with `present`. `nodes` begins with the longest running node. Stages 1 to 3
  * need reliable nodes, stages 2 and 3 also transient nodes. In stage 3 the reliable nodes work, too, if no transient
- * node has worker threads. Nodes get equal numbers of partitions, to within one, and so do a node's server threads.
+ * node has worker threads. Partitions are in proportion to nodes' serving weights, to within one; a node's server
+ * threads get equal numbers.
  * Data shards are in proportion to weights, to within one; without any, to worker threads. Returns AML_EINPUT when no
  * node may serve or none may work. */
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,

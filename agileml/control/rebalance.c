@@ -75,13 +75,23 @@ static struct aml_balance_speed speed_of(const struct monitor_speed *speed, doub
                                       .slowness = isnan(slowness) ? 0 : slowness};
 }
 
+static unsigned partitions_of(const struct controller *controller, actor_id node) {
+    unsigned partitions = 0;
+    for (uint32_t p = 0; controller->plan.placement != NULL && p < controller->options.policy.partitions; p++) {
+        partitions += actor_node(controller->plan.placement[p].server) == node ? 1 : 0;
+    }
+    return partitions;
+}
+
 static void see(const struct controller *controller, struct workers *workers, struct member *member, double shards) {
     struct aml_balance_node *node = &workers->nodes[workers->view.count];
     static_assert(sizeof member->name <= sizeof node->name, "a member's name fits");
     workers->actions[workers->view.count].weight = node->weight = member->node.weight;
+    workers->actions[workers->view.count].serve_weight = node->serve_weight = member->node.serve_weight;
     workers->members[workers->view.count++] = member;
     snprintf(node->name, sizeof node->name, "%s", member->name);
     node->threads = member->node.threads;
+    node->partitions = partitions_of(controller, member->node.actor);
     node->shards = shards;
     node->transient = member->node.tier == TIER_TRANSIENT;
     node->replaceable = workers->may_replace && node->transient && controller_enough_without(controller, member);
@@ -102,6 +112,8 @@ static void see_speeds(const struct controller *controller, struct workers *work
             if (workers->members[n]->slice > 0 && present.items > 0) {
                 node->slice_shards = (double)workers->members[n]->slice * node->shards / present.items;
             }
+            node->waits[span].seconds =
+                monitor_wait(monitor, actor, (enum monitor_span)span, now, &node->waits[span].clocks);
             node->speeds[span] =
                 speed_of(&speed, place == SIZE_MAX ? NAN : slowness[place], present.items / node->shards);
         }
@@ -149,9 +161,10 @@ static bool is_possible(struct controller *controller, const struct workers *wor
         const struct aml_balance_action *action = &workers->actions[n];
         const char *name = workers->nodes[n].name;
         replaced += action->replace ? 1 : 0;
-        if (action->weight > AML_BALANCE_WEIGHT_MAX) {
+        if (action->weight > AML_BALANCE_WEIGHT_MAX || action->serve_weight > AML_BALANCE_WEIGHT_MAX) {
             snprintf(text, sizeof text, "--balance: the policy gives %s the weight %u, expected at most %d", name,
-                     action->weight, AML_BALANCE_WEIGHT_MAX);
+                     action->weight > AML_BALANCE_WEIGHT_MAX ? action->weight : action->serve_weight,
+                     AML_BALANCE_WEIGHT_MAX);
         } else if (action->replace && (!workers->nodes[n].replaceable || replaced > 1)) {
             snprintf(text, sizeof text, "--balance: the policy has %s replaced, which may not be replaced now", name);
         }
@@ -167,8 +180,10 @@ static void carry_out(struct controller *controller, const struct workers *worke
     struct member *replaced = NULL;
     for (size_t n = 0; n < workers->view.count; n++) {
         struct member *member = workers->members[n];
-        shares = shares || member->node.weight != workers->actions[n].weight;
+        shares = shares || member->node.weight != workers->actions[n].weight ||
+                 member->node.serve_weight != workers->actions[n].serve_weight;
         member->node.weight = workers->actions[n].weight;
+        member->node.serve_weight = workers->actions[n].serve_weight;
         replaced = workers->actions[n].replace ? member : replaced;
     }
     if (shares) {
@@ -181,6 +196,17 @@ static void carry_out(struct controller *controller, const struct workers *worke
         controller->progress.replacing = REPLACING_WAITED_FOR;
         controller->clocks.balance.asked_us = controller_now(controller);
         controller_evict(controller, replaced);
+    }
+}
+
+void rebalance_waits(struct controller *controller, const struct message *message) {
+    size_t count;
+    const struct wire_server_wait *waits = waits_servers(message, &count);
+    for (size_t w = 0; w < count && message->waits.version == controller->plan.version; w++) {
+        if (controller_find_member(controller, waits[w].node) != NULL) {
+            monitor_add_wait(&controller->clocks.monitor, waits[w].node, message->waits.clocks, waits[w].wait_us,
+                             controller_now(controller));
+        }
     }
 }
 

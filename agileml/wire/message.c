@@ -187,6 +187,12 @@ static const struct layout LAYOUTS[] = {
                          NO_FRAMES,
                          {U32(crashed.signal, WIRE_SIGNAL_MAX), I32(crashed.status), U64(crashed.clock, CLOCK),
                           TEXT(crashed.function)}},
+    [MESSAGE_WAITS] = {"WAITS",
+                       FRAMES_RECORDS,
+                       1,
+                       {sizeof(struct wire_server_wait)},
+                       {WIRE_NODES_MAX},
+                       {U64(waits.version, ANY), U64(waits.clocks, CLOCK)}},
     [MESSAGE_ACCUSE] = {"ACCUSE", NO_FRAMES, {ID(accuse.accused), TEXT(accuse.text)}},
     [MESSAGE_OBSERVE] = {"OBSERVE", NO_FRAMES, {U64(observe.from, ANY)}},
     [MESSAGE_REPORT] =
@@ -320,6 +326,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_SAVED:
     case MESSAGE_WRITTEN:
     case MESSAGE_ACCUSE:
+    case MESSAGE_WAITS:
     case MESSAGE_CRASHED:
     case MESSAGE_LEAVE:
     case MESSAGE_FAIL:

@@ -128,6 +128,7 @@ enum message_type {
     MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
     MESSAGE_ACCUSE = 41, /* node -> controller; a server to its agent */
+    MESSAGE_WAITS = 45,  /* node -> controller */
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
     MESSAGE_NOTE = 42,
@@ -235,6 +236,13 @@ struct message_progress {
     uint64_t bytes_sent; /* over the network by this node since it started */
     uint64_t bytes_received;
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
+};
+
+/* How long a node has waited for each server's state of its clocks, since its last WAITS; never repeated. Frame: struct
+ * wire_server_wait each. */
+struct message_waits {
+    uint64_t version; /* of the plan */
+    uint64_t clocks;
 };
 
 /* Evaluate these data shards: the node that worked on them was lost before it could report, but its work in this clock
@@ -554,6 +562,7 @@ struct message {
         struct message_replicas replicas;
         struct message_crashed crashed;
         struct message_accuse accuse;
+        struct message_waits waits;
         struct message_evict evict;
         struct message_gone gone; /* begins as message_evict */
         struct message_allocation allocation;
@@ -630,6 +639,11 @@ struct wire_option {
 /* A node's name, 0-terminated. */
 struct wire_name {
     char name[WIRE_NAME_MAX];
+};
+
+struct wire_server_wait {
+    actor_id node;    /* the server's */
+    uint64_t wait_us; /* how much later its state came than that of the earliest server, in all clocks together */
 };
 
 struct wire_metric_sum {

@@ -49,6 +49,13 @@ struct aml_balance_speed {
                         node is a straggler */
 };
 
+/* How long nodes waited within a window for a server's state, in each clock, after they had it of the earliest server.
+ * That of all servers waits for the slowest worker. */
+struct aml_balance_wait {
+    double clocks;  /* by which it is known, each node's counted; 0: nothing is known */
+    double seconds; /* of a clock */
+};
+
 /* A node that works on data. */
 struct aml_balance_node {
     char name[AML_BALANCE_NAME];
@@ -60,6 +67,10 @@ struct aml_balance_node {
     bool replaceable; /* it may be replaced now: the job can do without it, no other one is being replaced, and fewer
                          than --replacements nodes were */
     struct aml_balance_speed speeds[AML_BALANCE_SPANS];
+    /* As a server of parameters. */
+    unsigned partitions;   /* that it serves */
+    uint32_t serve_weight; /* its present one, see struct aml_balance_action */
+    struct aml_balance_wait waits[AML_BALANCE_SPANS];
 };
 
 struct aml_balance_view {
@@ -76,6 +87,8 @@ struct aml_balance_view {
 struct aml_balance_action {
     uint32_t weight; /* of its share of the data, up to AML_BALANCE_WEIGHT_MAX; shares are in proportion to weights. 0:
                         as nodes with weights have by their worker threads, the default */
+    uint32_t serve_weight; /* of its share of the partitions, up to AML_BALANCE_WEIGHT_MAX; shares are in proportion to
+                              weights, to within a partition. 0: AML_BALANCE_EVEN, the default */
     bool replace; /* it is evicted, with notice, and `proteus run` starts another in its place. At most one node, and a
                         replaceable one: else the job ends with an error */
 };

@@ -15,6 +15,8 @@
 #include <time.h>
 #include <unistd.h>
 
+extern const char *slow_server_name; /* slow_server.c: this node's */
+
 enum { USERS, ITEMS, DENSE, BUCKETS, TABLES };
 enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50 };
 enum { TOTAL_VALUE, TOTAL_FACTORED };
@@ -335,7 +337,7 @@ static int sum_finish(aml_worker *worker, void *context) {
 /* Sets this node's slowness by $SUM_SLOW: "NAME:FACTOR:EXTRA_US:ON_S:PERIOD_S ..." with a node's name, by how much its
  * items' pauses are longer, and an extra pause of each clock in the first ON_S of every PERIOD_S seconds. It is no
  * option, as those are the whole job's. */
-static struct slowness slowness_of(int argc, char **argv) {
+static struct slowness slowness_of(void) {
     struct slowness slowness = {.factor = 1};
     const char *text = getenv("SUM_SLOW");
     char name[64];
@@ -343,10 +345,7 @@ static struct slowness slowness_of(int argc, char **argv) {
     int length = 0;
     while (text != NULL && sscanf(text, " %63[^:]:%lf:%lf:%lf:%lf%n", name, &one.factor, &one.extra_us, &one.on_seconds,
                                   &one.period_seconds, &length) == 5) {
-        for (int a = 1; a < argc; a++) {
-            bool same = strncmp(argv[a], "--name=", 7) == 0 && strcmp(argv[a] + 7, name) == 0;
-            slowness = same ? one : slowness;
-        }
+        slowness = slow_server_name != NULL && strcmp(slow_server_name, name) == 0 ? one : slowness;
         text += length;
     }
     return slowness;
@@ -354,7 +353,10 @@ static struct slowness slowness_of(int argc, char **argv) {
 
 int main(int argc, char **argv) {
     struct sum sum = {0};
-    sum.slowness = slowness_of(argc, argv);
+    for (int a = 1; a < argc; a++) {
+        slow_server_name = strncmp(argv[a], "--name=", 7) == 0 ? argv[a] + 7 : slow_server_name;
+    }
+    sum.slowness = slowness_of();
     const struct aml_option options[] = {
         {"data", "FILE", AML_OPTION_STRING, &sum.data, 0, 0, "ratings"},
         {"slow-us", "N", AML_OPTION_INTEGER, &sum.slow_us, 0, 1e9, "pause in each call"},

@@ -67,13 +67,9 @@ void cluster_kill(struct cluster_node *node) {
 
 /* ---- Actors, with the checks after each step ---- */
 
-static void server_actor_receive(void *self, actor_id from, struct message *message) {
-    struct cluster_server *server = self;
+static void server_receive_now(struct cluster_server *server, actor_id from, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     struct undo_skipped kept;
-    if (server->node->fate.gone) {
-        return;
-    }
     cluster_schedule_see(cluster, server->node, from, message);
     if (server->node->fate.gone || !cluster_mad_server(server->node, message) ||
         !cluster_mistake_server(server, message)) {
@@ -84,6 +80,36 @@ static void server_actor_receive(void *self, actor_id from, struct message *mess
     server_receive(&server->server, from, message);
     cluster_mistake_put_row(server, &kept);
     cluster_check_server(server);
+}
+
+static void server_receive_delayed(void *context) {
+    struct cluster_server *server = context;
+    if (server->node->fate.gone || server->delayed_count == 0) {
+        return;
+    }
+    struct delayed next = server->delayed[0];
+    server->delayed_count--;
+    memmove(server->delayed, server->delayed + 1, server->delayed_count * sizeof *server->delayed);
+    server_receive_now(server, next.from, &next.message);
+    message_close(&next.message);
+}
+
+/* A slow server comes to a message later; the order stays. */
+static void server_actor_receive(void *self, actor_id from, struct message *message) {
+    struct cluster_server *server = self;
+    struct cluster *cluster = server->node->cluster;
+    if (server->node->fate.gone) {
+        return;
+    }
+    uint64_t due_us = sim_now(cluster->sim) + cluster_uneven_serve_us(server->node);
+    if (server->delayed_count == 0 && due_us == sim_now(cluster->sim)) {
+        server_receive_now(server, from, message);
+        return;
+    }
+    server->delayed = memory_resized(server->delayed, server->delayed_count + 1, sizeof *server->delayed);
+    server->delayed[server->delayed_count++] = (struct delayed){.from = from, .message = message_share(message)};
+    server->delayed_until_us = due_us > server->delayed_until_us ? due_us : server->delayed_until_us;
+    sim_schedule(cluster->sim, server->node->machine, server->delayed_until_us, server_receive_delayed, server);
 }
 
 static void server_actor_timer(void *self) {
@@ -224,7 +250,12 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
 
 static void close_node(struct cluster_node *node) {
     for (unsigned s = 0; s < node->server_count; s++) {
-        server_close(&node->servers[s].server);
+        struct cluster_server *server = &node->servers[s];
+        for (unsigned d = 0; d < server->delayed_count; d++) {
+            message_close(&server->delayed[d].message);
+        }
+        free(server->delayed);
+        server_close(&server->server);
     }
     node_close(&node->node);
     cluster_app_close(node);

@@ -52,6 +52,7 @@ enum mistake {
     MISTAKE_SPEED_REVERSED,        /* the slower a node is the faster it seems to be */
     MISTAKE_WEIGHTS_LOST,          /* a restarted controller has forgotten the nodes' weights */
     MISTAKE_TWO_REPLACED,          /* the controller forgets that a node is being replaced */
+    MISTAKE_WAITS_UNTOLD,          /* nodes never say that they wait for servers */
     MISTAKE_LOT_TWICE,             /* a node works on a lot that it has given to another one */
     MISTAKES
 };

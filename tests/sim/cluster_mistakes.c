@@ -34,6 +34,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_SPEED_REVERSED] = "speed-reversed",
     [MISTAKE_WEIGHTS_LOST] = "weights-lost",
     [MISTAKE_TWO_REPLACED] = "two-replaced",
+    [MISTAKE_WAITS_UNTOLD] = "waits-untold",
     [MISTAKE_LOT_TWICE] = "lot-twice",
 };
 
@@ -258,6 +259,9 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
          (controller->barrier.purpose == BARRIER_STOP && message->progress.clock >= controller->barrier.clock)) &&
         mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
         message->progress.last = 1;
+    }
+    if (message->type == MESSAGE_WAITS && mistake_lasts(cluster, MISTAKE_WAITS_UNTOLD)) {
+        message->waits.version = 0;
     }
     if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
         message->progress.clock > cluster->control.controller.progress.completed &&

@@ -60,6 +60,12 @@ struct cluster_server {
         uint64_t clock, epoch; /* at which the rows were checked; epoch 0: not yet */
     } checked[CLUSTER_PARTITIONS_MAX];
     uint64_t version; /* of its plan, when its roles were checked */
+    struct delayed {
+        actor_id from;
+        struct message message;
+    } * delayed; /* messages that a slow server has not come to yet, in order */
+    unsigned delayed_count;
+    uint64_t delayed_until_us;
 };
 
 #define CLUSTER_STORE_FULL "the simulated store is full"
@@ -156,6 +162,7 @@ struct cluster_node_speed {
     uint32_t weight, newest_weight;       /* its share's: by the newest plan; as the controller has it */
     uint64_t computed_us;                 /* when it last ended a clock's work */
     bool replaced;                        /* evicted for another one */
+    uint64_t serve_us;                    /* how late its servers are with each message */
 };
 
 /* One incarnation of a node's process. */
@@ -356,6 +363,7 @@ struct cluster_run {
 struct cluster_uneven {
     bool alike, joins, replaces; /* all nodes have one speed; another one joins; two slow ones are replaced */
     bool late;                   /* each node has a fixed time of its own */
+    bool slow_server;            /* the servers of one node are slow */
     double fixed_us;             /* of each clock */
     unsigned changes;            /* of shares */
     unsigned joined;             /* since the first plan */
@@ -512,6 +520,8 @@ void cluster_uneven_replace(struct cluster *cluster, const char *name, const cha
 void cluster_uneven_join(struct cluster *cluster);
 void cluster_uneven_end(struct cluster *cluster);
 /* After each step of the controller. */
+/* How late the node's servers are with a message that comes now. */
+uint64_t cluster_uneven_serve_us(const struct cluster_node *node);
 void cluster_uneven_stepped(struct cluster *cluster);
 /* The controller sends a plan; it has started again. */
 void cluster_uneven_planned(struct cluster *cluster);

@@ -10,6 +10,8 @@
 enum {
     SECOND_US = 1000 * 1000,
     SALT = 0x51035, /* these choices draw nothing that other faults would draw */
+    SALT_SERVER = 0x5E12E,
+    SERVE_US_LEAST = 40 * 1000,
     ITERATIONS = 240,
     NODES_MOST = 8,
     SHARDS_EACH = 64,
@@ -48,6 +50,7 @@ void cluster_uneven_shape(struct cluster *cluster) {
     cluster->uneven.joins = cluster_one_in(cluster, 3);
     cluster->uneven.late = !cluster->uneven.alike && cluster_one_in(cluster, 3);
     cluster->uneven.replaces = !cluster->uneven.alike && !cluster->uneven.joins && cluster_one_in(cluster, 2);
+    cluster->uneven.slow_server = salted(cluster, SALT_SERVER) % 3 == 0;
     cluster->terms.iterations = ITERATIONS;
     cluster->terms.clocks_per_iteration = 1; /* an iteration's line is a clock's */
     cluster->terms.tolerance = cluster->terms.seconds = 0;
@@ -87,11 +90,16 @@ void cluster_uneven_node(struct cluster_node *node) {
         slow = slow && node->cluster->drawn.initial_transient > 2; /* two of them are slow, where there are more */
         node->speed.item_us *= slow && node->tier == TIER_TRANSIENT ? 4 : 1;
         node->speed.fixed_us = node->cluster->uneven.late ? 64000 * part_of_one(hash_mix(random)) : 0;
+        uint64_t server = salted(node->cluster, SALT_SERVER + 1);
+        unsigned first = node->cluster->drawn.initial_reliable + node->cluster->drawn.initial_transient;
+        bool slow_server = node->cluster->uneven.slow_server && node->number == server % first;
+        node->speed.serve_us = slow_server ? SERVE_US_LEAST + (server >> 8) % (4 * SERVE_US_LEAST) : 0;
         uint64_t alone_us = (uint64_t)(node->speed.item_us * (double)node->cluster->app.items);
         struct cluster_drawn *drawn = &node->cluster->drawn;
         drawn->slowest_us = alone_us > drawn->slowest_us ? alone_us : drawn->slowest_us;
         return;
     }
+    node->speed.serve_us = (random >> 4) % 8 == 0 ? hash_mix(random) % (20 * 1000) : 0;
     node->speed.slowness = random % 4 == 0 ? 2 + (unsigned)(random >> 8) % 7 : 1;
     node->speed.slow_from_us = (random >> 16) % (4 * (uint64_t)SECOND_US);
     node->speed.slow_until_us = node->speed.slow_from_us + (random >> 32) % (8 * (uint64_t)SECOND_US);
@@ -134,6 +142,7 @@ void cluster_uneven_stepped(struct cluster *cluster) {
     for (unsigned m = 0; m < controller->member_count; m++) {
         uint64_t random = salted(cluster, (completed << 16) + 1 + m);
         controller->members[m].node.weight = (uint32_t)(random % 5 == 0 ? 0 : 1 << (random >> 8) % 8);
+        controller->members[m].node.serve_weight = (uint32_t)((random >> 16) % 3 == 0 ? 1 << (random >> 20) % 8 : 0);
     }
     note_weights(cluster);
     controller->change.due = true; /* for the next step */
@@ -152,6 +161,28 @@ uint64_t cluster_uneven_duration(struct cluster_node *node, uint64_t items, uint
     }
     bool slow = now >= node->speed.slow_from_us && now < node->speed.slow_until_us;
     return slow ? duration_us * node->speed.slowness : duration_us;
+}
+
+uint64_t cluster_uneven_serve_us(const struct cluster_node *node) {
+    uint64_t now = sim_now(node->cluster->sim);
+    bool slow = is_uneven(node->cluster) || (now >= node->speed.slow_from_us && now < node->speed.slow_until_us);
+    return slow ? node->speed.serve_us : 0;
+}
+
+/* The delay of a server that can't be helped: there is no other one that could have its partitions. */
+static double server_us(const struct cluster *cluster) {
+    const struct plan_view *plan = &cluster->seen.plan;
+    double longest = 0;
+    bool another = false;
+    actor_id first = ACTOR_NONE;
+    for (uint32_t p = 0; p < plan->terms.partitions; p++) {
+        actor_id node = actor_node(plan->placement[p].server);
+        const struct cluster_node *serving = cluster_node_of(cluster, node);
+        another = another || (first != ACTOR_NONE && node != first);
+        first = node;
+        longest = serving != NULL ? fmax(longest, (double)serving->speed.serve_us) : longest;
+    }
+    return another ? 0 : longest;
 }
 
 /* The items that all nodes do in a clock of this length. */
@@ -192,6 +223,7 @@ void cluster_uneven_balance(struct cluster *cluster, const char *text) {
     unsigned most = cluster->uneven.alike && !cluster->uneven.joins
                         ? 0
                         : CHANGES_MOST + cluster->uneven.joined + cluster->uneven.late;
+    most += cluster->uneven.slow_server ? 2 : 0; /* that one, and shares again */
     if (is_uneven(cluster) && ++cluster->uneven.changes > most) {
         cluster_violation(cluster, "I10", "shares change for the %u. time under steady speeds: %s",
                           cluster->uneven.changes, text);
@@ -232,7 +264,7 @@ void cluster_uneven_end(struct cluster *cluster) {
     }
     double late_us = (cluster->uneven.last_seconds - cluster->uneven.late_seconds) * 1e6;
     double clock_us = late_us / (ITERATIONS - ITERATIONS * 2 / 3);
-    double ideal = ideal_us(cluster);
+    double ideal = ideal_us(cluster) + server_us(cluster);
     double window_us = fmin(fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal), late_us);
     double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain that is not worth a change of plan */
     double most = cluster->uneven.late && cluster->uneven.joined > 0 ? LONGER_LATE : LONGER_MOST;

@@ -285,6 +285,57 @@ static void test_who_is_not_replaced(void **state) {
     assert_false(nd(&sight));
 }
 
+/* Eight equal nodes that serve two partitions each; node-3 keeps all waiting for so long. */
+static void add_servers(struct sight *sight, double wait) {
+    add_eight(sight, 1);
+    for (unsigned n = 0; n < 8; n++) {
+        sight->nodes[n].partitions = 2;
+        for (unsigned span = 0; span < AML_BALANCE_SPANS; span++) {
+            double seconds = (n == 2 ? wait : 0.001) + (double)n / 1e5;
+            sight->nodes[n].waits[span] = (struct aml_balance_wait){.clocks = 100, .seconds = seconds};
+            sight->nodes[n].speeds[span].seconds = 100; /* clocks of a second */
+        }
+    }
+}
+
+static void test_a_slow_server_loses_its_partitions(void **state) {
+    (void)state;
+    struct sight sight;
+    add_servers(&sight, 0.2);
+    assert_true(nd(&sight));
+    for (unsigned n = 0; n < 8; n++) {
+        assert_int_equal(sight.actions[n].serve_weight, n == 2 ? BALANCE_SERVE : 0);
+        assert_int_equal(sight.actions[n].weight, 0);
+        assert_false(sight.actions[n].replace);
+    }
+    assert_non_null(strstr(sight.reason, "nodes wait 200.0 ms longer for node-3, 20 % of a clock"));
+}
+
+/* It is about as fast as the others; slow only now; known by too few clocks; it has none; or most servers are slow. */
+static void test_servers_that_keep_their_partitions(void **state) {
+    (void)state;
+    struct sight sight;
+    add_servers(&sight, 0.04);
+    assert_false(nd(&sight));
+    add_servers(&sight, 0.2);
+    sight.nodes[2].waits[AML_BALANCE_LONG].seconds = 0.03;
+    assert_false(nd(&sight));
+    add_servers(&sight, 0.2);
+    sight.nodes[2].waits[AML_BALANCE_LONG].clocks = 8 * BALANCE_CLOCKS - 1; /* of eight nodes */
+    assert_false(nd(&sight));
+    add_servers(&sight, 0.2);
+    sight.nodes[2].speeds[AML_BALANCE_LONG].seconds = 40; /* of 60 */
+    assert_false(nd(&sight));
+    add_servers(&sight, 0.2);
+    sight.nodes[2].partitions = 0;
+    assert_false(nd(&sight));
+    add_servers(&sight, 0.2);
+    for (unsigned n = 3; n < 7; n++) { /* five of eight */
+        sight.nodes[n].waits[AML_BALANCE_SHORT].seconds = sight.nodes[n].waits[AML_BALANCE_LONG].seconds = 0.2;
+    }
+    assert_false(nd(&sight));
+}
+
 /* The slowest one comes first, and shares come before all. */
 static void test_one_at_a_time(void **state) {
     (void)state;
@@ -493,6 +544,8 @@ int main(void) {
         cmocka_unit_test(test_a_straggler_is_replaced),
         cmocka_unit_test(test_who_is_not_replaced),
         cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_a_slow_server_loses_its_partitions),
+        cmocka_unit_test(test_servers_that_keep_their_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

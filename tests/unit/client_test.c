@@ -585,12 +585,12 @@ static void test_without_recovery_nothing_is_retained(void **state) {
 
 /* The server that sent the last message is accused of it; the client is as before, and takes what can be. */
 static void expect_accused(struct fake *fake, const char *what) {
-    assert_int_equal(fake->client.accused, actor_node(SERVER));
-    assert_string_equal(fake->client.accusation, what);
+    assert_int_equal(fake->client.accusation.accused, actor_node(SERVER));
+    assert_string_equal(fake->client.accusation.text, what);
     assert_int_equal(part(fake)->clock, 0);
     assert_int_equal(fake->client.committed, 0);
     assert_int_equal(*row(fake), 100);
-    fake->client.accused = ACTOR_NONE;
+    fake->client.accusation.accused = ACTOR_NONE;
 }
 
 static void test_a_server_that_sends_what_can_not_be_is_accused(void **state) {
@@ -620,7 +620,7 @@ static void test_a_server_that_sends_what_can_not_be_is_accused(void **state) {
     give_from(fake, SERVER, &message);
     expect_accused(fake, "PUSH: received clock 2, at most 1 is possible");
     push(fake, 0, 1, 0, 107);
-    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    assert_int_equal(fake->client.accusation.accused, ACTOR_NONE);
     assert_int_equal(part(fake)->clock, 1);
     assert_int_equal(*row(fake), 107);
     fake_close(fake);
@@ -638,7 +638,7 @@ static void test_a_push_that_waited_is_its_senders(void **state) {
     client_freeze(&fake->client);
     message.push.clock = 1;
     give_from(fake, SERVER, &message);
-    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    assert_int_equal(fake->client.accusation.accused, ACTOR_NONE);
     client_thaw(&fake->client);
     expect_accused(fake, "PUSH: partition 0, table t: a row that was not asked for");
     fake_close(fake);
@@ -671,7 +671,7 @@ static void test_pieces_of_a_table_are_checked(void **state) {
     message = (struct message){.type = MESSAGE_ROWS, .rows = {.cursor = 5, .next = 6}};
     row_frames(&message, KEY, 1);
     give_from(fake, SERVER, &message);
-    assert_int_equal(fake->client.accused, ACTOR_NONE);
+    assert_int_equal(fake->client.accusation.accused, ACTOR_NONE);
     assert_int_equal(pieces, 1);
     fake_close(fake);
 }

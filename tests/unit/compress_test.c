@@ -111,7 +111,7 @@ static struct message new_push(const struct cluster *cluster, uint64_t from_cloc
 static void give(struct cluster *cluster, unsigned w, struct message *push) {
     count_bytes(cluster, push);
     client_receive(&cluster->workers[w].client, SERVER, push);
-    assert_int_equal(cluster->workers[w].client.accused, ACTOR_NONE);
+    assert_int_equal(cluster->workers[w].client.accusation.accused, ACTOR_NONE);
     message_close(push);
 }
 

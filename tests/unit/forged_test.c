@@ -36,6 +36,7 @@ static bool member_may(enum actors_kind to, const struct message *message) {
     case MESSAGE_WRITTEN:
     case MESSAGE_CRASHED:
     case MESSAGE_ACCUSE:
+    case MESSAGE_WAITS:
         return to == ACTORS_CONTROLLER;
     case MESSAGE_SUBSCRIBE:
     case MESSAGE_PULL:

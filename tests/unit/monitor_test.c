@@ -234,6 +234,33 @@ static void test_imbalance(void **state) {
     monitor_close(&monitor);
 }
 
+/* What several nodes say of a server: the mean of all clocks. */
+static void test_waits_for_servers(void **state) {
+    (void)state;
+    struct monitor monitor;
+    double clocks;
+    monitor_init(&monitor, 5, 60);
+    assert_near(monitor_wait(&monitor, 7, MONITOR_SHORT, SECOND, &clocks), 0);
+    assert_near(clocks, 0);
+    for (unsigned second = 1; second <= 30; second++) {
+        monitor_add_wait(&monitor, 7, 10, 10 * 2000, second * SECOND); /* 2 ms, says one node */
+        monitor_add_wait(&monitor, 7, 10, 10 * 4000, second * SECOND);
+        monitor_add_wait(&monitor, 8, 10, 0, second * SECOND);
+    }
+    for (unsigned second = 31; second <= 40; second++) {
+        monitor_add_wait(&monitor, 7, 10, 10 * 9000, second * SECOND);
+    }
+    assert_near(monitor_wait(&monitor, 7, MONITOR_SHORT, 40 * SECOND, &clocks), 0.009);
+    assert_near(monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND, &clocks), (600 * 0.003 + 100 * 0.009) / 700);
+    assert_near(clocks, 700);
+    assert_near(monitor_wait(&monitor, 8, MONITOR_LONG, 40 * SECOND, &clocks), 0);
+    assert_near(monitor_speed(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0); /* it does not work */
+    monitor_forget(&monitor, 7);
+    monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND, &clocks);
+    assert_near(clocks, 0);
+    monitor_close(&monitor);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_slowness_whatever_the_shares),
@@ -244,6 +271,7 @@ int main(void) {
         cmocka_unit_test(test_the_fixed_part_of_slices),
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_imbalance),
+        cmocka_unit_test(test_waits_for_servers),
     };
     return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
 }

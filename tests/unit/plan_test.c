@@ -283,6 +283,7 @@ static void cluster_join(struct cluster *cluster, enum node_tier tier) {
         .threads = cluster->alike ? 2 : random_below(5) + first,
         .servers = cluster->alike ? 1 : random_below(4) + first,
         .weight = cluster->weighed ? random_below(3) * (1 + random_below(256)) : 0,
+        .serve_weight = cluster->weighed ? random_below(3) * (1 + random_below(128)) : 0,
     };
     assert_true(cluster->actors < ACTORS_MAX);
 }
@@ -419,6 +420,11 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
         const struct plan_node *node = &cluster->nodes[n];
         unsigned weight = node->weight > 0 ? node->weight * weighed_threads : node->threads * weights;
         works[n] = works[n] > 0 ? weight : 0;
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        unsigned weight = cluster->nodes[n].serve_weight > 0 ? cluster->nodes[n].serve_weight : PLAN_SERVE_EVEN;
+        serves[n] *= weight;
+        backs[n] *= weight;
     }
     return sums[0] > 0 && sums[1] > 0 && sums[2] > 0;
 }

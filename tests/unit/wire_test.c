@@ -134,6 +134,8 @@ static const struct wire_field {
     FIELD(MESSAGE_CRASHED, TEXT, crashed.function, 0),
     FIELD(MESSAGE_ACCUSE, WHOLE, accuse.accused, UINT64_MAX),
     FIELD(MESSAGE_ACCUSE, TEXT, accuse.text, 0),
+    FIELD(MESSAGE_WAITS, WHOLE, waits.version, UINT64_MAX),
+    FIELD(MESSAGE_WAITS, WHOLE, waits.clocks, CLOCK),
     FIELD(MESSAGE_OBSERVE, WHOLE, observe.from, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.number, UINT64_MAX),
     FIELD(MESSAGE_REPORT, WHOLE, report.oldest, UINT64_MAX),
@@ -209,7 +211,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_WRITTEN,    MESSAGE_PULL,      MESSAGE_PUSH,          MESSAGE_CHECKPOINT,     MESSAGE_SUBSCRIBE,
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
-    MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,
+    MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -270,6 +272,9 @@ static struct message new_message(enum message_type type) {
     case MESSAGE_PROGRESS:
     case MESSAGE_LOT_METRICS:
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));
+        break;
+    case MESSAGE_WAITS:
+        add_frame(&message, 2 * sizeof(struct wire_server_wait));
         break;
     case MESSAGE_EVALUATE:
         add_frame(&message, 2 * sizeof(uint32_t));
