@@ -208,8 +208,8 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
             wait_for(view, &view->nodes[n]) > BALANCE_GAIN * clock ? BALANCE_SERVE : view->nodes[n].serve_weight;
     }
     snprintf(reason, AML_BALANCE_REASON,
-             "%u servers lose their partitions: nodes wait %.1f ms longer for %.30s, %.0f %% of a clock", slow,
-             1000 * longest, view->nodes[slowest].name, 100 * gain);
+             "%u of %u servers lose their partitions: nodes wait %.1f ms longer for %.30s, %.0f %% of a clock", slow,
+             serving, 1000 * longest, view->nodes[slowest].name, 100 * gain);
     return true;
 }
 

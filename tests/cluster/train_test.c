@@ -305,6 +305,17 @@ static void test_a_straggler_is_replaced(void **state) {
     free(report);
 }
 
+/* All wait for one node's servers. Its partitions move away, and nothing of the sums is lost. */
+static void test_a_slow_server_is_relieved(void **state) {
+    (void)state;
+    run_well("rm -f report; SUM_SLOW_SERVER=node-2:40000:0:0 $bin/proteus run --reliable 1 --transient 4 --stage 2 "
+             "--balance shares --window-short 0.5 --window-long 2 --report report -- $tests/sum_app --data ratings "
+             "--item-us 20 --seconds 300 >job & job=$!; "
+             "for i in $(seq 1200); do grep -q '\"balance\".*servers lose their partitions.*node-2' report && break; "
+             "sleep 0.1; done; [ $i -lt 1200 ] || exit 91; "
+             "$bin/proteus stop --controller $(sed -n 's/^controller at //p' job) && wait $job");
+}
+
 /* A node is late in each clock. Others work on some of its lots, also while nodes are lost, and the sums are exact. */
 static void test_lots_are_done_by_others(void **state) {
     (void)state;
@@ -457,6 +468,7 @@ int main(void) {
         cmocka_unit_test(test_shares_that_change_all_the_time),
         cmocka_unit_test(test_policies_that_are_wrong),
         cmocka_unit_test(test_a_straggler_is_replaced),
+        cmocka_unit_test(test_a_slow_server_is_relieved),
         cmocka_unit_test(test_lots_are_done_by_others),
         cmocka_unit_test(test_nodes_must_agree),
         cmocka_unit_test(test_compressed_updates),
