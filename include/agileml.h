@@ -323,6 +323,13 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
  * state. */
 int aml_last(const aml_worker *worker);
 
+/* Returns by how many clocks the rows that this clock sees lag: 0 when all of them have the updates that all nodes made
+ * up to the clock before, n when some miss those of the last n clocks. At most --staleness. It differs from clock to
+ * clock and from node to node: a node that waits for nobody, as it is the slowest, has 0. For rows that items name or
+ * that are in the cache already. For learning rates by staleness (AntDT, Xiao et al., section V: ADJUST_LR). In
+ * `clock`. */
+unsigned aml_lag(const aml_worker *worker);
+
 /* ---- Randomness: for choices that must be the same in every process, such as test items or start values ---- */
 
 uint64_t aml_seed(const aml_worker *worker); /* --seed; in any function */

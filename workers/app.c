@@ -815,6 +815,10 @@ unsigned aml_threads(const aml_worker *worker) {
     return known(worker, "aml_threads") ? worker->runtime->pool.threads : 1;
 }
 
+unsigned aml_lag(const aml_worker *worker) {
+    return allowed(worker, CALL_CLOCK | CALL_PART, "aml_lag") ? (unsigned)worker->runtime->command.lag : 0;
+}
+
 unsigned aml_staleness(const aml_worker *worker) {
     return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_staleness")
                ? (unsigned)worker->runtime->options.staleness

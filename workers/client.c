@@ -173,6 +173,15 @@ bool client_has_state(const struct client *client, uint64_t clock) {
     return client->partition_count > 0;
 }
 
+uint64_t client_lag(const struct client *client, uint64_t clock) {
+    uint64_t oldest = clock - 1;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        uint64_t there = client->partitions[p].clock;
+        oldest = there < oldest ? there : oldest;
+    }
+    return clock - 1 - oldest;
+}
+
 bool client_want_last(struct client *client, uint64_t clock) {
     bool there = true;
     client->wanted = client->wanted < clock ? clock : client->wanted;

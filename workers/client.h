@@ -160,6 +160,8 @@ bool client_subscribed(const struct client *client);
 /* Whether `clock` may begin: the cache has a state of clock - 1 - staleness or later (SSP), nothing is being restored,
  * and the commit is not further behind than the plan's window allows. */
 bool client_may_begin(const struct client *client, uint64_t clock);
+/* By how many clocks the cache's oldest state is behind that of clock - 1, the latest that `clock` can need. */
+uint64_t client_lag(const struct client *client, uint64_t clock);
 /* Whether the cache has the state of `clock` or a later one. */
 bool client_has_state(const struct client *client, uint64_t clock);
 /* Call it when every partition's server has reached the job's last clock. Returns whether the cache has that state of

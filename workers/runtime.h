@@ -106,6 +106,7 @@ struct runtime_command {
     bool busy;               /* the pool works on it */
     struct runtime_set *set; /* NULL: none */
     uint64_t clock;
+    uint64_t lag;                      /* of the rows that the clock sees (client_lag) */
     unsigned origins;                  /* nodes that work in this clock */
     bool again;                        /* an evaluation that does not follow the clock's compute (node_hooks) */
     bool last;                         /* an evaluation of the job's last clock */

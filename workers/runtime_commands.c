@@ -355,6 +355,7 @@ static void begin_command(struct runtime *runtime, int command) {
 static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
     runtime->command.set = runtime_set_find(runtime, set);
     runtime->command.clock = clock;
+    runtime->command.lag = client_lag(&runtime->node.client, clock);
     runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
     begin_command(runtime, command);
 }

@@ -82,7 +82,7 @@ struct mlr {
     struct mlr_names names;
     struct samples_file file;
     int64_t index_base, batch;
-    double test_fraction, rate, decay, lambda, momentum;
+    double test_fraction, rate, decay, lag, lambda, momentum;
     uint64_t seed;
     /* Set by mlr_configure. */
     enum layout layout;
@@ -633,6 +633,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     uint64_t start_us = monotonic_us();
     double samples = step_samples(worker, mlr, &steps);
     double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
+    rate /= 1 + mlr->lag * aml_lag(worker);
     int result = begin_steps(worker, mlr);
     if (result != 0) {
         return result;
@@ -728,7 +729,7 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
         [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
         [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
     };
-    static const char *const steering[] = {"rate", "decay", NULL};
+    static const char *const steering[] = {"rate", "decay", "lag", NULL};
     struct aml_app app = {
         .name = "mlr",
         .summary = "multinomial logistic regression; also: mlr --predict MODEL --data FILE",
@@ -784,6 +785,8 @@ int main(int argc, char **argv) {
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate of the first iteration; 0: by the samples' mean squared length"},
         {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
+         "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
         {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},

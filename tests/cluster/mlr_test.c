@@ -68,6 +68,17 @@ static void test_slices_change_nothing(void **state) {
     run_refused("$run -- mlr --data train.libsvm --layout sparse --slice 7", "--slice 7: expected 0");
 }
 
+/* Steps from weights that lag are shorter; without staleness none lags. */
+static void test_lag(void **state) {
+    (void)state;
+    run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50");
+    double loss = summary("loss");
+    run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --lag 1");
+    assert_true(fabs(summary("loss") - loss) < 1e-5 * loss);
+    run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --staleness 3 --lag 100");
+    assert_true(summary("loss") < 1); /* log 5 at the start: the slowest node does not lag */
+}
+
 static void test_regularization_is_the_same_in_both_layouts(void **state) {
     (void)state;
     double losses[2];
@@ -352,6 +363,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
         cmocka_unit_test(test_slices_change_nothing),
+        cmocka_unit_test(test_lag),
         cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),
         cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_losses_after_a_kill_are_of_all_samples),

@@ -131,6 +131,9 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
             return result;
         }
     }
+    if (aml_lag(worker) > aml_staleness(worker) || aml_lag(worker) >= aml_clock(worker)) {
+        return aml_error(worker, AML_EFAIL, "clock %" PRIu64 ": a lag of %u", aml_clock(worker), aml_lag(worker));
+    }
     if (sum->miscount && aml_clock(worker) == 2) {
         ((int64_t *)aml_row(&rows, item[0].item))[3]++;
     }
