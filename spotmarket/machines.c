@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { SCRIPT_FAILED = 126, WAIT_MS_MAX = 50 };
+enum { SCRIPT_FAILED = 126, WAIT_MS_MAX = 50, MACHINE_PERIOD_MS = 100 };
 
 /* ---- The supervisor: a forked process, whose functions never return ---- */
 
@@ -101,9 +101,27 @@ _Noreturn static void script_run(const char *program, pid_t supervisor) {
     _exit(SCRIPT_FAILED);
 }
 
+/* Waits for one of the signals. The script of a slow machine runs and stands still in turns meanwhile. */
+static int await(const sigset_t *awaited, pid_t script, double speed) {
+    if (speed >= 1) {
+        return sigwaitinfo(awaited, NULL);
+    }
+    for (bool runs = true;; runs = !runs) {
+        double part_ns = MACHINE_PERIOD_MS * 1e6 * (runs ? speed : 1 - speed);
+        const struct timespec part = {.tv_nsec = (long)part_ns};
+        kill(-script, runs ? SIGCONT : SIGSTOP); /* not there yet: the next time */
+        int signal = sigtimedwait(awaited, NULL, &part);
+        if (signal > 0) {
+            return signal;
+        }
+    }
+}
+
 /* Waits until the script ends or SIGTERM comes, which the market sends, or the kernel when the market dies. */
-_Noreturn static void supervise(const char *program, pid_t market) {
+_Noreturn static void supervise(const char *program, pid_t market, double speed) {
+    const struct sigaction without_stops = {.sa_handler = SIG_DFL, .sa_flags = SA_NOCLDSTOP};
     sigset_t awaited;
+    sigaction(SIGCHLD, &without_stops, NULL);
     setsid();
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -120,7 +138,7 @@ _Noreturn static void supervise(const char *program, pid_t market) {
         script_run(program, self);
     }
     for (bool running = script > 0; running;) {
-        int signal = sigwaitinfo(&awaited, NULL);
+        int signal = await(&awaited, script, speed);
         running = signal != SIGTERM;
         for (pid_t gone; running && (gone = waitpid(-1, NULL, WNOHANG)) > 0;) {
             running = gone != script;
@@ -174,12 +192,16 @@ static bool machine_enter(const char *metadata, const char *folder) {
 static void machine_fork(struct machines *machines, const struct instance *instance, const char *metadata,
                          const char *folder, const char *program) {
     pid_t market = getpid();
+    double speed = 1;
+    for (size_t s = 0; s < machines->speed_count; s++) {
+        speed = strcmp(machines->speeds[s].type, instance->spec->type->type) == 0 ? machines->speeds[s].speed : speed;
+    }
     pid_t pid = fork();
     if (pid == 0) {
         if (!machine_enter(metadata, folder)) {
             _exit(SCRIPT_FAILED);
         }
-        supervise(program, market);
+        supervise(program, market, speed);
     }
     if (pid < 0) {
         log_error("%s: can't start a process: %s", instance->id, strerror(errno));

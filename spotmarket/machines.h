@@ -1,9 +1,12 @@
 /* The machines as real processes: each instance's user data, a script, under a supervisor process of its own. The
  * supervisor kills all processes of the machine on request, when the script ends, and when this process dies for any
- * reason. Linux only. The process has one thread, with SIGCHLD, SIGTERM and SIGINT blocked. */
+ * reason. A machine of speed S runs for S of each tenth of a second and is stopped (SIGSTOP) for the rest: its script
+ * and what stays in the script's process group. Linux only. The process has one thread, with SIGCHLD, SIGTERM and
+ * SIGINT blocked. */
 #ifndef SPOTMARKET_MACHINES_H
 #define SPOTMARKET_MACHINES_H
 
+#include "bidbrain/policy/speeds.h"
 #include "spotmarket/cloud.h"
 
 #include <sys/types.h>
@@ -15,6 +18,8 @@ struct machines {
         pid_t supervisor;
     } * list;
     size_t count, capacity;
+    const struct type_speed *speeds; /* of types' machines, at most 1; others have 1 */
+    size_t speed_count;
 };
 
 /* Starts a machine's process if its user data is a script ("#!"). `metadata` is the URL of its metadata service, which

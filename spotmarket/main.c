@@ -29,9 +29,11 @@
 
 enum { BILL_WRITE_US = 100000, WAIT_MS_MAX = 60000, OWNER_LOOK_MS = 500 };
 
+#define SPEED_LEAST 0.05 /* a machine that stands still for longer seems to be gone */
+
 struct options {
     const char *prices, *start, *model, *listen, *credentials, *folder, *region, *product, *catalog, *zone;
-    const char *interruptions, *events, *faults, *log, *roles, *resources, *owner;
+    const char *interruptions, *events, *faults, *log, *roles, *resources, *owner, *speeds;
     double speed;
     int64_t ready_fd, capacity, spot_quota, on_demand_quota, boot, notice, rebalance, page, seed;
     bool throttle, help, version;
@@ -48,6 +50,7 @@ struct spotmarket {
     struct cloud cloud;
     struct service service;
     struct machines machines;
+    struct type_speed *speeds;
     struct server *server;
     char folder[PATH_MAX], bill[PATH_MAX + 16], authorization[PATH_MAX + 16];
     FILE *log;
@@ -344,6 +347,7 @@ static int open_server(struct spotmarket *market, struct error *error) {
         return error_set(error, AML_EFAIL, "can't wait for requests: %s", strerror(errno));
     }
     market->machines.folder = market->folder;
+    market->machines.speeds = market->speeds;
     printf("spotmarket at %s\n", server_url(market->server));
     fflush(stdout);
     if (market->options.ready_fd >= 0) {
@@ -351,6 +355,19 @@ static int open_server(struct spotmarket *market, struct error *error) {
         close((int)market->options.ready_fd);
     }
     return 0;
+}
+
+/* No machine is faster than this computer. */
+static int read_speeds(struct spotmarket *market, struct error *error) {
+    const char *path = market->options.speeds;
+    int code = command_speeds(path, &market->speeds, &market->machines.speed_count, error);
+    for (size_t s = 0; s < market->machines.speed_count && code == 0; s++) {
+        if (market->speeds[s].speed < SPEED_LEAST || market->speeds[s].speed > 1) {
+            code = error_set(error, AML_EINPUT, "--speeds: %.200s: '%.60s': expected a number from %g to 1", path,
+                             market->speeds[s].type, SPEED_LEAST);
+        }
+    }
+    return code;
 }
 
 static void close_market(struct spotmarket *market) {
@@ -362,6 +379,7 @@ static void close_market(struct spotmarket *market) {
         write_bill(market, 0);
         (void)unlink(market->authorization);
     }
+    free(market->speeds);
     cloud_close(&market->cloud);
     service_close(&market->service);
     users_close(&market->users);
@@ -384,7 +402,8 @@ static int spotmarket_run(struct spotmarket *market, struct error *error) {
                          options->credentials == NULL ? "credentials FILE" : "folder DIR");
     }
     (void)prctl(PR_SET_DUMPABLE, 0); /* not core_dumps_forbid: the machines' programs, unlike us, may dump core */
-    int code = users_read(&market->users, options->credentials, error);
+    int code = options->speeds != NULL ? read_speeds(market, error) : 0;
+    code = code != 0 ? code : users_read(&market->users, options->credentials, error);
     code = code != 0 ? code : open_folder(market, error);
     code = code != 0 ? code : open_signals(market, error);
     code = code != 0 ? code : open_market(market, error);
@@ -470,6 +489,8 @@ int main(int argc, char **argv) {
         {"throttle", NULL, AML_OPTION_FLAG, &o->throttle, 0, 0, "limit calls as EC2 does"},
         {"faults", "SPEC", AML_OPTION_STRING, &o->faults, 0, 0, "what goes wrong, such as slow=2:0.3,503=0.1"},
         {"page", "N", AML_OPTION_INTEGER, &o->page, 0, API_PAGE_MAX, "items of an answer's page at most; 0: as asked"},
+        {"speeds", "FILE", AML_OPTION_STRING, &o->speeds, 0, 0,
+         "JSON of types' speeds, {\"m1.large\": 0.5}: their machines stand still for the rest of the time"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "for all that is drawn"},
         {"owner", "FILE", AML_OPTION_STRING, &o->owner, 0, 0,
          "end when no process holds a lock (flock) on FILE, no machine is left and no spot request is open"},

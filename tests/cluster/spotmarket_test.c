@@ -452,6 +452,43 @@ static void test_machine_finds_its_way(void **unused) {
     assert_int_equal(status.st_mode & 0777, 0700);
 }
 
+/* The state of the process whose number the machine has said (/proc/PID/stat). */
+static char state_of(const char *id) {
+    char path[300];
+    int pid = 0;
+    char state = '?';
+    snprintf(path, sizeof path, "%s/%s/console.log", market.folder, id);
+    assert_int_equal(sscanf(read_path(path), "pid %d", &pid), 1);
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "re");
+    assert_non_null(file);
+    assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+    fclose(file);
+    return state;
+}
+
+/* A slow machine stands still again and again, and goes on. */
+static void test_slow_machines(void **unused) {
+    (void)unused;
+    char slow[100];
+    unsigned still = 0;
+    unsigned runs = 0;
+    write_text("speeds", "{\"m3.large\": 0.5}");
+    START("--model", "ec2", "--speeds", in_folder("speeds"));
+    launch("&MaxCount=1", "#!/bin/sh\necho pid $$\nwhile :; do :; done\n", slow);
+    WAIT_FOR(says(slow, "pid "));
+    for (unsigned looks = 0; looks < 2000 && (still < 5 || runs < 5); looks++, usleep(10 * 1000)) {
+        bool stopped = state_of(slow) == 'T';
+        still += stopped ? 1 : 0;
+        runs += stopped ? 0 : 1;
+    }
+    assert_true(still >= 5 && runs >= 5);
+    char form[200];
+    snprintf(form, sizeof form, "Action=TerminateInstances&InstanceId.1=%s", slow);
+    asked(form);
+    WAIT_FOR(in_state(slow, "terminated"));
+}
+
 /* What another user of this computer finds: nothing of the machines, no bill, no faults to set. */
 static void test_strangers_get_nothing(void **unused) {
     (void)unused;
@@ -703,6 +740,7 @@ static void test_slow_clients(void **unused) {
 static void test_wrong_use(void **unused) {
     (void)unused;
     write_text("bad-events", "at noon interrupt m3.large/us-east-1a\n");
+    write_text("too-fast", "{\"m3.large\": 1.5}");
     write_text("no-credentials", "[default]\nregion = us-east-1\n");
     assert_int_equal(chmod(in_folder("no-credentials"), 0600), 0);
     write_text("others-read-it", "[default]\n");
@@ -722,6 +760,8 @@ static void test_wrong_use(void **unused) {
         {"--credentials", "others-read-it", "expected mode 0600"},
         {"--folder", "/tmp", "expected a folder of yours with mode 0700"},
         {"--speed", "0", "--speed"},
+        {"--speeds", "too-fast", "expected a number from 0.05 to 1"},
+        {"--speeds", "bad-events", "--speeds"},
         {"--interruptions", "none:", "--interruptions"},
         {"--prices", "nowhere", "nowhere"},
         {"--colour", "red", "unknown option"},
@@ -862,6 +902,7 @@ int main(void) {
         TEST(test_sigterm_writes_the_bill),
         TEST(test_script_that_ends),
         TEST(test_machine_finds_its_way),
+        TEST(test_slow_machines),
         TEST(test_strangers_get_nothing),
         TEST(test_eviction_by_price),
         TEST(test_an_open_request_keeps_the_market),
