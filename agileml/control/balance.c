@@ -125,9 +125,14 @@ static uint64_t nodes_hash(const struct aml_balance_view *view) {
     return hash;
 }
 
+/* The speeds are those with the present shares once BALANCE_SETTLED clocks have passed. */
 static bool is_time(const struct balance *balance, const struct aml_balance_view *view, enum aml_balance_span window) {
     double waits = balance->nodes == nodes_hash(view) ? balance->waits : fmin(balance->waits, 1);
-    return view->now - balance->changed >= view->windows[window] * waits;
+    double clock = 0;
+    for (size_t n = 0; n < view->count && waits > 0; n++) {
+        clock = fmax(clock, view->nodes[n].speeds[AML_BALANCE_SHORT].clock_seconds);
+    }
+    return view->now - balance->changed >= fmax(view->windows[window] * waits, BALANCE_SETTLED * clock);
 }
 
 static void note_change(struct balance *balance, const struct aml_balance_view *view, double predicted, double waits) {

@@ -29,9 +29,10 @@
 #include "agileml/balance.h"
 
 enum {
-    BALANCE_CLOCKS = 8, /* the fewest clocks by which a speed is known */
-    BALANCE_SERVE = 1,  /* the weight of a slow server: it has partitions only if there are more than 64 a node */
-    BALANCE_LEAST = 4,  /* the least weight: a node without any data could not be measured any more */
+    BALANCE_CLOCKS = 8,   /* the fewest clocks by which a speed is known */
+    BALANCE_SERVE = 1,    /* the weight of a slow server: it has partitions only if there are more than 64 a node */
+    BALANCE_SETTLED = 12, /* clocks until all of BALANCE_CLOCKS are with new shares, the first ones not counted */
+    BALANCE_LEAST = 4,    /* the least weight: a node without any data could not be measured any more */
     BALANCE_MOST = 64 * AML_BALANCE_EVEN,
     BALANCE_WAITS_MAX = 16,
 };

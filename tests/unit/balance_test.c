@@ -219,10 +219,16 @@ static void test_dedicated_machines(void **state) {
     add_sliced(&sight, 0.01);
     add_sliced(&sight, 0.2);
     assert_true(dd(&sight));
-    sight.nodes[0].speeds[AML_BALANCE_LONG].clock_seconds = 5;
+    for (unsigned n = 0; n < 2; n++) {
+        sight.nodes[n].speeds[AML_BALANCE_LONG].clock_seconds = 5;
+        sight.nodes[n].speeds[AML_BALANCE_SHORT].clock_seconds = 0.1;
+    }
     sight.view.now += 4;
     assert_false(dd(&sight)); /* a short window later at the earliest */
     sight.view.now += 1;
+    sight.nodes[1].speeds[AML_BALANCE_SHORT].clock_seconds = 1; /* so the window has clocks from before the change */
+    assert_false(dd(&sight));
+    sight.view.now += 7;
     assert_true(dd(&sight));
     assert_false(sight.actions[0].replace || sight.actions[1].replace);
 }
