@@ -254,7 +254,8 @@ static bool share(const struct aml_balance_view *view, enum aml_balance_span win
     if (1 - now <= BALANCE_GAIN || gain <= least || gain * holds <= BALANCE_COST + clock) {
         return false;
     }
-    note_change(balance, view, clock * lasting, balance->waits == 0 ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX));
+    bool others = balance->waits == 0 || balance->nodes != nodes_hash(view);
+    note_change(balance, view, clock * lasting, others ? 1 : fmin(balance->waits * 2, BALANCE_WAITS_MAX));
     describe(view, actions, gain, reason);
     return true;
 }

@@ -291,6 +291,29 @@ static void test_who_is_not_replaced(void **state) {
     assert_false(nd(&sight));
 }
 
+/* Each change waits twice as long as the one before, but begins anew with other nodes. */
+static void test_waits_begin_anew_with_other_nodes(void **state) {
+    (void)state;
+    struct sight sight;
+    sight_open(&sight);
+    add(&sight, 0.01, 0);
+    add(&sight, 0.02, 0);
+    for (unsigned change = 0; change < 3; change++) {
+        assert_true(shares(&sight));
+        assert_true(sight.balance.waits == 1 << change);
+        sight.view.now += sight.view.windows[AML_BALANCE_LONG] * sight.balance.waits - 1;
+        sight.balance.predicted = sight.balance.doubt = 0;
+        assert_false(shares(&sight));
+        sight.view.now += 1;
+    }
+    sight.view.now -= 3.5 * sight.view.windows[AML_BALANCE_LONG]; /* half a window after the last change */
+    add(&sight, 0.02, 0);
+    assert_false(shares(&sight));
+    sight.view.now += sight.view.windows[AML_BALANCE_LONG];
+    assert_true(shares(&sight));
+    assert_true(sight.balance.waits == 1);
+}
+
 /* Eight equal nodes that serve two partitions each; node-3 keeps all waiting for so long. */
 static void add_servers(struct sight *sight, double wait) {
     add_eight(sight, 1);
@@ -550,6 +573,7 @@ int main(void) {
         cmocka_unit_test(test_a_straggler_is_replaced),
         cmocka_unit_test(test_who_is_not_replaced),
         cmocka_unit_test(test_one_at_a_time),
+        cmocka_unit_test(test_waits_begin_anew_with_other_nodes),
         cmocka_unit_test(test_a_slow_server_loses_its_partitions),
         cmocka_unit_test(test_servers_that_keep_their_partitions),
     };
