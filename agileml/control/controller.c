@@ -124,6 +124,7 @@ void controller_close(struct controller *controller) {
     }
     free(controller->members);
     free(controller->expected.machines);
+    free(controller->expected.since_us);
     nodes_close(controller);
     monitor_close(&controller->clocks.monitor);
     progress_close(controller);

@@ -242,7 +242,8 @@ struct controller_balance {
     _Alignas(16) unsigned char memory[AML_BALANCE_MEMORY]; /* the policy's */
     uint64_t looked_us;                                    /* when it was last asked */
     uint64_t asked_us;                                     /* when the last straggler was evicted */
-    double pending_seconds;                                /* that the last replacement took, or a guess */
+    double pending_seconds; /* that the last replacement took; before the first one how long the last machine took from
+                               its allocation to its joining, or else a guess */
 };
 
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
@@ -342,6 +343,7 @@ struct controller_quiet {
  * It is not stored: the sender of ALLOCATION repeats it. */
 struct controller_expected {
     struct wire_machine *machines;
+    uint64_t *since_us; /* when the controller first heard of each */
     size_t count;
 };
 

@@ -245,6 +245,8 @@ void rebalance_step(struct controller *controller);
 void rebalance_waits(struct controller *controller, const struct message *message);
 /* A node has joined: the one in a straggler's place. */
 void rebalance_joined(struct controller *controller);
+/* A machine has joined so long after it was allocated to the job. */
+void rebalance_pending(struct controller *controller, double seconds);
 
 /* ---- checkpoints.c ---- */
 

@@ -60,17 +60,32 @@ void expected_replan(struct controller *controller) {
     controller->change.due_us = more ? most_us : wait_us;
 }
 
-void expected_joined(struct controller *controller, const char *name) {
+/* Drops a machine that is expected. Returns when it was heard of first; 0: it is not expected. */
+static uint64_t take_out(struct controller *controller, const char *name) {
     struct wire_machine *machine = find(controller->expected.machines, controller->expected.count, name);
+    uint64_t first_us = 0;
     if (machine != NULL) {
+        size_t place = (size_t)(machine - controller->expected.machines);
+        uint64_t *since_us = controller->expected.since_us + place;
+        first_us = *since_us;
         controller->expected.count--;
-        size_t behind = controller->expected.count - (size_t)(machine - controller->expected.machines);
+        size_t behind = controller->expected.count - place;
         memmove(machine, machine + 1, behind * sizeof *machine);
+        memmove(since_us, since_us + 1, behind * sizeof *since_us);
+    }
+    return first_us;
+}
+
+void expected_joined(struct controller *controller, const char *name) {
+    uint64_t first_us = take_out(controller, name);
+    if (first_us != 0) {
+        rebalance_pending(controller, (double)(controller_now(controller) - first_us) / 1e6);
     }
 }
 
 void expected_receive(struct controller *controller, actor_id from, const struct message *message) {
     struct wire_machine *before = controller->expected.machines;
+    uint64_t *before_us = controller->expected.since_us;
     size_t before_count = controller->expected.count;
     if (controller->phase >= PHASE_LEAVE) {
         controller_send_outcome(controller, from, message->allocation.request, AML_EINPUT, "the job is over");
@@ -81,11 +96,17 @@ void expected_receive(struct controller *controller, actor_id from, const struct
     controller->expected.machines = memory_zeroed(count + 1, sizeof *controller->expected.machines);
     memcpy(controller->expected.machines, machines, count * sizeof *machines);
     controller->expected.count = put_in_order(controller->expected.machines, count);
+    controller->expected.since_us = memory_zeroed(count + 1, sizeof *controller->expected.since_us);
+    for (size_t m = 0; m < controller->expected.count; m++) {
+        const struct wire_machine *known = find(before, before_count, controller->expected.machines[m].name);
+        controller->expected.since_us[m] = known != NULL ? before_us[known - before] : controller_now(controller);
+    }
     for (unsigned m = 0; m < controller->member_count; m++) {
-        expected_joined(controller, controller->members[m].name);
+        take_out(controller, controller->members[m].name); /* it joined while the list was on its way */
     }
     report_new(controller, before, before_count);
     free(before);
+    free(before_us);
     uint64_t soon_us = controller_now(controller) + CONTROLLER_JOIN_WAIT_US;
     if (controller->expected.count == 0 && controller->change.due && controller->change.due_us > soon_us) {
         controller->change.due_us = soon_us; /* no other machine is expected */

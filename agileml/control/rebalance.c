@@ -218,6 +218,11 @@ void rebalance_joined(struct controller *controller) {
     }
 }
 
+void rebalance_pending(struct controller *controller, double seconds) {
+    struct controller_balance *balance = &controller->clocks.balance;
+    balance->pending_seconds = balance->asked_us == 0 ? seconds : balance->pending_seconds;
+}
+
 /* The replacement is over when all nodes' speeds are known. */
 static void end_replacement(struct controller *controller, const struct workers *workers) {
     bool known = controller->progress.replacing == REPLACING_JOINED;

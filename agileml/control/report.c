@@ -520,6 +520,8 @@ static json_t *status_expected(const struct controller *controller) {
         json_t *object = json_object();
         json_object_set_new(object, "name", report_text(machine->name));
         json_object_set_new(object, "tier", json_string(tier_text(machine->tier)));
+        uint64_t waited_us = controller_now(controller) - controller->expected.since_us[m];
+        set_real(object, "pending_seconds", (double)waited_us / 1e6);
         json_array_append_new(list, object);
     }
     return list;

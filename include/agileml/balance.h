@@ -80,7 +80,9 @@ struct aml_balance_view {
     double windows[AML_BALANCE_SPANS]; /* their lengths in seconds; each has at least 8 clocks, if need be older ones */
     double seconds_left;    /* that the job is to go on, as far as can be told: as long as until now where it ends by a
                                tolerance */
-    double pending_seconds; /* from a node's eviction until the one in its place works; a guess before the first one */
+    double
+        pending_seconds; /* from a node's eviction until the one in its place works; before the first one how long the
+                               last machine took from its allocation to its joining; a guess before that */
 };
 
 /* What is to become of the node with the same index. At first: nothing is to change. */

@@ -3401,10 +3401,13 @@ static void test_allocated_machines_are_expected_until_they_join(void **state) {
     assert_true(is_expected(fake, "a") && is_expected(fake, "b") && is_expected(fake, "c"));
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 1);
     assert_int_equal(lines_with(fake, "\"nodes\":[\"a\",\"b\",\"c\"]"), 1);
+    tick(fake, 7 * 1000 * 1000);
     join(fake, 2, "b", TIER_TRANSIENT, &fake->terms);
     assert_true(is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c"));
+    assert_true(fabs(fake->controller.clocks.balance.pending_seconds - 7) < 0.1);
     allocate(fake, "b c d"); /* the whole list; 'b' joined while it was on its way */
     assert_true(!is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c") && is_expected(fake, "d"));
+    assert_true(fabs(fake->controller.clocks.balance.pending_seconds - 7) < 0.1); /* of one that joined anew alone */
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2); /* only what is new */
     assert_int_equal(lines_with(fake, "\"nodes\":[\"d\"]"), 1);
     allocate(fake, "c d");
