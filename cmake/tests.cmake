@@ -2,7 +2,7 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [SINGLE] [LIGHT] [TIMEOUT SECONDS])   real processes on this machine
+# proteus_cluster_test(NAME SOURCE... [SINGLE] [ALONE] [TIMEOUT SECONDS])   real processes on this machine
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
@@ -58,17 +58,16 @@ function(proteus_sim_test name)
     proteus_test(sim 120 ${name} ${ARGN})
 endfunction()
 
-# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. LIGHT: they
-# leave the machine to others for most of the time.
+# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. ALONE:
+# nothing runs beside it, since it measures speeds, or plays the market many times faster than real time.
 function(proteus_cluster_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;LIGHT" "" "")
+    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;ALONE" "" "")
     set(threads THREADS)
     if(cluster_SINGLE)
         set(threads "")
     endif()
     proteus_test(cluster 120 ${name} ${threads} ${cluster_UNPARSED_ARGUMENTS})
-    if(TEST ${name} AND NOT cluster_LIGHT)
-        # A cluster uses every core there is: nothing runs beside it.
+    if(TEST ${name} AND cluster_ALONE)
         set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
     endif()
 endfunction()
