@@ -134,17 +134,24 @@ static void wake(void *context) {
     (void)!write(page->wake_fd, &one, sizeof one); /* fails only if it is awake already */
 }
 
+/* Hands over the report's lines that the server lacks. */
+static void fill(void *context, struct web *web) {
+    struct job_page *page = context;
+    const struct controller *controller = page->controller;
+    for (; page->lines < controller->report.stored; page->lines++) {
+        const char *line = controller_line(controller, page->lines);
+        if (line != NULL) {
+            web_line(web, page->lines, line, strlen(line));
+        }
+    }
+}
+
 void job_page_step(struct job_page *page) {
     const struct controller *controller = page->controller;
     if (page->web == NULL) {
         return;
     }
-    for (; page->lines < controller->report.stored; page->lines++) {
-        const char *line = controller_line(controller, page->lines);
-        if (line != NULL) {
-            web_line(page->web, page->lines, line, strlen(line));
-        }
-    }
+    fill(page, page->web);
     web_ready(page->web, controller->phase == PHASE_TRAIN);
     web_alive(page->web);
     serve(page);
@@ -168,16 +175,16 @@ int job_page_open(struct job_page *page, struct net_io *io, struct web_options o
         }
         options.history = history;
     }
+    options.fill = fill;
     options.wake = wake;
     options.context = page;
+    page->lines = page->controller->report.first; /* also those of the history's file: streams may lack them */
     page->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (page->wake_fd < 0 || net_io_watch(io, page->wake_fd, woken, page) != 0) {
         return error_set(error, AML_EFAIL, "can't wait for the page's server");
     }
     int result = web_open(&page->web, &options, error);
     if (result == 0) {
-        uint64_t next = web_next(page->web);
-        page->lines = next > page->controller->report.first ? (size_t)next : page->controller->report.first;
         job_page_step(page);
     }
     return result;

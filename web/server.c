@@ -68,10 +68,10 @@ void web_line(struct web *web, uint64_t number, const char *text, size_t size) {
     if (number >= history_next(web->feed.history)) {
         metrics_line(&web->feed.metrics, counted, clock_seconds(CLOCK_REALTIME));
         history_add(web->feed.history, line);
-        recent_add(&web->feed, line);
-        web->feed.over = web->feed.over || strncmp(text, "{\"type\":\"summary\"", strlen("{\"type\":\"summary\"")) == 0;
-        streams_resume(web, false);
     }
+    recent_add(&web->feed, line);
+    web->feed.over = web->feed.over || strncmp(text, "{\"type\":\"summary\"", strlen("{\"type\":\"summary\"")) == 0;
+    streams_resume(web, false);
     pthread_mutex_unlock(&web->mutex);
     json_decref(counted);
     report_line_drop(line);
@@ -426,6 +426,9 @@ int web_open(struct web **opened, const struct web_options *options, struct erro
         result = read_pem("--http-client-ca", options->client_ca, false, &web->client_ca, error);
     }
     result = result == 0 && options->history != NULL ? open_history(web, options->history, error) : result;
+    if (result == 0 && options->fill != NULL) {
+        options->fill(options->context, web);
+    }
     result = result == 0 ? listen_at(web, options, &descriptor, error) : result;
     result = result == 0 ? start(web, descriptor, error) : result;
     result = result == 0 ? start_keeper(web, error) : result;

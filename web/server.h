@@ -49,6 +49,8 @@ enum web_subject {
     WEB_MONEY /* BidBrain's lines money and decision alone: nothing to ask a job for, no metrics of one */
 };
 
+struct web;
+
 struct web_options {
     enum web_subject subject;
     const char *listen;              /* "HOST:PORT", "[IPV6]:PORT", or "auto": 127.0.0.1 and a free port */
@@ -57,6 +59,8 @@ struct web_options {
     const char *client_ca;           /* file (PEM); NULL: clients need no certificate */
     bool insecure;                   /* other addresses than loopback without token and certificates */
     const char *history;             /* file that keeps the history; NULL: none */
+    void (*fill)(void *context, struct web *web); /* calls web_line with the lines that are there already, before
+                                                     anyone can ask; NULL: none */
     void (*wake)(void *context);     /* called from any thread: the feeding thread is to call web_serve soon */
     void *context;
 };
@@ -84,8 +88,6 @@ struct web_options {
             "readers of the page need a certificate of this authority (PEM)"                                           \
     }
 
-struct web;
-
 /* Checks the options without opening anything. Returns 0 or AML_EINPUT. */
 int web_check(const struct web_options *options, struct error *error);
 /* Listens. Returns 0, AML_EINPUT (options, files, address in use) or AML_EFAIL. */
@@ -95,7 +97,7 @@ void web_close(struct web *web);
 /* Returns "http://127.0.0.1:PORT/". */
 const char *web_address(const struct web *web);
 
-/* Takes the report's line `number`; the first one is history_next or later. */
+/* Takes the report's line `number`. A line that the history's file has already is there for streams only. */
 void web_line(struct web *web, uint64_t number, const char *text, size_t size);
 /* Returns the number of the line that the server lacks: 0, or where the history's file ends. */
 uint64_t web_next(const struct web *web);
