@@ -91,6 +91,7 @@ int main(int argc, char **argv) {
                           .item_rows = 1,
                           .item_tables = {0},
                           .item_bytes = sizeof(float),
+                          .read_only_emits = 1,
                           .read = average_read,
                           .clock = average_clock,
                           .finish = average_finish,

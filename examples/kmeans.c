@@ -197,6 +197,7 @@ int main(int argc, char **argv) {
                           .metrics = metrics,
                           .metric_count = 1,
                           .configure = kmeans_configure,
+                          .read_only_emits = 1,
                           .read = kmeans_read,
                           .clock = kmeans_clock,
                           .finish = kmeans_finish,

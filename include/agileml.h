@@ -139,6 +139,11 @@ struct aml_app {
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set it. */
     int slices;
 
+    /* 1: `read` does nothing but emit items, add to totals and name files: no other function depends on what else it
+     * leaves in memory. A node that takes over data then gets it from nodes that have it, as far as there are any, and
+     * `read` may never be called in its process. */
+    int read_only_emits;
+
     int64_t iterations;           /* default of --iterations; 0: 20 */
     int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
     int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */

@@ -444,7 +444,7 @@ static void digest_controller(const struct controller *c, uint64_t *d) {
                                 member->input,
                                 member->fence.answered,
                                 member->silence.accuses,
-                                member->usage.bytes_sent,
+                                member->usage.traffic.bytes_sent,
                                 member->usage.memory_bytes};
         add_bytes(d, own, sizeof own);
     }

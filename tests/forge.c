@@ -146,6 +146,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_WAITS:
         add_frame(message, sizeof(struct wire_server_wait));
         break;
+    case MESSAGE_HOLDINGS:
     case MESSAGE_EVALUATE:
     case MESSAGE_CHECKPOINT:
         add_frame(message, sizeof(uint32_t));
@@ -153,6 +154,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_REPORT:
     case MESSAGE_STATUS:
     case MESSAGE_NOTE:
+    case MESSAGE_SHARD:
         add_frame(message, 2);
         break;
     case MESSAGE_EVICT:

@@ -29,6 +29,7 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .item_tables = app->item_tables,
                           .item_bytes = app->item_bytes,
                           .varied = app->item_varied != 0,
+                          .table_count = app->table_count,
                           .budget = budget,
                           .shard_count = shards,
                           .shard_inverse = UINT64_MAX / shards + 1};
@@ -162,9 +163,8 @@ uint32_t data_shard_of(const struct data *data, uint64_t key) {
     return shard_of_hash(data, key_hash(key));
 }
 
-/* Drops shards without a pin until the budget is kept: first all that were never this node's, then those that this node
- * left longest ago. */
-static void data_trim(struct data *data) {
+/* First all that were never this node's, then those that this node left longest ago. */
+void data_trim(struct data *data) {
     if (data->bytes <= data->budget) {
         return;
     }

@@ -79,6 +79,7 @@ struct data {
     const unsigned *item_tables;
     size_t item_bytes;
     bool varied;
+    unsigned table_count;
     size_t record_size; /* keys and bytes; item_size if items have no rows; 0 if they are varied */
     size_t item_size;   /* slots and bytes, padded to 4; 0 if items are varied */
     size_t budget;      /* above so many bytes of records, only those of pinned shards are kept */
@@ -125,6 +126,22 @@ uint32_t data_shard_of(const struct data *data, uint64_t key);
 bool data_pin(struct data *data, const uint32_t *shards, uint32_t count);
 /* Undoes one data_pin. The records of shards without a pin may be dropped when the budget is exceeded. */
 void data_unpin(struct data *data, const uint32_t *shards, uint32_t count);
+
+/* ---- Shards from other nodes, and for them ---- */
+
+/* The keys of rows by their cache slots. */
+struct data_keys {
+    uint64_t (*key)(const void *context, unsigned table, uint32_t slot);
+    const void *context;
+};
+
+/* Whether all records of the shard are here. */
+bool data_has(struct data *data, uint32_t shard);
+/* Returns the shard's records as bytes; NULL: they are not here. Also while a reading or data_arrange runs. */
+struct buffer *data_pack(struct data *data, uint32_t shard, const struct data_keys *keys);
+/* Takes the records of a pinned shard, unless they are here. Not during a reading. False when the bytes are not what
+ * data_pack makes of this shard and of such items. */
+bool data_unpack(struct data *data, uint32_t shard, const unsigned char *bytes, size_t size);
 
 /* ---- Reading. One reading at a time, and no data_pin meanwhile ---- */
 

@@ -149,6 +149,45 @@ static int shard_to_order(const struct arranging *arranging, const struct data_s
     return result;
 }
 
+static void write_record(const struct data *data, const unsigned char *item, const struct data_keys *keys,
+                         unsigned char *record) {
+    for (unsigned r = 0; r < data->item_rows; r++) {
+        uint64_t key = keys->key(keys->context, data->item_tables[r], item_slot(item, r));
+        memcpy(record + r * sizeof key, &key, sizeof key);
+    }
+    memcpy(record + data->item_rows * sizeof(uint64_t), item + data->item_rows * sizeof(uint32_t), data->item_bytes);
+}
+
+/* Undoes the shuffle of a group: places[p].record becomes the rank of its p-th item in the order of the input. */
+static void group_ranks(const struct data *data, const struct data_order *order, const struct data_keys *keys,
+                        const unsigned char *items, struct place *places, uint32_t count) {
+    uint64_t key = keys->key(keys->context, data->item_tables[0], item_slot(items, 0));
+    uint64_t hash = hash_mix(order->seed ^ hash_mix(key));
+    for (uint32_t i = 0; i < count; i++) {
+        places[i] = (struct place){.hash = hash, .record = i};
+    }
+    group_shuffle(places, count);
+}
+
+void data_order_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                        const struct data_keys *keys, unsigned char *records) {
+    const struct data_order *order = shard->order;
+    size_t count = shard->runs[use].count;
+    struct place *places = use == AML_TRAIN ? memory_resized(NULL, count, sizeof *places) : NULL;
+    for (size_t i = 0, g = 0; use == AML_TRAIN && i < count; i = order->groups[++g]) {
+        group_ranks(data, order, keys, order->items[use] + i * data->item_size, places + i,
+                    order->groups[g + 1] - (uint32_t)i);
+        for (size_t p = i; p < order->groups[g + 1]; p++) {
+            places[p].record += (uint32_t)i;
+        }
+    }
+    for (size_t i = 0; i < count; i++) {
+        size_t place = places != NULL ? places[i].record : i;
+        write_record(data, order->items[use] + i * data->item_size, keys, records + place * data->record_size);
+    }
+    free(places);
+}
+
 void data_order_close(struct data_order *order) {
     if (order != NULL) {
         free(order->items[AML_TRAIN]);
@@ -164,6 +203,7 @@ static int shard_put_in_order(const struct arranging *arranging, uint32_t number
     struct data *data = arranging->data;
     struct data_shard *shard = &data->shards[number];
     struct data_order *order = memory_zeroed(1, sizeof *order);
+    order->seed = arranging->seed;
     int result = shard_to_order(arranging, shard, order, error);
     if (result != 0) {
         data_order_close(order);

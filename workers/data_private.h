@@ -29,6 +29,7 @@ struct data_order {
     unsigned char *items[2]; /* by enum aml_item_use; training items by group, test items in the order of the input */
     uint32_t *groups;        /* the first training item of each group, and the end of the last */
     uint32_t *parts;         /* the first group of each part of an iteration, and the end of the last */
+    uint64_t seed;           /* by which groups were shuffled */
 };
 
 /* The arguments of data_arrange, for its parts. */
@@ -84,6 +85,14 @@ void data_order_close(struct data_order *order); /* NULL is fine */
 
 /* Arranges items with fixed rows, in groups. */
 int data_arrange_groups(const struct arranging *arranging, struct error *error);
+
+/* Writes the records, of one use, from which the shard's items in order were made: groups in their present order, and
+ * each group's records in the order of the input. */
+void data_order_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                        const struct data_keys *keys, unsigned char *records);
+
+/* Drops shards without a pin until the budget is kept. Under the lock. */
+void data_trim(struct data *data);
 
 /* Drops a reference to the store. Under the lock. */
 void data_store_release(struct data_store *store);

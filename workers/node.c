@@ -31,6 +31,7 @@ void node_close(struct node *node) {
     }
     free(node->servers);
     node_work_close(node);
+    node_fetch_close(node);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -251,6 +252,7 @@ static void node_set_timer(struct node *node) {
     }
     next = node_reports_due_us(node) < next ? node_reports_due_us(node) : next;
     next = node_lots_due_us(node) < next ? node_lots_due_us(node) : next;
+    next = node_fetch_due_us(node) < next ? node_fetch_due_us(node) : next;
     if (next != node->timer_us) {
         node->timer_us = next;
         node->io->set_timer(node->io, next);
@@ -726,6 +728,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
         receive_controller(node, message);
     } else if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
         node_lots_receive(node, from, message);
+    } else if (message->type == MESSAGE_HOLDINGS || message->type == MESSAGE_SHARD) {
+        node_fetch_receive(node, from, message);
     } else {
         struct node_server *server = own_server(node, from);
         if (server != NULL) {

@@ -7,6 +7,7 @@
 #define AGILEML_WORKERS_NODE_H
 
 #include "workers/client.h"
+#include "workers/node_fetch.h"
 #include "workers/node_lots.h"
 
 enum {
@@ -20,9 +21,11 @@ enum {
     NODE_EVALUATIONS_MAX = 64,     /* pending EVALUATE requests; the controller repeats those that were not accepted */
 };
 
-/* NEW --hooks.prepare--> PREPARING --node_prepared--> PREPARED --first state of its rows--> READY */
+/* NEW --hooks.prepare--> PREPARING --node_prepared--> PREPARED --first state of its rows--> READY
+ * NEW --other nodes may have its shards--> FETCHING --hooks.prepare--> PREPARING */
 enum node_set_state {
     SET_NEW,
+    SET_FETCHING,  /* other nodes are asked for the shards that are not here (node_fetch.h) */
     SET_PREPARING, /* the process reads and arranges the data */
     SET_PREPARED,  /* the data is there, but not all rows have their first state, or the input was not compared */
     SET_READY,     /* data and rows are there, and the controller has compared the input: a clock may begin */
@@ -59,6 +62,16 @@ struct node_evaluation {
 /* The node's requests to its process. Each hook is called on the io's thread and returns at once. Where a node_*
  * function is named, the process calls that later, on the io's thread, when the request is done. `set` is a number. */
 struct node_hooks {
+    /* Writes those of the set's shards into `lacking` that the process does not have, and returns their number. From
+     * now on until `release` it keeps the set's shards that it has or takes. `set` is valid only during the call. These
+     * four are used with options.fetches only, and never while a set is prepared. */
+    uint32_t (*lacks)(void *context, const struct node_set *set, uint32_t *lacking);
+    bool (*has)(void *context, uint32_t shard); /* whether the shard's items are in memory */
+    /* Returns a shard's items as bytes that `unpack` takes; NULL: they are not in memory. Also while a set is
+     * prepared, as `has` is. */
+    struct buffer *(*pack)(void *context, uint32_t shard);
+    /* Takes a shard of a set that lacks it. False when the bytes are not a packed shard. */
+    bool (*unpack)(void *context, uint32_t shard, const unsigned char *bytes, size_t size);
     /* Brings the set's items into memory, arranges them, and adds the rows that they name to the cache; then
      * node_prepared. Runs in the background of clocks, one set at a time. `set` is valid only during the call. */
     void (*prepare)(void *context, const struct node_set *set);
@@ -85,6 +98,7 @@ struct node_hooks {
     void (*rejoin)(void *context, const char *why);                   /* starts anew as a new node; instead of end */
     uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
+    uint64_t (*bytes_read)(void *context);                            /* of input files; may be NULL */
     void *context;
 };
 
@@ -106,6 +120,8 @@ struct node_options {
     const struct buffer *settings; /* struct wire_option each, owned by the caller; NULL: none */
     unsigned metric_count;
     unsigned lots;        /* of each node, at most WIRE_LOTS_MAX; 0: none */
+    bool fetches;         /* shards are taken from other nodes, and given to them */
+    size_t fetch_piece;   /* bytes of a piece of a shard; 0: WIRE_SHARD_PIECE_MAX */
     uint32_t timeout_ms;  /* used until WELCOME brings the job's */
     uint32_t patience_ms; /* once welcomed, the node fails after so long without a message from the controller */
     struct node_hooks hooks;
@@ -215,6 +231,7 @@ struct node {
     struct plan_view plan; /* in force */
     struct node_input input;
     struct node_work work;
+    struct node_fetch fetch;
     struct node_reports reports;
     struct node_save save;
     struct node_server *servers; /* by index in options.servers */

@@ -118,7 +118,7 @@ void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums
 
 static void send_lot(struct node *node, actor_id by_way_of, struct message *message) {
     message->epoch = node->client.epoch;
-    message->lot.sender = node->options.self;
+    message->passed.sender = node->options.self;
     node->io->send(node->io, by_way_of, message);
 }
 
@@ -135,13 +135,13 @@ static void receive_ask(struct node *node, actor_id server, const struct message
     bool given = may_give(node, asked) && lot_move(lot, LOT_FREE, LOT_GIVEN);
     if (given) {
         drop_changes(lot);
-        lot->helper = asked->sender;
+        lot->helper = asked->passed.sender;
         lot->claim = asked->claim;
         lot->epoch = node->client.epoch;
         node->work.lots.given++;
     }
     answer.lot.kind = given ? LOT_GIVE : LOT_KEEP;
-    answer.lot.receiver = asked->sender;
+    answer.lot.passed.receiver = asked->passed.sender;
     send_lot(node, server, &answer);
 }
 
@@ -160,7 +160,7 @@ static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_
 static void receive_done(struct node *node, struct message *message) {
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
-    struct node_lot *lot = lot_of_claim(node, message->lot.sender, message->lot.claim);
+    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot.claim);
     if (lot == NULL) {
         return;
     }
@@ -168,14 +168,14 @@ static void receive_done(struct node *node, struct message *message) {
         atomic_store(&lot->state, LOT_FREE);
     } else if (rows_check(message, node->job->shapes, node->job->table_count, views, &error) < 0) {
         atomic_store(&lot->state, LOT_FREE);
-        client_accuse(&node->client, message->lot.sender, "LOT: %s", error.text);
+        client_accuse(&node->client, message->passed.sender, "LOT: %s", error.text);
     } else {
         lot->changes = message_share(message);
     }
 }
 
 static void receive_metrics(struct node *node, const struct message *message) {
-    struct node_lot *lot = lot_of_claim(node, message->lot_metrics.sender, message->lot_metrics.claim);
+    struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot_metrics.claim);
     if (lot != NULL) {
         size_t count;
         const struct wire_metric_sum *metrics = progress_metrics(message, &count);
@@ -292,7 +292,7 @@ void node_lots_seek(struct node *node) {
                                        .clock = help->clock,
                                        .claim = ++help->claim,
                                        .digest = helped->digest,
-                                       .receiver = helped->owner};
+                                       .passed.receiver = helped->owner};
         send_lot(node, way, &ask);
         return;
     }
@@ -307,7 +307,8 @@ void node_lots_end_asking(struct node *node) {
 static void receive_answer(struct node *node, actor_id server, const struct message_lot *answer) {
     struct node_help *help = &node->work.help;
     const struct node_hooks *hooks = &node->options.hooks;
-    bool asked = help->state == HELP_ASKED && answer->claim == help->claim && answer->sender == help->present.owner;
+    bool asked =
+        help->state == HELP_ASKED && answer->claim == help->claim && answer->passed.sender == help->present.owner;
     help->state = asked ? HELP_NONE : help->state;
     if (answer->kind == LOT_KEEP) {
         return;
@@ -321,7 +322,7 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
     }
     struct message left = {.type = MESSAGE_LOT, .lot = *answer};
     left.lot.kind = LOT_LEFT;
-    left.lot.receiver = answer->sender;
+    left.passed.receiver = answer->passed.sender;
     send_lot(node, server, &left);
 }
 
@@ -345,7 +346,7 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
     } else {
         struct message sums = {.type = MESSAGE_LOT_METRICS, .epoch = node->client.epoch};
         sums.lot_metrics = (struct message_lot_metrics){
-            .claim = help->claim, .receiver = help->present.owner, .sender = node->options.self};
+            .claim = help->claim, .passed = {.receiver = help->present.owner, .sender = node->options.self}};
         message_add_copy(&sums, metrics, node->options.metric_count * sizeof *metrics);
         node->io->send(node->io, way, &sums);
         done.lot = (struct message_lot){.kind = LOT_DONE,
@@ -353,7 +354,7 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
                                         .clock = help->clock,
                                         .claim = help->claim,
                                         .items = items,
-                                        .receiver = help->present.owner};
+                                        .passed.receiver = help->present.owner};
         send_lot(node, way, &done);
     }
     node_step(node);
@@ -362,7 +363,7 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
 void node_lots_receive(struct node *node, actor_id from, struct message *message) {
     bool own_server = actor_node(from) == node->options.self; /* else the owner's, which speaks for the owner alone */
     if (message->epoch != node->client.epoch || node->client.fenced ||
-        (!own_server && (message->type != MESSAGE_LOT || message->lot.sender != actor_node(from)))) {
+        (!own_server && (message->type != MESSAGE_LOT || message->passed.sender != actor_node(from)))) {
         return;
     }
     if (message->type == MESSAGE_LOT_METRICS) {

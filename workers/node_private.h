@@ -1,5 +1,6 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
- * and evaluations), node_sets.c (their data), node_reports.c (its PROGRESS). */
+ * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_lots.c (lots), node_reports.c
+ * (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -83,6 +84,21 @@ void node_lots_seek(struct node *node);
 void node_lots_end_asking(struct node *node);
 /* Receives LOT or LOT_METRICS; `from` is the server that has passed it on. */
 void node_lots_receive(struct node *node, actor_id from, struct message *message);
+
+/* ---- node_fetch.c ---- */
+
+void node_fetch_close(struct node *node);
+/* Asks other nodes for the shards of the set that the process lacks. False when it lacks none, or nobody can have
+ * them. */
+bool node_fetch_begin(struct node *node, const struct node_set *set);
+/* Nobody needs the set with this number any more. */
+void node_fetch_give_up(struct node *node, unsigned set);
+/* Goes on with what has come, or did not come in time; at the end has the process prepare the set. True when it did. */
+bool node_fetch_advance(struct node *node);
+/* When an answer is overdue; UINT64_MAX: none is awaited. */
+uint64_t node_fetch_due_us(const struct node *node);
+/* Receives HOLDINGS or SHARD; `from` is the server that has passed it on. */
+void node_fetch_receive(struct node *node, actor_id from, const struct message *message);
 
 /* ---- node_reports.c ---- */
 

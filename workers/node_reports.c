@@ -113,6 +113,10 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     if (hooks->bytes != NULL) {
         hooks->bytes(hooks->context, &progress->bytes_sent, &progress->bytes_received);
     }
+    if (hooks->bytes_read != NULL) {
+        progress->bytes_read = hooks->bytes_read(hooks->context);
+    }
+    progress->shards_taken = node->fetch.taken;
     message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
     keep_progress(node, message);
     if (progress_is_due(node)) {

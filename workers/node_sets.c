@@ -49,6 +49,7 @@ static void set_remove(struct node *node, unsigned index) {
     }
     node->work.help.present.set -= node->work.help.present.set > index ? 1 : 0;
     free(old.shards);
+    node_fetch_give_up(node, old.number);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
         node->work.set_dropped = true;
@@ -82,7 +83,7 @@ bool node_sets_prepare_next(struct node *node) {
     const struct node_assignment *first = NULL;
     unsigned next = node->work.set_count;
     for (unsigned s = 0; s < node->work.set_count; s++) {
-        if (node->work.sets[s].state == SET_PREPARING) {
+        if (node->work.sets[s].state == SET_PREPARING || node->work.sets[s].state == SET_FETCHING) {
             return false; /* one at a time */
         }
     }
@@ -103,6 +104,10 @@ bool node_sets_prepare_next(struct node *node) {
     next = first != NULL ? first->set : next;
     if (next == node->work.set_count) {
         return false;
+    }
+    if (node_fetch_begin(node, &node->work.sets[next])) {
+        node->work.sets[next].state = SET_FETCHING;
+        return true;
     }
     node->work.sets[next].state = SET_PREPARING;
     node->options.hooks.prepare(node->options.hooks.context, &node->work.sets[next]);

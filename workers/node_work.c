@@ -299,7 +299,7 @@ bool node_work_advance(struct node *node) {
         return true;
     }
     node_sets_fill(node);
-    if (node_lots_advance(node)) {
+    if (node_fetch_advance(node) || node_lots_advance(node)) {
         return true;
     }
     if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {

@@ -253,6 +253,11 @@ static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {
     }
 }
 
+static uint64_t hook_bytes_read(void *context) {
+    const struct runtime *runtime = context;
+    return atomic_load(&runtime->loader.bytes_read);
+}
+
 /* ---- The whole process ---- */
 
 /* Checks that other nodes can reach the address of --listen, since they connect to it. */
@@ -317,9 +322,14 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
         .settings = runtime->terms.settings,
         .metric_count = runtime->app->metric_count,
         .lots = (unsigned)options->lots,
+        .fetches = runtime->app->read_only_emits != 0,
         .timeout_ms = (uint32_t)(options->connect_timeout * 1000),
         .patience_ms = (uint32_t)(options->patience * 1000),
-        .hooks = {.prepare = runtime_hook_prepare,
+        .hooks = {.lacks = runtime_hook_lacks,
+                  .has = runtime_hook_has,
+                  .pack = runtime_hook_pack,
+                  .unpack = runtime_hook_unpack,
+                  .prepare = runtime_hook_prepare,
                   .release = runtime_hook_release,
                   .compute = runtime_hook_compute,
                   .compute_lots = runtime_hook_compute_lots,
@@ -332,6 +342,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .rejoin = hook_rejoin,
                   .memory_bytes = hook_memory,
                   .bytes = hook_bytes,
+                  .bytes_read = hook_bytes_read,
                   .context = runtime},
     };
     node.registration = runtime->terms.registration;

@@ -78,6 +78,7 @@ struct runtime_set {
     unsigned number;
     uint32_t *shards;
     uint32_t shard_count;
+    bool asked; /* for by hooks.prepare */
     bool prepared;
     bool released; /* the node released it while it was being prepared */
     struct data_set items;
@@ -127,6 +128,7 @@ struct runtime_loader {
     unsigned set_count;
     struct runtime_set *preparing; /* used by the loader while it has a command, else by the main thread */
     struct runtime_input input;    /* used by the loader while it has a command, else by the main thread */
+    _Atomic uint64_t bytes_read;   /* of the files of all readings that have ended */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
 };

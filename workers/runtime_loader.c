@@ -151,6 +151,9 @@ static int loader_read(struct runtime *runtime) {
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
     runtime->loader.input.news = data_read_end(&runtime->data, result >= 0);
+    for (unsigned f = 0; f < runtime->loader.input.file_count; f++) {
+        atomic_fetch_add(&runtime->loader.bytes_read, runtime->loader.input.files[f].bytes);
+    }
     memory_give_back(); /* the buffers of reading and parsing */
     return result;
 }
@@ -197,7 +200,11 @@ void runtime_loader_run(void *context, unsigned thread, int command) {
     struct runtime *runtime = context;
     const struct runtime_set *set = runtime->loader.preparing;
     pthread_t reader;
-    if (data_pin(&runtime->data, set->shards, set->shard_count)) {
+    bool here = true;
+    for (uint32_t s = 0; s < set->shard_count; s++) {
+        here = here && data_has(&runtime->data, set->shards[s]);
+    }
+    if (here) {
         loader_arrange(runtime);
     } else if (pthread_create(&reader, NULL, loader_read_main, runtime) == 0) {
         pthread_join(reader, NULL);
@@ -240,9 +247,7 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     }
     memmove(&runtime->loader.sets[s], &runtime->loader.sets[s + 1],
             (--runtime->loader.set_count - s) * sizeof(struct runtime_set *));
-    if (set->prepared) {
-        data_unpin(&runtime->data, set->shards, set->shard_count);
-    }
+    data_unpin(&runtime->data, set->shards, set->shard_count);
     if (runtime->command.set == set) { /* no command uses it now: node_hooks.release */
         runtime->command.set = NULL;
     }
@@ -252,7 +257,7 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
 /* Starts the loader on the oldest set that is not prepared, if it is idle. */
 static void prepare_next(struct runtime *runtime) {
     for (unsigned s = 0; s < runtime->loader.set_count && runtime->loader.preparing == NULL; s++) {
-        if (!runtime->loader.sets[s]->prepared) {
+        if (runtime->loader.sets[s]->asked && !runtime->loader.sets[s]->prepared) {
             runtime->loader.preparing = runtime->loader.sets[s];
             pool_begin(&runtime->loader.pool, 0);
         }
@@ -294,9 +299,13 @@ void runtime_loader_done(void *context) {
     runtime_leave(runtime);
 }
 
-void runtime_hook_prepare(void *context, const struct node_set *wanted) {
-    struct runtime *runtime = context;
-    struct runtime_set *set = memory_zeroed(1, sizeof *set);
+/* Returns the process's copy of the set, whose shards are pinned from now on. */
+static struct runtime_set *set_of(struct runtime *runtime, const struct node_set *wanted) {
+    struct runtime_set *set = runtime_set_find(runtime, wanted->number);
+    if (set != NULL) {
+        return set;
+    }
+    set = memory_zeroed(1, sizeof *set);
     *set = (struct runtime_set){.number = wanted->number, .shard_count = wanted->count};
     set->shards = memory_resized(NULL, wanted->count, sizeof *set->shards);
     memcpy(set->shards, wanted->shards, wanted->count * sizeof *set->shards);
@@ -307,6 +316,45 @@ void runtime_hook_prepare(void *context, const struct node_set *wanted) {
     runtime->loader.sets =
         memory_resized(runtime->loader.sets, runtime->loader.set_count + 1, sizeof(struct runtime_set *));
     runtime->loader.sets[runtime->loader.set_count++] = set;
+    data_pin(&runtime->data, set->shards, set->shard_count);
+    return set;
+}
+
+uint32_t runtime_hook_lacks(void *context, const struct node_set *wanted, uint32_t *lacking) {
+    struct runtime *runtime = context;
+    const struct runtime_set *set = set_of(runtime, wanted);
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < set->shard_count; s++) {
+        lacking[count] = set->shards[s];
+        count += data_has(&runtime->data, set->shards[s]) ? 0 : 1;
+    }
+    return count;
+}
+
+bool runtime_hook_has(void *context, uint32_t shard) {
+    struct runtime *runtime = context;
+    return runtime->data.shards != NULL && data_has(&runtime->data, shard);
+}
+
+static uint64_t key_of_slot(const void *context, unsigned table, uint32_t slot) {
+    const struct runtime *runtime = context;
+    return cache_key(&runtime->node.cache.tables[table], slot);
+}
+
+struct buffer *runtime_hook_pack(void *context, uint32_t shard) {
+    struct runtime *runtime = context;
+    const struct data_keys keys = {.key = key_of_slot, .context = runtime};
+    return runtime->data.shards != NULL ? data_pack(&runtime->data, shard, &keys) : NULL;
+}
+
+bool runtime_hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size) {
+    struct runtime *runtime = context;
+    return data_unpack(&runtime->data, shard, bytes, size);
+}
+
+void runtime_hook_prepare(void *context, const struct node_set *wanted) {
+    struct runtime *runtime = context;
+    set_of(runtime, wanted)->asked = true;
     prepare_next(runtime);
 }
 

@@ -82,6 +82,10 @@ void runtime_loader_run(void *context, unsigned thread, int command);
 /* Reports the prepared set to the node, in the main thread, when the loader's pool.done is readable. */
 void runtime_loader_done(void *context);
 /* The node's hooks; under the lock. */
+uint32_t runtime_hook_lacks(void *context, const struct node_set *wanted, uint32_t *lacking);
+bool runtime_hook_has(void *context, uint32_t shard);
+struct buffer *runtime_hook_pack(void *context, uint32_t shard);
+bool runtime_hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size);
 void runtime_hook_prepare(void *context, const struct node_set *wanted);
 void runtime_hook_release(void *context, unsigned number);
 struct runtime_set *runtime_set_find(const struct runtime *runtime, unsigned number);

@@ -367,10 +367,16 @@ void controller_committed(struct controller *controller, uint64_t clock) {
     controller->commit.clock = proven > controller->commit.clock ? proven : controller->commit.clock;
 }
 
+void traffic_add(struct member_traffic *sum, const struct member_traffic *more) {
+    sum->bytes_sent += more->bytes_sent;
+    sum->bytes_received += more->bytes_received;
+    sum->bytes_read += more->bytes_read;
+    sum->shards_taken += more->shards_taken;
+}
+
 void controller_remove_member(struct controller *controller, struct member *member) {
     unsigned index = (unsigned)(member - controller->members);
-    controller->progress.bytes_sent += member->usage.bytes_sent;
-    controller->progress.bytes_received += member->usage.bytes_received;
+    traffic_add(&controller->progress.gone, &member->usage.traffic);
     controller->removed.last[controller->removed.count++ % CONTROLLER_REMOVED_MAX] = member->node.actor;
     count_eviction(controller, member);
     nodes_removed(controller, member);

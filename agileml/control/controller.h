@@ -130,8 +130,15 @@ struct member_reported {
     uint64_t acknowledged;    /* the last HEARTBEAT_ACK to the member acknowledged the clocks up to this one */
 };
 
+/* What a node has moved since it joined. */
+struct member_traffic {
+    uint64_t bytes_sent, bytes_received; /* over the network */
+    uint64_t bytes_read;                 /* of input files */
+    uint64_t shards_taken;               /* from other nodes, instead of reading */
+};
+
 struct member_usage {
-    uint64_t bytes_sent, bytes_received;
+    struct member_traffic traffic;
     uint64_t items; /* of completed clocks */
     uint64_t memory_bytes;
     uint64_t compute_us; /* of the member's last clock */
@@ -269,7 +276,7 @@ struct controller_progress {
     uint64_t items_helped;           /* items of a node's lots that other nodes have worked on */
     uint64_t failures, evictions;
     uint64_t trained_us;                 /* how long training lasted under earlier runs of the controller */
-    uint64_t bytes_sent, bytes_received; /* by nodes that are gone */
+    struct member_traffic gone;          /* of nodes that are gone */
     uint64_t iteration_bytes_sent;       /* by all nodes, up to the iteration's start */
     uint64_t iteration_bytes_received;
     uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint that the job resumed from */

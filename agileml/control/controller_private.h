@@ -62,6 +62,7 @@ void controller_tick_at(struct controller *controller, uint64_t at_us);
 /* Ends the job because a node has failed, for the reason `text`. `name` may be NULL. */
 void controller_fail(struct controller *controller, const char *name, int code, const char *text);
 /* Removes the member without sending it a message. Invalidates members' addresses. */
+void traffic_add(struct member_traffic *sum, const struct member_traffic *more);
 void controller_remove_member(struct controller *controller, struct member *member);
 
 /* ---- change.c ---- */

@@ -112,7 +112,8 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
 /* The fields of a member that change with progress. */
 struct stored_member {
     actor_id actor;
-    uint64_t catch_up, worked_us, items, bytes_sent, bytes_received;
+    uint64_t catch_up;
+    struct member_usage usage;
 };
 
 /* The sizes of all that is stored as it is: rejects the store of a build with other fields. */
@@ -337,12 +338,8 @@ static bool write_progress(struct controller *controller, const struct writing *
     put(&numbers, &progress, sizeof progress);
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        struct stored_member stored = {.actor = member->node.actor,
-                                       .catch_up = member->reported.catch_up,
-                                       .worked_us = member->usage.worked_us,
-                                       .items = member->usage.items,
-                                       .bytes_sent = member->usage.bytes_sent,
-                                       .bytes_received = member->usage.bytes_received};
+        struct stored_member stored = {
+            .actor = member->node.actor, .catch_up = member->reported.catch_up, .usage = member->usage};
         put(&numbers, &stored, sizeof stored);
     }
     entries[count++] = (struct store_entry){"progress", numbers.bytes, numbers.size};
@@ -442,10 +439,7 @@ static int load_entry(void *context, const char *key, const void *bytes, size_t 
             struct member *member = controller_find_member(controller, stored.actor);
             if (member != NULL) {
                 member->reported.catch_up = member->reported.catch_up_stored = stored.catch_up;
-                member->usage.worked_us = stored.worked_us;
-                member->usage.items = stored.items;
-                member->usage.bytes_sent = stored.bytes_sent;
-                member->usage.bytes_received = stored.bytes_received;
+                member->usage = stored.usage;
             }
         }
         if (reading.damaged) {

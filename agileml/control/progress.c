@@ -564,8 +564,10 @@ void progress_receive(struct controller *controller, struct member *member, cons
         member->reported.clock = report->clock;
     }
     controller_committed(controller, report->committed);
-    member->usage.bytes_sent = report->bytes_sent;
-    member->usage.bytes_received = report->bytes_received;
+    member->usage.traffic = (struct member_traffic){.bytes_sent = report->bytes_sent,
+                                                    .bytes_received = report->bytes_received,
+                                                    .bytes_read = report->bytes_read,
+                                                    .shards_taken = report->shards_taken};
     member->usage.memory_bytes = report->memory_bytes;
     member->usage.compute_us = catch_up ? member->usage.compute_us : report->compute_us;
     progress_step(controller);

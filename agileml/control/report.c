@@ -43,6 +43,8 @@ bool report_key(const char *key) {
                                        "items_processed",
                                        "items_redone",
                                        "items_helped",
+                                       "shards_taken",
+                                       "bytes_read",
                                        "imbalance",
                                        "items_before",
                                        "seconds_before",
@@ -102,13 +104,12 @@ static json_t *new_line(const char *type) {
     return object;
 }
 
-static void bytes_so_far(const struct controller *controller, uint64_t *sent, uint64_t *received) {
-    *sent = controller->progress.bytes_sent;
-    *received = controller->progress.bytes_received;
+static struct member_traffic traffic_so_far(const struct controller *controller) {
+    struct member_traffic sum = controller->progress.gone;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        *sent += controller->members[m].usage.bytes_sent;
-        *received += controller->members[m].usage.bytes_received;
+        traffic_add(&sum, &controller->members[m].usage.traffic);
     }
+    return sum;
 }
 
 static void set_stage(json_t *object, const struct controller *controller) {
@@ -154,10 +155,8 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
 
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds) {
     const struct clock_sums *sums = &controller->progress.iteration;
-    uint64_t sent;
-    uint64_t received;
     json_t *object = new_line("iteration");
-    bytes_so_far(controller, &sent, &received);
+    const struct member_traffic traffic = traffic_so_far(controller);
     set_whole(object, "iteration", iteration);
     if (controller->job.final > 0) { /* 0: the last clock is not known */
         set_whole(object, "iterations", controller->job.final / controller->job.terms.clocks_per_iteration);
@@ -165,8 +164,8 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
     set_real(object, "seconds", seconds);
     set_measured(object, controller, sums);
     set_cluster(object, controller);
-    set_whole(object, "bytes_sent", sent - controller->progress.iteration_bytes_sent);
-    set_whole(object, "bytes_received", received - controller->progress.iteration_bytes_received);
+    set_whole(object, "bytes_sent", traffic.bytes_sent - controller->progress.iteration_bytes_sent);
+    set_whole(object, "bytes_received", traffic.bytes_received - controller->progress.iteration_bytes_received);
     set_whole(object, "items", sums->items);
     set_real(object, "items_per_second",
              sums->lasted_us > 0 ? (double)progress_processed(controller) / ((double)sums->lasted_us / 1e6) : 0.0);
@@ -175,8 +174,8 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
         set_real(object, "imbalance", controller->clocks.monitor.imbalance);
     }
     set_covered(object, controller->progress.covered);
-    controller->progress.iteration_bytes_sent = sent;
-    controller->progress.iteration_bytes_received = received;
+    controller->progress.iteration_bytes_sent = traffic.bytes_sent;
+    controller->progress.iteration_bytes_received = traffic.bytes_received;
     return finish_line(object);
 }
 
@@ -328,8 +327,8 @@ char *report_gone_nodes(const struct controller *controller, const struct node_g
         json_object_set_new(node, "name", report_text(gone[n].name));
         json_object_set_new(node, "state", json_string(gone[n].lost ? "lost" : "left"));
         set_whole(node, "items", gone[n].usage.items);
-        set_whole(node, "bytes_sent", gone[n].usage.bytes_sent);
-        set_whole(node, "bytes_received", gone[n].usage.bytes_received);
+        set_whole(node, "bytes_sent", gone[n].usage.traffic.bytes_sent);
+        set_whole(node, "bytes_received", gone[n].usage.traffic.bytes_received);
         json_array_append_new(list, node);
     }
     json_object_set_new(object, "nodes", list);
@@ -370,7 +369,8 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
     struct slowness slowness = slowness_open(controller);
     for (unsigned m = first; m < first + count; m++) {
         const struct member_usage *usage = &controller->members[m].usage;
-        const uint64_t values[] = {usage->items, usage->bytes_sent, usage->bytes_received, usage->memory_bytes};
+        const uint64_t values[] = {usage->items, usage->traffic.bytes_sent, usage->traffic.bytes_received,
+                                   usage->memory_bytes};
         json_t *node = json_array();
         json_array_append_new(node, report_text(controller->members[m].name));
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
@@ -399,11 +399,9 @@ char *report_note(const struct controller *controller, const char *text, size_t 
 /* ---- The summary ---- */
 
 char *report_summary(const struct controller *controller, double seconds) {
-    uint64_t sent;
-    uint64_t received;
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
-    bytes_so_far(controller, &sent, &received);
+    const struct member_traffic traffic = traffic_so_far(controller);
     set_whole(object, "iterations", controller->progress.completed / each);
     set_whole(object, "clocks", controller->progress.completed);
     set_real(object, "seconds", seconds);
@@ -423,8 +421,10 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "items_helped", controller->progress.items_helped);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
-    set_whole(object, "bytes_sent", sent);
-    set_whole(object, "bytes_received", received);
+    set_whole(object, "bytes_sent", traffic.bytes_sent);
+    set_whole(object, "bytes_received", traffic.bytes_received);
+    set_whole(object, "bytes_read", traffic.bytes_read);
+    set_whole(object, "shards_taken", traffic.shards_taken);
     char failed[ERROR_TEXT_MAX];
     if (checkpoints_last_failed(controller, failed, sizeof failed)) {
         json_object_set_new(object, "checkpoint_failed", report_text(failed));
@@ -506,8 +506,8 @@ static json_t *status_node(const struct controller *controller, const struct mem
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);
     set_whole(object, "items", member->usage.items);
-    set_whole(object, "bytes_sent", member->usage.bytes_sent);
-    set_whole(object, "bytes_received", member->usage.bytes_received);
+    set_whole(object, "bytes_sent", member->usage.traffic.bytes_sent);
+    set_whole(object, "bytes_received", member->usage.traffic.bytes_received);
     set_whole(object, "memory_bytes", member->usage.memory_bytes);
     set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;

@@ -527,16 +527,13 @@ void server_answer_later(struct server *server, actor_id from, const struct mess
     }
 }
 
-/* Passes a message about lots on: the agent's to the node that it names, another node's to the agent. Agents of
- * different nodes have no connection of their own. */
+/* Passes a message between agents on: our agent's to the node that it names, another node's to our agent. */
 static void server_pass_on(struct server *server, actor_id from, const struct message *message) {
     struct message copy = message_share(message);
-    bool lot = message->type == MESSAGE_LOT;
     bool outwards = from == server_agent(server);
-    actor_id receiver = lot ? message->lot.receiver : message->lot_metrics.receiver;
+    actor_id receiver = outwards ? message->passed.receiver : server_agent(server);
     if (!outwards) {
-        receiver = server_agent(server);
-        *(lot ? &copy.lot.sender : &copy.lot_metrics.sender) = actor_node(from);
+        copy.passed.sender = actor_node(from);
     }
     if (server_knows(server, outwards ? receiver : from)) {
         server->io->send(server->io, receiver, &copy);
@@ -548,7 +545,7 @@ static void server_pass_on(struct server *server, actor_id from, const struct me
 void server_receive(void *self, actor_id from, struct message *message) {
     struct server *server = self;
     bool agent = from == server_agent(server); /* PLAN, FENCE and CHECKPOINT count only when they come from it */
-    if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
+    if (message_is_passed_on(message->type)) {
         server_pass_on(server, from, message);
         return;
     }

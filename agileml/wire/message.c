@@ -117,6 +117,7 @@ static const struct layout LAYOUTS[] = {
                            U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.helped, ITEMS),
                            U64(progress.committed, CLOCK), U64(progress.compute_us, TIME), U64(progress.clock_us, TIME),
                            U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
+                           U64(progress.bytes_read, ANY), U64(progress.shards_taken, ANY),
                            U64(progress.memory_bytes, ANY)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
@@ -261,14 +262,30 @@ static const struct layout LAYOUTS[] = {
                      {0},
                      {0},
                      {U8(lot.kind, LOT_LEFT), U32(lot.lot, WIRE_LOTS_MAX - 1), U64(lot.clock, CLOCK),
-                      U64(lot.claim, ANY), U64(lot.digest, ANY), U64(lot.items, ITEMS), ID(lot.receiver),
-                      ID(lot.sender)}},
+                      U64(lot.claim, ANY), U64(lot.digest, ANY), U64(lot.items, ITEMS), ID(lot.passed.receiver),
+                      ID(lot.passed.sender)}},
     [MESSAGE_LOT_METRICS] = {"LOT_METRICS",
                              FRAMES_RECORDS,
                              1,
                              {sizeof(struct wire_metric_sum)},
                              {WIRE_METRICS_MAX},
-                             {U64(lot_metrics.claim, ANY), ID(lot_metrics.receiver), ID(lot_metrics.sender)}},
+                             {U64(lot_metrics.claim, ANY), ID(lot_metrics.passed.receiver),
+                              ID(lot_metrics.passed.sender)}},
+    [MESSAGE_HOLDINGS] = {"HOLDINGS",
+                          FRAMES_RECORDS,
+                          1,
+                          {sizeof(uint32_t)},
+                          {WIRE_SHARDS_MAX},
+                          {U8(holdings.answer, 1), U64(holdings.claim, ANY), ID(holdings.passed.receiver),
+                           ID(holdings.passed.sender)}},
+    [MESSAGE_SHARD] = {"SHARD",
+                       FRAMES_RECORDS,
+                       1,
+                       {1},
+                       {WIRE_SHARD_PIECE_MAX},
+                       {U8(shard.kind, SHARD_GONE), U32(shard.shard, WIRE_SHARDS_MAX - 1), U64(shard.claim, ANY),
+                        U64(shard.offset, ANY), U64(shard.size, ANY), ID(shard.passed.receiver),
+                        ID(shard.passed.sender)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -340,6 +357,8 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_UPDATE:
     case MESSAGE_LOT:
     case MESSAGE_LOT_METRICS:
+    case MESSAGE_HOLDINGS:
+    case MESSAGE_SHARD:
         return ROLE_NODE;
     }
     return 0;

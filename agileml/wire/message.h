@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 11,
+    WIRE_VERSION = 12,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -72,7 +72,8 @@ enum {
     WIRE_SERVERS_MAX = 64, /* server threads of one node */
     WIRE_PARTITIONS_MAX = 4096,
     WIRE_SHARDS_MAX = 65536,
-    WIRE_INPUT_FILES_MAX = 64, /* files that an app reads, in INPUT */
+    WIRE_SHARD_PIECE_MAX = 256 * 1024, /* bytes of a packed shard in one message */
+    WIRE_INPUT_FILES_MAX = 64,         /* files that an app reads, in INPUT */
     WIRE_STALENESS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
@@ -142,9 +143,11 @@ enum message_type {
     /* follower <-> serving replica */
     MESSAGE_FOLLOW = 38,
     MESSAGE_UPDATE = 39,
-    /* node <-> node, by way of a server of the node whose lots they are */
+    /* node <-> node, by way of a server of the node whose lots or data shards they are: struct message_passed */
     MESSAGE_LOT = 43,
     MESSAGE_LOT_METRICS = 44,
+    MESSAGE_HOLDINGS = 46,
+    MESSAGE_SHARD = 47,
     /* controller -> node */
     MESSAGE_EVALUATE = 40
 };
@@ -235,6 +238,8 @@ struct message_progress {
     uint64_t clock_us;   /* wall time of the whole clock, waiting included */
     uint64_t bytes_sent; /* over the network by this node since it started */
     uint64_t bytes_received;
+    uint64_t bytes_read;   /* of input files, since the node began */
+    uint64_t shards_taken; /* from other nodes, since the node began */
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
 };
 
@@ -516,6 +521,12 @@ struct message_rows {
     uint64_t next;   /* the cursor of the next piece; 0: this is the last piece */
 };
 
+/* How all messages begin that servers pass on between nodes, which have no connection of their own. */
+struct message_passed {
+    actor_id receiver; /* the server of another node passes the message on to this node */
+    actor_id sender;   /* the server that receives it from there writes who has sent it */
+};
+
 /* About a lot: part of a node's work in a clock that a fixed other node, its helper, may do (docs/design.md, "Lots").
  *
  *   LOT_ASK    helper -> owner: the helper is through with its own work, and would do the lot
@@ -528,20 +539,39 @@ struct message_rows {
 enum lot_kind { LOT_ASK = 0, LOT_GIVE, LOT_KEEP, LOT_DONE, LOT_LEFT };
 
 struct message_lot {
+    struct message_passed passed;
     uint8_t kind;      /* enum lot_kind */
     uint32_t lot;      /* its number */
     uint64_t clock;    /* of the owner's work */
     uint64_t claim;    /* number of the LOT_ASK, unique for this helper */
     uint64_t digest;   /* of the lot's data shards, on which both must agree */
     uint64_t items;    /* LOT_DONE: training items in it */
-    actor_id receiver; /* the owner's server passes the message on to this node */
-    actor_id sender;   /* the owner's server writes who has sent it */
 };
 
 /* The metrics of the lot whose LOT_DONE follows. Frame: metrics, a struct wire_metric_sum each. */
 struct message_lot_metrics {
+    struct message_passed passed;
     uint64_t claim;
-    actor_id receiver, sender; /* as in LOT */
+};
+
+/* Which of these data shards the receiver has in memory; the answer: those that it has. Frame: shards (uint32_t each).
+ * For a node that is to work on shards that it has not (docs/design.md, "Shards from other nodes"). */
+struct message_holdings {
+    struct message_passed passed;
+    uint8_t answer; /* 1: it answers */
+    uint64_t claim; /* of the question; the answer repeats it */
+};
+
+/* A packed data shard, piece by piece. Frame: bytes; none in a question. */
+enum shard_kind { SHARD_ASK = 0, SHARD_PIECE, SHARD_GONE /* the node does not have it any more */ };
+
+struct message_shard {
+    struct message_passed passed;
+    uint8_t kind; /* enum shard_kind */
+    uint32_t shard;
+    uint64_t claim;  /* of the question; the answer repeats it */
+    uint64_t offset; /* where the piece begins */
+    uint64_t size;   /* SHARD_PIECE: of the whole packed shard */
 };
 
 struct message {
@@ -586,8 +616,11 @@ struct message {
         struct message_rows rows;
         struct message_follow follow;
         struct message_update update;
-        struct message_lot lot;
+        struct message_passed passed;
+        struct message_lot lot; /* this one and the next three begin as message_passed */
         struct message_lot_metrics lot_metrics;
+        struct message_holdings holdings;
+        struct message_shard shard;
     };
     unsigned frame_count;
     struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */
@@ -693,6 +726,10 @@ struct wire_restore_point {
 
 /* Returns the message's name, for people; "unknown" for a number that no message has. */
 const char *message_name(unsigned type);
+/* Whether servers pass it on between nodes: it begins as struct message_passed. */
+static inline bool message_is_passed_on(unsigned type) {
+    return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD;
+}
 /* Prints the type, the epoch and all fields by name, for a trace, as one line without its end. Leaves out payload
  * frames. */
 void message_print(FILE *out, const struct message *message);

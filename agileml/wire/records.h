@@ -24,6 +24,7 @@ RECORDS_VIEW(progress_metrics, struct wire_metric_sum, RECORDS_FRAME) /* PROGRES
 RECORDS_VIEW(waits_servers, struct wire_server_wait, RECORDS_FRAME)
 RECORDS_VIEW(records_totals, double, RECORDS_FRAME)    /* LOADED, START: WIRE_TOTALS of them */
 RECORDS_VIEW(evaluate_shards, uint32_t, RECORDS_FRAME) /* at least one */
+RECORDS_VIEW(holdings_shards, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(records_restore_points, struct wire_restore_point, RECORDS_FRAME) /* FENCED, REPLICAS */
 RECORDS_VIEW(records_names, struct wire_name, RECORDS_FRAME)    /* EVICT, GONE */

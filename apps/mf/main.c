@@ -276,6 +276,7 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
         .item_tables = {USERS, ITEMS},
         .item_bytes = sizeof(float),
         .configure = mf_configure,
+        .read_only_emits = 1,
         .read = mf_read,
         .lots = 1,
         .begin = mf_begin,

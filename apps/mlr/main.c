@@ -742,6 +742,7 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
         .clock_alone = 1,
         .evaluate_every = CLOCKS_MAX, /* after each iteration: clocks are short */
         .configure = mlr_configure,
+        .read_only_emits = 1,
         .read = mlr_read,
         .begin = mlr_begin,
         .clock = mlr_clock,

@@ -14,6 +14,7 @@
 #define data_emit_varied   without_data_emit_varied
 #define data_totals        without_data_totals
 #define data_store_release without_data_store_release
+#define data_trim          without_data_trim
 #define DATA_FINGERPRINT   0
 #include "workers/data.c"
 

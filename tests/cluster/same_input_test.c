@@ -108,7 +108,7 @@ static void test_who_joins_with_another_file_is_refused_alone(void **state) {
     for (size_t e = 0; e < sizeof events / sizeof events[0]; e++) {
         int status = run("head -2000 ratings >some; head -1500 ratings >fewer; printf '%s' >events; "
                          "$run --reliable 1 --transient 1 --failure-timeout 5 --events events " PICK
-                         "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000",
+                         "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000 --read-itself",
                          events[e]);
         if (status != 0) {
             fail_msg("%s: status %d: %s", events[e], status, read_text("err"));
@@ -134,6 +134,17 @@ static void test_a_resumed_job_with_another_file_is_refused(void **state) {
 }
 
 /* A node that reads again, for shards that it did not keep, finds another file than it had read at first. */
+/* It takes its data from the others, and its own file plays no part. */
+static void test_who_joins_with_another_file_but_need_not_read_it(void **state) {
+    (void)state;
+    run_well("head -2000 ratings >some; head -1500 ratings >fewer; printf 'iteration 3 join transient 1\\n' >events; "
+             "$run --reliable 1 --transient 1 --events events " PICK
+             "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000");
+    assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums were right */
+    assert_true(summary("shards_taken") > 0);
+    assert_true(summary("failures") == 0);
+}
+
 static void test_a_file_that_is_changed_under_way(void **state) {
     (void)state;
     int status =
@@ -142,7 +153,7 @@ static void test_a_file_that_is_changed_under_way(void **state) {
             "{ tries=0; while [ $tries -lt 3000 ] && ! grep -q '\"event\":\"start\"' report; do sleep 0.02; "
             "tries=$((tries + 1)); done; mv changed data; } 2>/dev/null & "
             "$run --reliable 1 --transient 2 --events events -- $tests/sum_app --data data --iterations 100000 "
-            "--slow-us 4000 --standby-memory 0; status=$?; wait; exit $status");
+            "--slow-us 4000 --standby-memory 0 --read-itself; status=$?; wait; exit $status");
     static const char *const parts[] = {"2000 items from data (", " 1500 items from data (", " data shards differ"};
     if (status != 2) {
         fail_msg("status %d: %s", status, read_text("err"));
@@ -213,6 +224,7 @@ int main(void) {
         cmocka_unit_test(test_a_read_that_differs_by_process),
         cmocka_unit_test(test_the_order_of_a_file_is_nothing_that_differs),
         cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),
+        cmocka_unit_test(test_who_joins_with_another_file_but_need_not_read_it),
         cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),
         cmocka_unit_test(test_a_file_that_is_changed_under_way),
     };

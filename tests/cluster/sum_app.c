@@ -35,6 +35,7 @@ struct sum {
     _Atomic uint64_t paused_clock; /* that had its extra pause */
     bool miscount;   /* a deliberate fault: the check must find it */
     bool by_process; /* another one: each process reads another value */
+    bool read_itself; /* each node reads its data, whoever else has it */
 };
 
 struct item {
@@ -68,6 +69,13 @@ static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_
             aml_total_add(worker, TOTAL_FACTORED, (double)(value * factor_of(keys[1])));
         }
     }
+    return 0;
+}
+
+static int sum_configure(aml_worker *worker, struct aml_app *app) {
+    const struct sum *sum = app->context;
+    (void)worker;
+    app->read_only_emits = !sum->read_itself;
     return 0;
 }
 
@@ -367,6 +375,7 @@ int main(int argc, char **argv) {
          "pause for each item; longer where $SUM_SLOW says so"},
         {"slice-us", "N", AML_OPTION_INTEGER, &sum.slice_us, 0, 1e9, "pause for each slice (see --slice)"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
+        {"read-itself", NULL, AML_OPTION_FLAG, &sum.read_itself, 0, 0, "take no data from other nodes"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
@@ -391,6 +400,8 @@ int main(int argc, char **argv) {
                           .item_bytes = sizeof(float),
                           .lots = 1,
                           .slices = 1,
+                          .read_only_emits = 1,
+                          .configure = sum_configure,
                           .read = sum_read,
                           .clock = sum_clock,
                           .finish = sum_finish,

@@ -515,6 +515,7 @@ int main(int argc, char **argv) {
                           .metric_count = 2,
                           .item_varied = 1,
                           .configure = varied_configure,
+                          .read_only_emits = 1,
                           .read = varied_read,
                           .begin = varied_begin,
                           .clock = varied_clock,

@@ -189,6 +189,8 @@ static void open_node(struct cluster_node *node) {
                                    .servers = node->endpoints,
                                    .server_count = node->server_count,
                                    .lots = cluster->drawn.lots,
+                                   .fetches = cluster->drawn.fetches,
+                                   .fetch_piece = 64,
                                    .metrics = metrics,
                                    .metric_count = CLUSTER_METRICS,
                                    .timeout_ms = cluster->drawn.patience_ms,
@@ -448,6 +450,14 @@ static void draw_lots(struct cluster *cluster) {
     cluster->drawn.lots = possible && drawn % 2 == 0 ? (unsigned)(1 + drawn / 2 % 5) : 0;
 }
 
+/* In half of the jobs; not where the point is that nodes read other input, nor where a server takes its time with each
+ * message, and to read takes none. */
+static void draw_fetches(struct cluster *cluster) {
+    cluster->drawn.fetches =
+        cluster->other_input.who == OTHER_INPUT_NOBODY && !cluster->uneven.slow_server &&
+        (hash_mix(cluster->options.seed ^ 0xFE7C) % 2 == 0 || cluster->options.mistake == MISTAKE_SHARD_MIXED);
+}
+
 /* What all jobs of a run share. */
 static void run_open(struct cluster *cluster) {
     cluster->random = hash_mix(cluster->options.seed ^ 0xC105);
@@ -461,6 +471,7 @@ static void run_open(struct cluster *cluster) {
     }
     app_open(cluster);
     draw_lots(cluster);
+    draw_fetches(cluster);
     sort_rows(cluster);
 }
 

@@ -54,6 +54,7 @@ enum mistake {
     MISTAKE_TWO_REPLACED,          /* the controller forgets that a node is being replaced */
     MISTAKE_WAITS_UNTOLD,          /* nodes never say that they wait for servers */
     MISTAKE_LOT_TWICE,             /* a node works on a lot that it has given to another one */
+    MISTAKE_SHARD_MIXED,           /* a node gives another data shard than it was asked for, and nobody notices */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -83,6 +84,7 @@ struct cluster_counts {
     uint64_t unsaved;     /* attempts at saving the model that failed */
     uint64_t mad;         /* nodes that went mad */
     uint64_t lots;        /* done by other nodes than their owners */
+    uint64_t shards_taken; /* from other nodes */
 };
 
 struct cluster_result {

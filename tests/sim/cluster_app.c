@@ -66,6 +66,106 @@ static void tell_input(struct cluster_node *node) {
     node_read(&node->node, shards, buffer_copy(&file, sizeof file));
 }
 
+/* ---- Data shards, and those of other nodes ---- */
+
+static void hold_shard(struct cluster_node *node, uint32_t shard, enum cluster_held held) {
+    if (node->app.held == NULL) {
+        node->app.held = memory_zeroed(node->cluster->policy.shards, 1);
+    }
+    node->app.held[shard] = (unsigned char)held;
+}
+
+static enum cluster_held held_shard(const struct cluster_node *node, uint32_t shard) {
+    return node->app.held != NULL ? (enum cluster_held)node->app.held[shard] : HELD_NOT;
+}
+
+bool cluster_app_has_other(const struct cluster_node *node, const struct cluster_set *set) {
+    for (unsigned s = 0; s < set->count; s++) {
+        if (held_shard(node, set->shards[s]) == HELD_OTHER) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Reads what the set lacks. */
+static bool read_shards(struct cluster_node *node, const struct cluster_set *set) {
+    bool lacking = false;
+    for (unsigned s = 0; s < set->count; s++) {
+        if (held_shard(node, set->shards[s]) == HELD_NOT) {
+            hold_shard(node, set->shards[s], node->input.other ? HELD_OTHER : HELD_JOBS);
+            lacking = true;
+        }
+    }
+    return lacking;
+}
+
+/* Forgets half of the set's shards, unless other sets have them. */
+static void drop_shards(struct cluster_node *node, const struct cluster_set *set) {
+    for (unsigned s = 0; s < set->count; s++) {
+        bool needed = (hash_mix(set->number ^ hash_mix(set->shards[s])) & 1) != 0;
+        for (unsigned other = 0; other < node->app.set_count && !needed; other++) {
+            for (unsigned i = 0; i < node->app.sets[other].count && node->app.sets[other].number != set->number; i++) {
+                needed = needed || node->app.sets[other].shards[i] == set->shards[s];
+            }
+        }
+        if (!needed) {
+            hold_shard(node, set->shards[s], HELD_NOT);
+        }
+    }
+}
+
+/* A packed shard: its number, what it holds, and some words that go by both. */
+static struct buffer *shard_words(const struct cluster *cluster, uint32_t shard, enum cluster_held held) {
+    size_t count = 2 + shard % 40;
+    struct buffer *bytes = buffer_new(count * sizeof(uint64_t));
+    uint64_t *words = (void *)bytes->data;
+    words[0] = shard;
+    words[1] = held;
+    for (size_t w = 2; w < count; w++) {
+        words[w] = hash_mix(hash_mix(cluster->app.seed ^ shard) + w * 3 + held);
+    }
+    return bytes;
+}
+
+static bool hook_has(void *context, uint32_t shard) {
+    const struct cluster_node *node = context;
+    return held_shard(node, shard) != HELD_NOT;
+}
+
+static struct buffer *hook_pack(void *context, uint32_t shard) {
+    struct cluster_node *node = context;
+    if (held_shard(node, shard) == HELD_NOT) {
+        return NULL;
+    }
+    if (cluster_mistake_due(node->cluster, MISTAKE_SHARD_MIXED)) {
+        shard = (shard + 1) % node->cluster->policy.shards;
+    }
+    return shard_words(node->cluster, shard, held_shard(node, shard) == HELD_OTHER ? HELD_OTHER : HELD_JOBS);
+}
+
+static bool hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    uint64_t held = HELD_NOT;
+    if (held_shard(node, shard) != HELD_NOT) {
+        cluster_violation(cluster, "app", "%s takes shard %u, which it has", node->node.name, shard);
+    }
+    memcpy(&held, bytes + sizeof held, size >= 2 * sizeof held ? sizeof held : 0);
+    struct buffer *expected = shard_words(cluster, shard, held == HELD_OTHER ? HELD_OTHER : HELD_JOBS);
+    bool good = expected->size == size && memcmp(expected->data, bytes, size) == 0;
+    buffer_drop(expected);
+    if (good || cluster->options.mistake == MISTAKE_SHARD_MIXED) {
+        hold_shard(node, shard, good ? (enum cluster_held)held : HELD_OTHER);
+        cluster->result->counts.shards_taken++;
+        return true;
+    }
+    if (cluster->options.campaign != CAMPAIGN_MAD) {
+        cluster_violation(cluster, "app", "%s gets %zu bytes that are not shard %u", node->node.name, size, shard);
+    }
+    return false;
+}
+
 static void prepare_done(void *context) {
     struct cluster_node *node = context;
     if (node->fate.gone) {
@@ -79,7 +179,7 @@ static void prepare_done(void *context) {
     add_rows(node, set, set->lazy ? 2 : 1, false);
     set->prepared = true;
     node->app.preparing = 0;
-    if (node->node.input.reading == 0) {
+    if (read_shards(node, set) && node->node.input.reading == 0) {
         tell_input(node);
     }
     double totals[WIRE_TOTALS] = {(double)set->items};
@@ -88,13 +188,12 @@ static void prepare_done(void *context) {
     node_prepared(&node->node, set->number, set->items, totals);
 }
 
-static void hook_prepare(void *context, const struct node_set *wanted) {
-    struct cluster_node *node = context;
+static struct cluster_set *set_of(struct cluster_node *node, const struct node_set *wanted) {
     struct cluster *cluster = node->cluster;
-    if (node->app.preparing != 0 || wanted->number == 0 || wanted->count == 0) {
-        cluster_violation(cluster, "app", "%s prepares set %u of %u shards while it prepares set %u", node->node.name,
-                          wanted->number, wanted->count, node->app.preparing);
-        return;
+    for (unsigned s = 0; s < node->app.set_count; s++) {
+        if (node->app.sets[s].number == wanted->number) {
+            return &node->app.sets[s];
+        }
     }
     node->app.sets = memory_resized(node->app.sets, node->app.set_count + 1, sizeof *node->app.sets);
     struct cluster_set *set = &node->app.sets[node->app.set_count++];
@@ -109,8 +208,43 @@ static void hook_prepare(void *context, const struct node_set *wanted) {
     for (unsigned s = 0; s < set->count; s++) {
         set->items += cluster->app.shards[set->shards[s]].items;
     }
+    return set;
+}
+
+static uint32_t lacking_shards(const struct cluster_node *node, const struct cluster_set *set, uint32_t *lacking) {
+    uint32_t count = 0;
+    for (unsigned s = 0; s < set->count; s++) {
+        if (held_shard(node, set->shards[s]) == HELD_NOT) {
+            if (lacking != NULL) {
+                lacking[count] = set->shards[s];
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+static uint32_t hook_lacks(void *context, const struct node_set *wanted, uint32_t *lacking) {
+    struct cluster_node *node = context;
+    if (node->app.preparing != 0) {
+        cluster_violation(node->cluster, "app", "%s looks for shards while it prepares set %u", node->node.name,
+                          node->app.preparing);
+    }
+    struct cluster_set set = {.number = wanted->number, .shards = wanted->shards, .count = wanted->count};
+    set_of(node, wanted);
+    return lacking_shards(node, &set, lacking);
+}
+
+static void hook_prepare(void *context, const struct node_set *wanted) {
+    struct cluster_node *node = context;
+    if (node->app.preparing != 0 || wanted->number == 0 || wanted->count == 0) {
+        cluster_violation(node->cluster, "app", "%s prepares set %u of %u shards while it prepares set %u",
+                          node->node.name, wanted->number, wanted->count, node->app.preparing);
+        return;
+    }
+    const struct cluster_set *set = set_of(node, wanted);
     node->app.preparing = set->number;
-    at_later(node, node->load_us, prepare_done);
+    at_later(node, lacking_shards(node, set, NULL) > 0 ? node->load_us : node->load_us / 8, prepare_done);
 }
 
 static void set_close(struct cluster_set *set) {
@@ -130,6 +264,7 @@ static void hook_release(void *context, unsigned number) {
     if (node->app.preparing == number) {
         cluster_violation(node->cluster, "app", "%s releases set %u, which is being prepared", node->node.name, number);
     }
+    drop_shards(node, set);
     set_close(set);
     *set = node->app.sets[--node->app.set_count];
 }
@@ -651,7 +786,11 @@ static void hook_rejoin(void *context, const char *why) {
 }
 
 struct node_hooks cluster_app_hooks(struct cluster_node *node) {
-    return (struct node_hooks){.prepare = hook_prepare,
+    return (struct node_hooks){.lacks = hook_lacks,
+                               .has = hook_has,
+                               .pack = hook_pack,
+                               .unpack = hook_unpack,
+                               .prepare = hook_prepare,
                                .release = hook_release,
                                .compute = hook_compute,
                                .compute_lots = hook_compute_lots,
@@ -681,6 +820,7 @@ void cluster_app_close(struct cluster_node *node) {
     for (unsigned t = 0; t < APP_TABLES_MAX; t++) {
         free(node->app.row_of[t]);
     }
+    free(node->app.held);
     free(node->app.sets);
     free(node->app.own);
     free(node->app.slots);

@@ -552,9 +552,9 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
         cluster_violation(cluster, "I6", "%s begins clock %llu after it has said that it stands still", node->node.name,
                           (unsigned long long)clock);
     }
-    cluster->other_input.began[node->input.other] = true;
+    cluster->other_input.began[cluster_app_has_other(node, set)] = true;
     if (cluster->other_input.began[0] && cluster->other_input.began[1]) {
-        cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have read different input",
+        cluster_violation(cluster, "I9", "%s begins clock %llu: two nodes that work have different input",
                           node->node.name, (unsigned long long)clock);
     }
     const struct controller *controller = &cluster->control.controller;

@@ -36,6 +36,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_TWO_REPLACED] = "two-replaced",
     [MISTAKE_WAITS_UNTOLD] = "waits-untold",
     [MISTAKE_LOT_TWICE] = "lot-twice",
+    [MISTAKE_SHARD_MIXED] = "shard-mixed",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

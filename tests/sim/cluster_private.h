@@ -99,8 +99,16 @@ struct cluster_node_input {
     bool conceals; /* it reports the input that most nodes read: MISTAKE_INPUT_CONCEALED */
 };
 
+/* A data shard in a process's memory. */
+enum cluster_held {
+    HELD_NOT,
+    HELD_JOBS,  /* as most nodes read it */
+    HELD_OTHER, /* of other input */
+};
+
 /* The app's process in a node. */
 struct cluster_node_app {
+    unsigned char *held; /* by shard: enum cluster_held; NULL: none */
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;               /* the set's number; 0: none */
@@ -275,6 +283,7 @@ struct cluster_drawn {
     uint64_t load_us;                   /* of a typical node */
     uint64_t slowest_us;                /* of the slowest node and clock */
     unsigned lots;                      /* of each node */
+    bool fetches;                       /* nodes take data shards from each other */
     char resume[WIRE_PATH_MAX];         /* the checkpoint; empty: none */
     uint64_t resume_clock, first_clock; /* of the checkpoint; of the job's state when it began */
 };
@@ -438,6 +447,8 @@ void cluster_not_calm(struct cluster *cluster, uint64_t until_us);
 struct node_hooks cluster_app_hooks(struct cluster_node *node);
 /* The client's hooks, once the node is there. */
 void cluster_app_open(struct cluster_node *node);
+/* Whether the process has shards of the set from other input than most nodes read. */
+bool cluster_app_has_other(const struct cluster_node *node, const struct cluster_set *set);
 void cluster_app_close(struct cluster_node *node);
 
 /* ---- cluster_crash.c ---- */

@@ -58,6 +58,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->unsaved += one->unsaved;
     sum->mad += one->mad;
     sum->lots += one->lots;
+    sum->shards_taken += one->shards_taken;
 }
 
 static const char *run_name(const struct cluster_options *options) {
@@ -79,7 +80,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "%llu evictions, %llu kills, %llu changes of shares, %llu replacements, %llu mad nodes, %llu controller "
         "restarts, %llu "
         "checkpoints, %llu resumes, "
-        "%llu lots done for others, %llu jobs lost, %llu items redone, %llu iterations partial, %llu more evaluations, "
+        "%llu lots done for others, %llu shards taken from others, %llu jobs lost, %llu items redone, %llu iterations "
+        "partial, %llu more evaluations, "
         "%llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
         app_names[options->app], run_name(options), (unsigned long long)seeds, seconds,
@@ -88,8 +90,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->evictions, (unsigned long long)counts->kills, (unsigned long long)counts->balances,
         (unsigned long long)counts->replacements, (unsigned long long)counts->mad,
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
-        (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->lost,
-        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
+        (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
+        (unsigned long long)counts->lost, (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
         (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
         (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
         (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
@@ -172,6 +174,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_TWO_REPLACED] = {CAMPAIGN_UNEVEN, APP_ADDER, "I11", 210},
     [MISTAKE_WAITS_UNTOLD] = {CAMPAIGN_UNEVEN, APP_ADDER, "I12", 34},
     [MISTAKE_LOT_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0},
+    [MISTAKE_SHARD_MIXED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -22,7 +22,7 @@ enum {
 #define WINDOW_LONG   10.0 /* seconds */
 #define LONGER_MOST   1.1
 #define LONGER_CHANCE 1.04 /* jitter, messages, evaluations */
-#define LONGER_LATE   1.2 /* each node has a fixed time of its own, and another one joins */
+#define LONGER_LATE   1.2  /* another node joins, and besides nodes have fixed times of their own or a server is slow */
 
 /* A number that depends on the seed and on `number` only. */
 static uint64_t salted(const struct cluster *cluster, uint64_t number) {
@@ -267,7 +267,8 @@ void cluster_uneven_end(struct cluster *cluster) {
     double ideal = ideal_us(cluster) + server_us(cluster);
     double window_us = fmin(fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal), late_us);
     double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain that is not worth a change of plan */
-    double most = cluster->uneven.late && cluster->uneven.joined > 0 ? LONGER_LATE : LONGER_MOST;
+    bool more = cluster->uneven.late || cluster->uneven.slow_server; /* is changed a window after the joined node's */
+    double most = more && cluster->uneven.joined > 0 ? LONGER_LATE : LONGER_MOST;
     if (!(clock_us <= fmax(most, LONGER_CHANCE + unpaid) * ideal)) {
         cluster_violation(cluster, "I12", "a clock takes %.0f us, and would take %.0f us if nobody waited", clock_us,
                           ideal);

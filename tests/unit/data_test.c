@@ -71,7 +71,7 @@ static void fixture_open(struct fixture *f, size_t budget) {
     for (unsigned t = 0; t < 2; t++) {
         f->job.tables[t] = (struct table_spec){.type = AML_FLOAT32, .width = 2, .row_bytes = 8};
     }
-    f->app = (struct aml_app){.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
+    f->app = (struct aml_app){.table_count = 2, .item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)};
     cache_open(&f->cache, &f->job, PARTITIONS);
     f->rows = (struct data_rows){.slots = cache_slots, .use = slots_use, .context = &f->cache};
     data_open(&f->data, &f->app, SHARDS, budget);
@@ -722,7 +722,7 @@ static void test_samples_beyond_the_budget_go(void **state) {
 static void varied_open(struct fixture *f, size_t budget) {
     fixture_open(f, budget);
     data_close(&f->data);
-    f->app = (struct aml_app){.item_varied = 1};
+    f->app = (struct aml_app){.table_count = 2, .item_varied = 1};
     data_open(&f->data, &f->app, SHARDS, budget);
 }
 
@@ -913,6 +913,146 @@ static void test_varied_records_keep_to_the_budget(void **state) {
     fixture_close(&f);
 }
 
+/* ---- Shards from other nodes ---- */
+
+static uint64_t key_of(const void *context, unsigned table, uint32_t slot) {
+    const struct fixture *f = context;
+    return cache_key(&f->cache.tables[table], slot);
+}
+
+/* Whatever is wrong with the bytes, they are refused, and nothing is kept. */
+static void refuse_bytes(struct fixture *to, uint32_t shard, const struct buffer *packed) {
+    struct buffer *bytes = buffer_copy(packed->data, packed->size);
+    assert_false(data_unpack(&to->data, (shard + 1) % SHARDS, bytes->data, bytes->size));
+    for (size_t cut = 0; cut < bytes->size; cut += 1 + cut / 3) {
+        assert_false(data_unpack(&to->data, shard, bytes->data, cut));
+    }
+    for (size_t b = 0; b < bytes->size; b += 1 + b / 50) {
+        bytes->data[b] ^= 0x40;
+        assert_false(data_unpack(&to->data, shard, bytes->data, bytes->size));
+        bytes->data[b] ^= 0x40;
+    }
+    assert_false(data_has(&to->data, shard));
+    buffer_drop(bytes);
+}
+
+static void give(struct fixture *from, struct fixture *to, const struct shards *shards) {
+    const struct data_keys keys = {.key = key_of, .context = from};
+    assert_false(data_pin(&to->data, shards->numbers, shards->count));
+    for (uint32_t s = 0; s < shards->count; s++) {
+        uint32_t shard = shards->numbers[s];
+        struct buffer *packed = data_pack(&from->data, shard, &keys);
+        assert_non_null(packed);
+        refuse_bytes(to, shard, packed);
+        assert_true(data_unpack(&to->data, shard, packed->data, packed->size));
+        assert_true(data_unpack(&to->data, shard, packed->data, packed->size)); /* again: it has it */
+        buffer_drop(packed);
+    }
+    if (shards->count < SHARDS) {
+        assert_null(data_pack(&to->data, (shards->numbers[0] + 1) % SHARDS, &keys));
+    }
+}
+
+/* From records, from items in order, and from a node that got them itself: all make the same sets as reading does. */
+static void test_ratings_of_another_node(void **state) {
+    (void)state;
+    struct fixture f[4];
+    struct data_set sets[4];
+    struct shards half = some_shards(1, 2);
+    for (unsigned i = 0; i < 4; i++) {
+        fixture_open(&f[i], 0);
+    }
+    data_pin(&f[0].data, half.numbers, half.count);
+    read_all(&f[0], 5, true);
+    give(&f[0], &f[1], &half);
+    sets[0] = arrange(&f[0], &half, 2, 2, 5);
+    give(&f[0], &f[2], &half);
+    sets[2] = arrange(&f[2], &half, 2, 2, 5);
+    give(&f[2], &f[3], &half);
+    sets[1] = arrange(&f[1], &half, 2, 2, 5);
+    sets[3] = arrange(&f[3], &half, 2, 2, 5);
+    size_t count = sets[0].count;
+    for (unsigned i = 0; i < 4; i++) {
+        check_set(&f[i], &half, &sets[i]);
+        assert_int_equal(sets[i].count, count);
+        data_set_close(&f[i].data, &sets[i]);
+        fixture_close(&f[i]);
+    }
+}
+
+/* With one thread the order of the items does not depend on slots: it is that of the node that has read them. */
+static void test_the_order_of_ratings_of_another_node(void **state) {
+    (void)state;
+    struct fixture read;
+    struct fixture taken;
+    struct shards all = some_shards(0, 1);
+    fixture_open(&read, 0);
+    fixture_open(&taken, 0);
+    data_pin(&read.data, all.numbers, all.count);
+    read_all(&read, 3, false);
+    struct data_set first = arrange(&read, &all, 3, 1, 5);
+    give(&read, &taken, &all);
+    struct data_set second = arrange(&taken, &all, 3, 1, 5);
+    assert_int_equal(first.count, second.count);
+    for (size_t n = 0; n < first.count; n++) {
+        assert_true(((const struct item *)(const void *)first.items)[n].value ==
+                    ((const struct item *)(const void *)second.items)[n].value);
+    }
+    for (size_t n = 0; n < first.test_count; n++) {
+        assert_true(((const struct item *)(const void *)first.tests)[n].value ==
+                    ((const struct item *)(const void *)second.tests)[n].value);
+    }
+    data_set_close(&read.data, &first);
+    data_set_close(&taken.data, &second);
+    fixture_close(&read);
+    fixture_close(&taken);
+}
+
+static void test_samples_of_another_node(void **state) {
+    (void)state;
+    struct fixture read;
+    struct fixture taken;
+    struct shards half = some_shards(0, 2);
+    samples_open(&read, 0);
+    samples_open(&taken, 0);
+    data_pin(&read.data, half.numbers, half.count);
+    read_samples(&read);
+    struct data_set first = arrange(&read, &half, 4, 3, 5); /* the records are in the set's store now */
+    give(&read, &taken, &half);
+    struct data_set second = arrange(&taken, &half, 4, 3, 5);
+    assert_int_equal(first.count, second.count);
+    assert_memory_equal(first.items, second.items, first.count * SAMPLE_FLOATS * sizeof(float));
+    assert_memory_equal(first.tests, second.tests, first.test_count * SAMPLE_FLOATS * sizeof(float));
+    assert_memory_equal(first.totals, second.totals, sizeof first.totals);
+    data_set_close(&read.data, &first);
+    data_set_close(&taken.data, &second);
+    fixture_close(&read);
+    fixture_close(&taken);
+}
+
+static void test_varied_items_of_another_node(void **state) {
+    (void)state;
+    struct fixture read;
+    struct fixture taken;
+    struct shards half = some_shards(1, 2);
+    varied_open(&read, 0);
+    varied_open(&taken, 0);
+    data_pin(&read.data, half.numbers, half.count);
+    read_varied(&read, 3, false);
+    struct data_set first = arrange(&read, &half, 2, 2, 5);
+    give(&read, &taken, &half);
+    struct data_set second = arrange(&taken, &half, 2, 2, 5);
+    unsigned *marks[2] = {mark_varied(&read, &first), mark_varied(&taken, &second)};
+    assert_memory_equal(marks[0], marks[1], RATINGS * sizeof *marks[0]);
+    assert_memory_equal(first.totals, second.totals, sizeof first.totals);
+    free(marks[0]);
+    free(marks[1]);
+    data_set_close(&read.data, &first);
+    data_set_close(&taken.data, &second);
+    fixture_close(&read);
+    fixture_close(&taken);
+}
+
 static int no_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                     struct error *error) {
     (void)context;
@@ -977,6 +1117,10 @@ int main(void) {
         cmocka_unit_test(test_samples_beyond_the_budget_go),
         cmocka_unit_test(test_varied_items_in_equal_sizes),
         cmocka_unit_test(test_varied_records_keep_to_the_budget),
+        cmocka_unit_test(test_ratings_of_another_node),
+        cmocka_unit_test(test_the_order_of_ratings_of_another_node),
+        cmocka_unit_test(test_samples_of_another_node),
+        cmocka_unit_test(test_varied_items_of_another_node),
         cmocka_unit_test(test_a_full_cache_is_an_error),
         cmocka_unit_test(test_no_items_at_all),
     };

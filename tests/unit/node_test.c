@@ -1,6 +1,7 @@
 /* The node agent against a controller and servers played by the test: plans, data sets, the order of work, holds,
  * fences, what is said again, and how it ends. */
 #include "agileml/base/hash.h"
+#include "agileml/wire/records.h"
 #include "workers/node.h"
 
 #include <math.h>
@@ -18,6 +19,7 @@ static const actor_id SELF = UINT64_C(0x10000);
 static const actor_id OTHER = UINT64_C(0x20000);
 static const actor_id THIRD = UINT64_C(0x30000);
 static const actor_id REMOTE = UINT64_C(0x20001); /* serves the only partition */
+static const actor_id THIRD_SERVER = UINT64_C(0x30001);
 
 /* An io that keeps what is sent, and a process whose hooks only note what they are asked. */
 /* What the process's hooks were asked for. */
@@ -30,6 +32,7 @@ struct fake_asked {
     uint64_t computing, evaluating; /* clocks; 0: none */
     bool again;                     /* evaluating what was not just computed */
     unsigned saves, unsaves, ends, rejoins;
+    bool has[SHARDS_MAX];           /* shards in memory */
     unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
@@ -105,6 +108,39 @@ static void hook_prepare(void *context, const struct node_set *set) {
     for (uint32_t s = 1; s < set->count; s++) {
         assert_true(set->shards[s - 1] < set->shards[s]);
     }
+}
+
+static uint32_t hook_lacks(void *context, const struct node_set *set, uint32_t *lacking) {
+    const struct fake *fake = context;
+    uint32_t count = 0;
+    assert_int_equal(fake->asked.preparing, 0);
+    for (uint32_t s = 0; s < set->count; s++) {
+        lacking[count] = set->shards[s];
+        count += fake->asked.has[set->shards[s]] ? 0 : 1;
+    }
+    return count;
+}
+
+static bool hook_has(void *context, uint32_t shard) {
+    return ((const struct fake *)context)->asked.has[shard];
+}
+
+/* A packed shard: 10 bytes with its number, and 2 with the number's double. */
+static struct buffer *hook_pack(void *context, uint32_t shard) {
+    struct buffer *bytes = buffer_new(12);
+    memset(bytes->data, (int)shard, 10);
+    memset(bytes->data + 10, 2 * (int)shard, 2);
+    if (!hook_has(context, shard)) {
+        buffer_drop(bytes);
+        return NULL;
+    }
+    return bytes;
+}
+
+static bool hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size) {
+    struct fake *fake = context;
+    fake->asked.has[shard] = size == 12 && bytes[0] == shard && bytes[9] == shard && bytes[11] == 2 * shard;
+    return fake->asked.has[shard];
 }
 
 static void hook_release(void *context, unsigned set) {
@@ -353,7 +389,11 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
         .metric_count = 1,
         .timeout_ms = 5 * TIMEOUT_MS,
         .patience_ms = 20 * TIMEOUT_MS,
-        .hooks = {.prepare = hook_prepare,
+        .hooks = {.lacks = hook_lacks,
+                  .has = hook_has,
+                  .pack = hook_pack,
+                  .unpack = hook_unpack,
+                  .prepare = hook_prepare,
                   .release = hook_release,
                   .compute = hook_compute,
                   .compute_lots = hook_compute_lots,
@@ -1519,7 +1559,7 @@ static uint64_t digest_of(uint32_t first, uint32_t second) {
 static void give_lot(struct fake *fake, enum lot_kind kind, uint64_t clock, uint64_t claim, uint64_t digest) {
     struct message message = {.type = MESSAGE_LOT};
     message.lot = (struct message_lot){
-        .kind = (uint8_t)kind, .clock = clock, .claim = claim, .digest = digest, .items = 5, .sender = OTHER};
+        .kind = (uint8_t)kind, .clock = clock, .claim = claim, .digest = digest, .items = 5, .passed.sender = OTHER};
     give(fake, SELF + 1, &message);
 }
 
@@ -1601,10 +1641,11 @@ static void test_a_node_that_waits_asks_for_a_lot(void **state) {
     gathered(fake);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_ASK), 1);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
-    assert_true(message.lot.receiver == OTHER && message.lot.clock == 1 && message.lot.digest == digest_of(6, 7));
+    assert_true(message.lot.passed.receiver == OTHER && message.lot.clock == 1 &&
+                message.lot.digest == digest_of(6, 7));
     struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
     give_it.lot.kind = LOT_GIVE;
-    give_it.lot.sender = OTHER;
+    give_it.lot.passed.sender = OTHER;
     give(fake, REMOTE, &give_it);
     assert_int_equal(fake->asked.helped, 2);
     push(fake, 0, 1); /* the owner did not wait */
@@ -1612,7 +1653,7 @@ static void test_a_node_that_waits_asks_for_a_lot(void **state) {
     fake->asked.helped = 0;
     node_helped(&fake->node, 5, &sum);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT_METRICS, &message), 1);
-    assert_true(message.lot_metrics.receiver == OTHER && message.lot_metrics.claim == 1);
+    assert_true(message.lot_metrics.passed.receiver == OTHER && message.lot_metrics.claim == 1);
     assert_int_equal(lots_sent(fake, REMOTE, LOT_DONE), 1);
     evaluated(fake, 1);
     assert_int_equal(fake->asked.computing, 2);
@@ -1629,7 +1670,7 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
     assert_int_equal(sent(fake, REMOTE, MESSAGE_LOT, &message), 1);
     struct message give_it = {.type = MESSAGE_LOT, .lot = message.lot};
     give_it.lot.kind = LOT_GIVE;
-    give_it.lot.sender = OTHER;
+    give_it.lot.passed.sender = OTHER;
     push(fake, 0, 1);
     evaluated(fake, 1);
     give(fake, REMOTE, &give_it);
@@ -1638,8 +1679,201 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
     fake_close(fake);
 }
 
+/* ---- Shards from other nodes ---- */
+
+enum { PIECE = 8 };
+
+/* A node that is to work on shards 0 to 3, of which it lacks 1 to 3, in a job where OTHER and THIRD work. */
+static struct fake *fake_open_fetching(void) {
+    struct fake *fake = fake_new(0, 0);
+    fake->node.options.fetches = true;
+    fake->node.options.fetch_piece = PIECE;
+    fake->asked.has[0] = true;
+    fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
+    fake->next.plan.version = 5;
+    give_welcome(fake);
+    add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->asked.preparing, 0);
+    return fake;
+}
+
+static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, uint32_t first, uint32_t count) {
+    struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.answer = 1, .claim = claim}};
+    uint32_t shards[SHARDS_MAX];
+    for (uint32_t s = 0; s < count; s++) {
+        shards[s] = first + s;
+    }
+    message.passed.sender = actor_node(server);
+    message_add_copy(&message, shards, count * sizeof shards[0]);
+    give(fake, server, &message);
+}
+
+/* Answers the newest question for a piece that was sent to this server, with the kind of answer. */
+static void give_piece(struct fake *fake, actor_id server, enum shard_kind kind) {
+    struct message question = {0};
+    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
+    struct message answer = {.type = MESSAGE_SHARD, .shard = question.shard};
+    unsigned char bytes[12];
+    memset(bytes, (int)question.shard.shard, 10);
+    memset(bytes + 10, 2 * (int)question.shard.shard, 2);
+    size_t left = sizeof bytes - question.shard.offset;
+    answer.shard.kind = (uint8_t)kind;
+    answer.shard.size = sizeof bytes;
+    answer.passed.sender = actor_node(server);
+    assert_int_equal(question.shard.kind, SHARD_ASK);
+    message_add_copy(&answer, bytes + question.shard.offset, kind == SHARD_GONE ? 0 : left < PIECE ? left : PIECE);
+    give(fake, server, &answer);
+}
+
+static void test_shards_are_taken_from_those_who_have_them(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fetching();
+    struct message question = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    assert_true(question.holdings.answer == 0 && question.passed.receiver == OTHER);
+    assert_int_equal(question.frames[0]->size, 3 * sizeof(uint32_t));
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.holdings.claim + 1, 1, 3); /* to another question */
+    give_holdings(fake, REMOTE, question.holdings.claim, 1, 2);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 0); /* who answers first is not overrun */
+    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 2, 2);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, NULL), 1); /* one from each */
+    for (unsigned piece = 0; piece < 2; piece++) {
+        give_piece(fake, REMOTE, SHARD_PIECE);
+        give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+    }
+    assert_true(fake->asked.has[1] && fake->asked.has[2]);
+    assert_int_equal(fake->asked.preparing, 0);
+    give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+    give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+    assert_true(fake->asked.has[3]);
+    assert_int_equal(fake->asked.preparing, 1);
+    assert_int_equal(fake->node.fetch.taken, 3);
+    fake_close(fake);
+}
+
+static void test_what_nobody_has_is_read(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fetching();
+    struct message question = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.holdings.claim, 0, 0);
+    assert_int_equal(fake->asked.preparing, 0);
+    assert_true(fake->timer_us <= fake->now_us + NODE_FETCH_ASK_MS * 1000);
+    wait_ms(fake, NODE_FETCH_ASK_MS); /* THIRD says nothing */
+    assert_int_equal(fake->asked.preparing, 1);
+    fake_close(fake);
+}
+
+/* Who has let a shard down is asked for no other, and the shard is taken from who else has it. */
+static void test_a_holder_that_does_not_give(void **state) {
+    (void)state;
+    for (unsigned way = 0; way < 4; way++) {
+        struct fake *fake = fake_open_fetching();
+        struct message question = {0};
+        assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
+        give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, way < 2 ? 3 : 0);
+        struct message wrong = {.type = MESSAGE_SHARD};
+        switch (way) {
+        case 0:
+            give_piece(fake, REMOTE, SHARD_GONE);
+            break;
+        case 1:
+            wait_ms(fake, fake->node.contact.timeout_ms);
+            break;
+        default: /* a piece that can't be; the last one makes a shard that is none */
+            assert_true(sent(fake, REMOTE, MESSAGE_SHARD, &question) == 1);
+            wrong.shard = question.shard;
+            wrong.shard.kind = SHARD_PIECE;
+            wrong.shard.size = way == 2 ? 3 : 4;
+            wrong.passed.sender = OTHER;
+            message_add_copy(&wrong, "abcd", 4);
+            give(fake, REMOTE, &wrong);
+        }
+        for (unsigned piece = 0; piece < 6 && way == 0; piece++) {
+            give_piece(fake, THIRD_SERVER, SHARD_PIECE);
+        }
+        assert_true(way != 0 || (fake->asked.has[1] && fake->asked.has[2] && fake->asked.has[3]));
+        assert_int_equal(fake->asked.preparing, 1);
+        fake_close(fake);
+    }
+}
+
+static void test_a_set_that_is_not_needed_any_more_is_not_fetched(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fetching();
+    struct message question = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3);
+    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 1, 3);
+    no_assignments(fake);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    assert_int_equal(fake->asked.released_count, 1);
+    assert_int_equal(fake->asked.preparing, 0);
+    assert_true(fake->node.fetch.state == FETCH_NONE);
+    give_piece(fake, REMOTE, SHARD_PIECE); /* changes nothing */
+    fake_close(fake);
+}
+
+/* A node gives what it has, by pieces, once its own input was compared. */
+static void test_a_node_gives_its_shards(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0, 3);
+    struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.claim = 9}};
+    static const uint32_t wanted[] = {0, 2, 5, 1000};
+    fake->node.options.fetches = true;
+    fake->node.options.fetch_piece = PIECE;
+    fake->asked.has[2] = true;
+    message.passed.sender = OTHER;
+    message_add_copy(&message, wanted, sizeof wanted);
+    give(fake, SELF + 1, &message);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_HOLDINGS, &message), 1);
+    assert_true(message.holdings.answer == 1 && message.holdings.claim == 9 && message.passed.receiver == OTHER);
+    assert_int_equal(message.frames[0]->size, sizeof(uint32_t));
+    assert_int_equal(((const uint32_t *)(const void *)message.frames[0]->data)[0], 2);
+    static const size_t pieces[] = {PIECE, 12 - PIECE, 0};
+    for (unsigned piece = 0; piece < 3; piece++) {
+        struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 2, .claim = piece, .offset = piece * PIECE}};
+        ask.passed.sender = OTHER;
+        message_add(&ask, buffer_new(0));
+        forget(fake);
+        give(fake, SELF + 1, &ask);
+        assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+        assert_int_equal(message.shard.kind, piece < 2 ? SHARD_PIECE : SHARD_GONE);
+        assert_int_equal(message.frames[0]->size, pieces[piece]);
+        assert_int_equal(message.shard.claim, piece);
+    }
+    forget(fake);
+    struct message ask = {.type = MESSAGE_SHARD, .shard = {.shard = 3}};
+    ask.passed.sender = OTHER;
+    message_add(&ask, buffer_new(0));
+    give(fake, SELF + 1, &ask);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(message.shard.kind, SHARD_GONE);
+    fake->node.input.reading = fake->node.input.compared + 1; /* it may be other input than the job's */
+    forget(fake);
+    ask = (struct message){.type = MESSAGE_SHARD, .shard = {.shard = 2}};
+    ask.passed.sender = OTHER;
+    message_add(&ask, buffer_new(0));
+    give(fake, SELF + 1, &ask);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(message.shard.kind, SHARD_GONE);
+    fake->node.input.reading = fake->node.input.compared;
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_shards_are_taken_from_those_who_have_them),
+        cmocka_unit_test(test_what_nobody_has_is_read),
+        cmocka_unit_test(test_a_holder_that_does_not_give),
+        cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_not_fetched),
+        cmocka_unit_test(test_a_node_gives_its_shards),
         cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
         cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
         cmocka_unit_test(test_a_node_that_waits_asks_for_a_lot),

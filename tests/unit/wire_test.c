@@ -74,6 +74,8 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_sent, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_received, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_read, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.shards_taken, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
@@ -194,11 +196,22 @@ static const struct wire_field {
     FIELD(MESSAGE_LOT, WHOLE, lot.claim, UINT64_MAX),
     FIELD(MESSAGE_LOT, WHOLE, lot.digest, UINT64_MAX),
     FIELD(MESSAGE_LOT, WHOLE, lot.items, UINT64_C(1) << 40),
-    FIELD(MESSAGE_LOT, WHOLE, lot.receiver, UINT64_MAX),
-    FIELD(MESSAGE_LOT, WHOLE, lot.sender, UINT64_MAX),
+    FIELD(MESSAGE_LOT, WHOLE, lot.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_LOT, WHOLE, lot.passed.sender, UINT64_MAX),
     FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.claim, UINT64_MAX),
-    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.receiver, UINT64_MAX),
-    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.sender, UINT64_MAX),
+    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_LOT_METRICS, WHOLE, lot_metrics.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.answer, 1),
+    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.claim, UINT64_MAX),
+    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_HOLDINGS, WHOLE, holdings.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.kind, SHARD_GONE),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.shard, WIRE_SHARDS_MAX - 1),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.claim, UINT64_MAX),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.offset, UINT64_MAX),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.size, UINT64_MAX),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_SHARD, WHOLE, shard.passed.sender, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
@@ -212,6 +225,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
     MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
+    MESSAGE_HOLDINGS,   MESSAGE_SHARD,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -275,6 +289,12 @@ static struct message new_message(enum message_type type) {
         break;
     case MESSAGE_WAITS:
         add_frame(&message, 2 * sizeof(struct wire_server_wait));
+        break;
+    case MESSAGE_HOLDINGS:
+        add_frame(&message, 5 * sizeof(uint32_t));
+        break;
+    case MESSAGE_SHARD:
+        add_frame(&message, 17);
         break;
     case MESSAGE_EVALUATE:
         add_frame(&message, 2 * sizeof(uint32_t));

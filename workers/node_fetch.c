@@ -1,0 +1,367 @@
+/* Asks other nodes for data shards, and gives them. See node_fetch.h and node_private.h. */
+#include "workers/node_fetch.h"
+
+#include "agileml/base/memory.h"
+#include "workers/node_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void send_by(struct node *node, actor_id server, actor_id receiver, struct message *message) {
+    message->epoch = node->client.epoch;
+    message->passed = (struct message_passed){.receiver = receiver, .sender = node->options.self};
+    node->io->send(node->io, server, message);
+}
+
+static uint64_t timeout_us(const struct node *node) {
+    return node->contact.timeout_ms * UINT64_C(1000);
+}
+
+/* ---- Who gives ---- */
+
+static struct buffer *packed_shard(struct node *node, uint32_t shard) {
+    struct node_fetch *fetch = &node->fetch;
+    const struct node_hooks *hooks = &node->options.hooks;
+    for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
+        if (fetch->packed[p].bytes != NULL && fetch->packed[p].shard == shard) {
+            return fetch->packed[p].bytes;
+        }
+    }
+    struct buffer *bytes = hooks->pack(hooks->context, shard);
+    if (bytes != NULL) {
+        struct fetch_packed *place = &fetch->packed[fetch->packed_next++ % NODE_FETCH_PACKED];
+        buffer_drop(place->bytes);
+        *place = (struct fetch_packed){.shard = shard, .bytes = bytes};
+    }
+    return bytes;
+}
+
+static void packed_drop(struct node *node, uint32_t shard) {
+    for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
+        struct fetch_packed *place = &node->fetch.packed[p];
+        if (place->bytes != NULL && place->shard == shard) {
+            buffer_drop(place->bytes);
+            place->bytes = NULL;
+        }
+    }
+}
+
+/* Whether this node may give what it has: what it has read was found equal to the job's input. */
+static bool may_give(const struct node *node) {
+    return node->options.fetches && node_input_is_compared(node);
+}
+
+static void answer_holdings(struct node *node, actor_id server, const struct message *question) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    size_t count;
+    const uint32_t *shards = holdings_shards(question, &count);
+    struct buffer *has = buffer_new(count * sizeof *shards);
+    has->size = 0;
+    for (size_t s = 0; s < count && may_give(node); s++) {
+        if (shards[s] < node->plan.terms.shards && hooks->has(hooks->context, shards[s])) {
+            memcpy(has->data + has->size, &shards[s], sizeof shards[s]);
+            has->size += sizeof shards[s];
+        }
+    }
+    struct message answer = {.type = MESSAGE_HOLDINGS};
+    answer.holdings = (struct message_holdings){.answer = 1, .claim = question->holdings.claim};
+    message_add(&answer, has);
+    send_by(node, server, question->passed.sender, &answer);
+}
+
+static void answer_shard(struct node *node, actor_id server, const struct message *question) {
+    const struct message_shard *asked = &question->shard;
+    struct buffer *bytes =
+        may_give(node) && asked->shard < node->plan.terms.shards ? packed_shard(node, asked->shard) : NULL;
+    struct message answer = {.type = MESSAGE_SHARD};
+    answer.shard = (struct message_shard){
+        .kind = SHARD_GONE, .shard = asked->shard, .claim = asked->claim, .offset = asked->offset};
+    if (bytes == NULL || asked->offset >= bytes->size) {
+        message_add(&answer, buffer_new(0));
+    } else {
+        size_t left = bytes->size - asked->offset;
+        size_t piece = node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
+        answer.shard.kind = SHARD_PIECE;
+        answer.shard.size = bytes->size;
+        message_add_copy(&answer, bytes->data + asked->offset, left < piece ? left : piece);
+        if (left <= piece) {
+            node->fetch.given++;
+            packed_drop(node, asked->shard);
+        }
+    }
+    send_by(node, server, question->passed.sender, &answer);
+}
+
+/* ---- Who asks ---- */
+
+static void way_end(struct fetch_way *way) {
+    free(way->bytes);
+    *way = (struct fetch_way){0};
+}
+
+static void fetch_end(struct node_fetch *fetch) {
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        way_end(&fetch->ways[w]);
+    }
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        buffer_drop(fetch->holders[h].has);
+    }
+    free(fetch->holders);
+    free(fetch->lacks);
+    fetch->holders = NULL;
+    fetch->holder_count = 0;
+    fetch->lacks = NULL;
+    fetch->state = FETCH_NONE;
+}
+
+void node_fetch_close(struct node *node) {
+    fetch_end(&node->fetch);
+    for (unsigned p = 0; p < NODE_FETCH_PACKED; p++) {
+        buffer_drop(node->fetch.packed[p].bytes);
+    }
+}
+
+/* Lists the other nodes of the plan that have a server. */
+static void find_holders(struct node *node) {
+    struct node_fetch *fetch = &node->fetch;
+    const struct plan_view *plan = &node->plan;
+    fetch->holders = memory_zeroed(plan->endpoint_count + 1, sizeof *fetch->holders);
+    for (size_t e = 0; e < plan->endpoint_count; e++) {
+        actor_id server = plan->endpoints[e].actor;
+        bool known = actor_node(server) == node->options.self;
+        for (unsigned h = 0; h < fetch->holder_count && !known; h++) {
+            known = fetch->holders[h].node == actor_node(server);
+        }
+        if (!known) {
+            fetch->holders[fetch->holder_count++] = (struct fetch_holder){.node = actor_node(server), .server = server};
+        }
+    }
+}
+
+/* Whether another node may have been given data by an earlier plan, or by this one before this node came. */
+static bool others_may_have_data(const struct node *node) {
+    for (size_t d = 0; d < node->plan.assignment_count; d++) {
+        const struct wire_assignment *assignment = &node->plan.assignments[d];
+        if (actor_node(assignment->origin) != node->options.self && assignment->from_clock != WIRE_CLOCK_NEVER) {
+            return node->plan.terms.version > 1;
+        }
+    }
+    return false;
+}
+
+bool node_fetch_begin(struct node *node, const struct node_set *set) {
+    struct node_fetch *fetch = &node->fetch;
+    const struct node_hooks *hooks = &node->options.hooks;
+    if (!node->options.fetches || !others_may_have_data(node)) {
+        return false;
+    }
+    uint32_t *lacking = memory_resized(NULL, set->count, sizeof *lacking);
+    uint32_t count = hooks->lacks(hooks->context, set, lacking);
+    if (count == 0) {
+        free(lacking);
+        return false;
+    }
+    find_holders(node);
+    fetch->state = FETCH_ASKING;
+    fetch->set = set->number;
+    fetch->lacks = memory_zeroed(node->plan.terms.shards, 1);
+    for (uint32_t l = 0; l < count; l++) {
+        fetch->lacks[lacking[l]] = 1;
+    }
+    fetch->asked = ++fetch->claim;
+    uint64_t longest_us = NODE_FETCH_ASK_MS * UINT64_C(1000);
+    fetch->due_us = node_now(node) + (timeout_us(node) < longest_us ? timeout_us(node) : longest_us);
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
+        message_add_copy(&question, lacking, count * sizeof *lacking);
+        send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
+    }
+    free(lacking);
+    return true;
+}
+
+void node_fetch_give_up(struct node *node, unsigned set) {
+    if (node->fetch.state != FETCH_NONE && node->fetch.set == set) {
+        fetch_end(&node->fetch);
+    }
+}
+
+static void ask_for_piece(struct node *node, struct fetch_way *way) {
+    const struct fetch_holder *holder = &node->fetch.holders[way->holder];
+    struct message question = {.type = MESSAGE_SHARD};
+    way->claim = ++node->fetch.claim;
+    way->due_us = node_now(node) + timeout_us(node);
+    question.shard =
+        (struct message_shard){.kind = SHARD_ASK, .shard = way->shard, .claim = way->claim, .offset = way->got};
+    message_add(&question, buffer_new(0));
+    send_by(node, holder->server, holder->node, &question);
+}
+
+/* A holder without a piece or an answer that is due has nothing for us: its shard is taken from another. */
+static void holder_drop(struct node *node, unsigned number) {
+    struct node_fetch *fetch = &node->fetch;
+    struct fetch_holder *holder = &fetch->holders[number];
+    buffer_drop(holder->has);
+    holder->has = NULL;
+    holder->answered = true;
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        if (fetch->ways[w].busy && fetch->ways[w].holder == number) {
+            fetch->lacks[fetch->ways[w].shard] = 1;
+            way_end(&fetch->ways[w]);
+            for (unsigned h = 0; h < fetch->holder_count; h++) {
+                fetch->holders[h].next = 0;
+            }
+        }
+    }
+}
+
+static bool holder_is_busy(const struct node_fetch *fetch, unsigned number) {
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        if (fetch->ways[w].busy && fetch->ways[w].holder == number) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Finds a shard that is lacking and that the holder has. */
+static bool find_lacking(const struct node *node, struct fetch_holder *holder, uint32_t *shard) {
+    size_t count = holder->has != NULL ? holder->has->size / sizeof *shard : 0;
+    for (; holder->next < count; holder->next++) {
+        memcpy(shard, holder->has->data + holder->next * sizeof *shard, sizeof *shard);
+        if (*shard < node->plan.terms.shards && node->fetch.lacks[*shard] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Asks idle holders for shards. False: nothing is on its way, and nobody has what is lacking. */
+static bool take_more(struct node *node) {
+    struct node_fetch *fetch = &node->fetch;
+    bool busy = false;
+    unsigned next = 0;
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        struct fetch_way *way = &fetch->ways[w];
+        for (uint32_t shard; next < fetch->holder_count && !way->busy; next++) {
+            if (!holder_is_busy(fetch, next) && find_lacking(node, &fetch->holders[next], &shard)) {
+                *way = (struct fetch_way){.busy = true, .holder = next, .shard = shard};
+                fetch->lacks[shard] = 0;
+                ask_for_piece(node, way);
+            }
+        }
+        busy = busy || way->busy;
+    }
+    return busy;
+}
+
+uint64_t node_fetch_due_us(const struct node *node) {
+    const struct node_fetch *fetch = &node->fetch;
+    uint64_t due_us = fetch->state == FETCH_ASKING ? fetch->due_us : UINT64_MAX;
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        due_us = fetch->ways[w].busy && fetch->ways[w].due_us < due_us ? fetch->ways[w].due_us : due_us;
+    }
+    return due_us;
+}
+
+static bool all_have_answered(const struct node_fetch *fetch) {
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        if (!fetch->holders[h].answered) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool node_fetch_advance(struct node *node) {
+    struct node_fetch *fetch = &node->fetch;
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint64_t now = node_now(node);
+    if (fetch->state == FETCH_NONE) {
+        return false;
+    }
+    if (fetch->state == FETCH_ASKING && (all_have_answered(fetch) || now >= fetch->due_us)) {
+        fetch->state = FETCH_TAKING;
+    }
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        if (fetch->ways[w].busy && now >= fetch->ways[w].due_us) {
+            holder_drop(node, fetch->ways[w].holder);
+        }
+    }
+    if (fetch->state == FETCH_ASKING || take_more(node)) {
+        return false;
+    }
+    unsigned number = fetch->set;
+    fetch_end(fetch);
+    for (unsigned s = 0; s < node->work.set_count; s++) {
+        if (node->work.sets[s].number == number) {
+            node->work.sets[s].state = SET_PREPARING;
+            hooks->prepare(hooks->context, &node->work.sets[s]);
+        }
+    }
+    return true;
+}
+
+/* Adds a piece, and hands the shard over when it is whole. False: the holder's answer can't be. */
+static bool take_piece(struct node *node, struct fetch_way *way, const struct message *message) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    const struct message_shard *piece = &message->shard;
+    size_t size = message->frames[RECORDS_FRAME]->size;
+    if (piece->kind != SHARD_PIECE || piece->shard != way->shard || piece->offset != way->got || size == 0 ||
+        size > piece->size || way->got > piece->size - size) {
+        return false;
+    }
+    way->bytes = memory_resized(way->bytes, way->got + size, 1);
+    memcpy(way->bytes + way->got, message->frames[RECORDS_FRAME]->data, size);
+    way->got += size;
+    if (way->got < piece->size) {
+        ask_for_piece(node, way);
+        return true;
+    }
+    if (!hooks->unpack(hooks->context, way->shard, way->bytes, way->got)) {
+        return false;
+    }
+    node->fetch.taken++;
+    way_end(way);
+    return true;
+}
+
+static void receive_shard(struct node *node, const struct message *message) {
+    struct node_fetch *fetch = &node->fetch;
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
+        struct fetch_way *way = &fetch->ways[w];
+        if (way->busy && way->claim == message->shard.claim &&
+            fetch->holders[way->holder].node == message->passed.sender && !take_piece(node, way, message)) {
+            holder_drop(node, way->holder);
+        }
+    }
+}
+
+static void receive_holdings(struct node *node, const struct message *message) {
+    struct node_fetch *fetch = &node->fetch;
+    for (unsigned h = 0; h < fetch->holder_count && message->holdings.claim == fetch->asked; h++) {
+        struct fetch_holder *holder = &fetch->holders[h];
+        if (holder->node == message->passed.sender && !holder->answered) {
+            holder->answered = true;
+            holder->has = buffer_hold(message->frames[RECORDS_FRAME]);
+        }
+    }
+}
+
+void node_fetch_receive(struct node *node, actor_id from, const struct message *message) {
+    bool own_server = actor_node(from) == node->options.self; /* else the giver's, which speaks for the giver alone */
+    bool answer = message->type == MESSAGE_HOLDINGS ? message->holdings.answer != 0 : message->shard.kind != SHARD_ASK;
+    if (!plan_is_there(&node->plan) || own_server == answer ||
+        (!own_server && message->passed.sender != actor_node(from))) {
+        return;
+    }
+    if (message->type == MESSAGE_HOLDINGS && answer) {
+        receive_holdings(node, message);
+    } else if (message->type == MESSAGE_HOLDINGS) {
+        answer_holdings(node, from, message);
+    } else if (answer) {
+        receive_shard(node, message);
+    } else {
+        answer_shard(node, from, message);
+    }
+}
