@@ -378,7 +378,10 @@ struct cluster_uneven {
     unsigned joined;             /* since the first plan */
     bool replacing;              /* a node was evicted for another one, which has not joined yet */
     unsigned replaced;
-    double late_seconds; /* when two thirds of the iterations were done */
+    double join_seconds;    /* when the last node joined that came after training began */
+    double late_seconds;    /* when two thirds of the iterations were done */
+    double settled_seconds; /* from then on nobody should wait */
+    uint64_t settled;       /* the iteration at that time; 0: not yet */
     double last_seconds; /* when the last one was */
     uint64_t version;    /* of the newest plan */
     uint64_t shaken;     /* other campaigns: the clock after which shares were last changed at random */

@@ -22,7 +22,6 @@ enum {
 #define WINDOW_LONG   10.0 /* seconds */
 #define LONGER_MOST   1.1
 #define LONGER_CHANCE 1.04 /* jitter, messages, evaluations */
-#define LONGER_LATE   1.2  /* another node joins, and besides nodes have fixed times of their own or a server is slow */
 
 /* A number that depends on the seed and on `number` only. */
 static uint64_t salted(const struct cluster *cluster, uint64_t number) {
@@ -210,11 +209,23 @@ static double ideal_us(const struct cluster *cluster) {
 
 /* ---- What is checked ---- */
 
+/* Whether a node has joined, and besides nodes have fixed times of their own or a server is slow: what is done about
+ * the one is known a window after what is done about the other. */
+static bool changes_twice(const struct cluster *cluster) {
+    return cluster->uneven.joined > 0 && (cluster->uneven.late || cluster->uneven.slow_server);
+}
+
 void cluster_uneven_iteration(struct cluster *cluster, uint64_t iteration, double seconds) {
+    struct cluster_uneven *uneven = &cluster->uneven;
+    bool settles = changes_twice(cluster) && seconds < uneven->join_seconds + 2 * WINDOW_LONG;
     if (iteration == ITERATIONS * 2 / 3) {
-        cluster->uneven.late_seconds = seconds;
+        uneven->late_seconds = seconds;
     }
-    cluster->uneven.last_seconds = seconds;
+    if (uneven->settled == 0 && iteration >= ITERATIONS * 2 / 3 && (!settles || iteration >= ITERATIONS * 9 / 10)) {
+        uneven->settled = iteration;
+        uneven->settled_seconds = seconds;
+    }
+    uneven->last_seconds = seconds;
 }
 
 /* I10. */
@@ -254,7 +265,10 @@ void cluster_uneven_replace(struct cluster *cluster, const char *name, const cha
 
 void cluster_uneven_join(struct cluster *cluster) {
     cluster->uneven.replacing = false;
-    cluster->uneven.joined += plan_is_there(&cluster->seen.plan) ? 1 : 0;
+    if (plan_is_there(&cluster->seen.plan)) {
+        cluster->uneven.joined++;
+        cluster->uneven.join_seconds = cluster->uneven.last_seconds;
+    }
 }
 
 /* I12. */
@@ -263,13 +277,12 @@ void cluster_uneven_end(struct cluster *cluster) {
         return;
     }
     double late_us = (cluster->uneven.last_seconds - cluster->uneven.late_seconds) * 1e6;
-    double clock_us = late_us / (ITERATIONS - ITERATIONS * 2 / 3);
+    double clock_us = (cluster->uneven.last_seconds - cluster->uneven.settled_seconds) * 1e6 /
+                      (double)(ITERATIONS - cluster->uneven.settled);
     double ideal = ideal_us(cluster) + server_us(cluster);
     double window_us = fmin(fmax(WINDOW_LONG * 1e6, BALANCE_CLOCKS * ideal), late_us);
     double unpaid = (BALANCE_COST * 1e6 + ideal) / window_us; /* a gain that is not worth a change of plan */
-    bool more = cluster->uneven.late || cluster->uneven.slow_server; /* is changed a window after the joined node's */
-    double most = more && cluster->uneven.joined > 0 ? LONGER_LATE : LONGER_MOST;
-    if (!(clock_us <= fmax(most, LONGER_CHANCE + unpaid) * ideal)) {
+    if (!(clock_us <= fmax(LONGER_MOST, LONGER_CHANCE + unpaid) * ideal)) {
         cluster_violation(cluster, "I12", "a clock takes %.0f us, and would take %.0f us if nobody waited", clock_us,
                           ideal);
     }
