@@ -23,9 +23,10 @@ enum {
     POLL_MS = 50,
     CALM_POLLS = 40, /* a connection that was given up is there for a second or more */
     WATCHED_MAX = 8,
-    /* A link that is left open has three descriptors or more. A connection that is being made anew, and a file that is
-     * being written, such as the journal of the controller's store, are there for a moment only. */
-    DESCRIPTORS_MORE = 2,
+    /* A link has three or four descriptors, and a server opens its own to another node when it first has something to
+     * tell it: with as many nodes there may be a few links more. What each of the 20 nodes that come and go would leave
+     * is more than that. */
+    DESCRIPTORS_MORE = 12,
     /* The report's lines, which the controller keeps for who asks late, a few bytes for each node that there was, and
      * the allocator's fragments. */
     BYTES_MORE = 6 << 20,
