@@ -3,7 +3,7 @@
 #ifndef SPOTMARKET_AUTHORIZE_H
 #define SPOTMARKET_AUTHORIZE_H
 
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 #include "spotmarket/parameters.h"
 #include "spotmarket/users.h"
 

@@ -3,7 +3,7 @@
 #ifndef SPOTMARKET_REPLAYS_H
 #define SPOTMARKET_REPLAYS_H
 
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 
 #include <stdbool.h>
 #include <stdint.h>

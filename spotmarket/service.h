@@ -3,7 +3,7 @@
 #ifndef SPOTMARKET_SERVICE_H
 #define SPOTMARKET_SERVICE_H
 
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 #include "spotmarket/api.h"
 #include "spotmarket/faults.h"
 #include "spotmarket/keyring.h"

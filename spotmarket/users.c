@@ -3,7 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/private_file.h"
-#include "bidbrain/cloud/aws/ini.h"
+#include "agileml/cloud/ini.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -46,10 +46,10 @@ struct check_operation {
     unsigned pages;
     char action[EC2_ACTION_TEXT];
     char page[EC2_PAGE_TOKEN_TEXT];
-    char vpc[EC2_ID_TEXT];                                 /* of the subnets; "": none is known */
-    char instance[EC2_ID_TEXT];                            /* a machine of the job; "": there is none */
-    bool answered;                                         /* EC2 has answered and accepted the caller */
-    bool things_wrong; /* something that launches name is wrong, so that they would fail */
+    char vpc[EC2_ID_TEXT];      /* of the subnets; "": none is known */
+    char instance[EC2_ID_TEXT]; /* a machine of the job; "": there is none */
+    bool answered;              /* EC2 has answered and accepted the caller */
+    bool things_wrong;          /* something that launches name is wrong, so that they would fail */
     char reported[CHECK_REPORTED_MAX][CHECK_FAILURE_TEXT]; /* failures */
     size_t reported_count;
 };
@@ -209,12 +209,12 @@ static void check_failed(struct check_operation *check, const struct ec2_failure
 
 /* ---- What there is ---- */
 
-static void check_read_prices(struct check_operation *check, struct ec2_node root) {
+static void check_read_prices(struct check_operation *check, struct xml_element root) {
     const struct provider_listener *listener = &check->operation.of->options.listener;
-    struct ec2_node set = ec2_node_at(root, "spotPriceHistorySet");
-    struct ec2_node item = {0};
+    struct xml_element set = xml_element_at(root, "spotPriceHistorySet");
+    struct xml_element item = {0};
     struct ec2_price price;
-    while (ec2_node_next(set, "item", &item)) {
+    while (xml_element_next(set, "item", &item)) {
         if (ec2_price_read(item, &price)) {
             listener->price(listener->context, price.type, price.zone, price.product, price.point);
         }
@@ -225,14 +225,14 @@ static void check_read_prices(struct check_operation *check, struct ec2_node roo
     }
 }
 
-static void check_read_instances(struct check_operation *check, struct ec2_node root) {
-    struct ec2_node set = ec2_node_at(root, "reservationSet");
-    struct ec2_node reservation = {0};
-    while (ec2_node_next(set, "item", &reservation)) {
-        struct ec2_node items = ec2_node_at(reservation, "instancesSet");
-        struct ec2_node item = {0};
+static void check_read_instances(struct check_operation *check, struct xml_element root) {
+    struct xml_element set = xml_element_at(root, "reservationSet");
+    struct xml_element reservation = {0};
+    while (xml_element_next(set, "item", &reservation)) {
+        struct xml_element items = xml_element_at(reservation, "instancesSet");
+        struct xml_element item = {0};
         struct ec2_instance instance;
-        while (ec2_node_next(items, "item", &item)) {
+        while (xml_element_next(items, "item", &item)) {
             if (ec2_instance_read(item, &instance) && instance.state == EC2_INSTANCE_RUNNING) {
                 memcpy(check->instance, instance.id, sizeof check->instance);
             }
@@ -240,30 +240,30 @@ static void check_read_instances(struct check_operation *check, struct ec2_node 
     }
 }
 
-static void check_read_image(struct check_operation *check, struct ec2_node root) {
+static void check_read_image(struct check_operation *check, struct xml_element root) {
     const char *image = check->operation.of->options.image;
-    struct ec2_node item = ec2_node_at(root, "imagesSet/item");
-    const char *state = ec2_text_at(item, "imageState");
-    if (strcmp(ec2_text_at(item, "imageId"), image) != 0) {
+    struct xml_element item = xml_element_at(root, "imagesSet/item");
+    const char *state = xml_text_at(item, "imageState");
+    if (strcmp(xml_text_at(item, "imageId"), image) != 0) {
         check_found(check, PROVIDER_ERROR, "launch.image", "'%.60s': EC2 shows no such image", image);
     } else if (state[0] != '\0' && strcmp(state, "available") != 0) {
         check_found(check, PROVIDER_ERROR, "launch.image", "'%.60s' is %.60s: expected an image that is available",
                     image, state);
-    } else if (strcmp(ec2_text_at(item, "platform"), "windows") == 0) {
+    } else if (strcmp(xml_text_at(item, "platform"), "windows") == 0) {
         check_found(check, PROVIDER_ERROR, "launch.image", "'%.60s' is of Windows: the start script needs Linux",
                     image);
     }
 }
 
-static void check_read_subnet(struct check_operation *check, struct ec2_node root) {
+static void check_read_subnet(struct check_operation *check, struct xml_element root) {
     const struct provider_launch *launch = &check->launches[check->at];
     const char *subnet = provider_ec2_subnet(check->operation.of, launch);
     char key[PROVIDER_CODE_TEXT];
-    struct ec2_node item = ec2_node_at(root, "subnetSet/item");
-    const char *zone = ec2_text_at(item, "availabilityZone");
-    const char *vpc = ec2_text_at(item, "vpcId");
+    struct xml_element item = xml_element_at(root, "subnetSet/item");
+    const char *zone = xml_text_at(item, "availabilityZone");
+    const char *vpc = xml_text_at(item, "vpcId");
     check_key(check, key);
-    if (strcmp(ec2_text_at(item, "subnetId"), subnet) != 0) {
+    if (strcmp(xml_text_at(item, "subnetId"), subnet) != 0) {
         check_found(check, PROVIDER_ERROR, key, "'%.60s': EC2 shows no such subnet", subnet);
         return;
     }
@@ -271,7 +271,7 @@ static void check_read_subnet(struct check_operation *check, struct ec2_node roo
         check_found(check, PROVIDER_ERROR, key, "'%.60s' is in %.60s: expected a subnet in %.60s", subnet, zone,
                     launch->zone);
     }
-    if (strcmp(ec2_text_at(item, "availableIpAddressCount"), "0") == 0) {
+    if (strcmp(xml_text_at(item, "availableIpAddressCount"), "0") == 0) {
         check_found(check, PROVIDER_ERROR, key, "'%.60s' has no address left: no machine can start there", subnet);
     }
     if (check->vpc[0] == '\0') {
@@ -282,13 +282,13 @@ static void check_read_subnet(struct check_operation *check, struct ec2_node roo
     }
 }
 
-static void check_read_group(struct check_operation *check, struct ec2_node root) {
+static void check_read_group(struct check_operation *check, struct xml_element root) {
     const char *group = check->operation.of->options.security_groups[check->at];
-    struct ec2_node item = ec2_node_at(root, "securityGroupInfo/item");
-    const char *vpc = ec2_text_at(item, "vpcId");
+    struct xml_element item = xml_element_at(root, "securityGroupInfo/item");
+    const char *vpc = xml_text_at(item, "vpcId");
     char key[PROVIDER_CODE_TEXT];
     check_key(check, key);
-    if (strcmp(ec2_text_at(item, "groupId"), group) != 0) {
+    if (strcmp(xml_text_at(item, "groupId"), group) != 0) {
         check_found(check, PROVIDER_ERROR, key, "'%.60s': EC2 shows no such security group", group);
     } else if (check->vpc[0] != '\0' && vpc[0] != '\0' && strcmp(vpc, check->vpc) != 0) {
         check_found(check, PROVIDER_ERROR, key, "'%.60s' is of %.60s, the subnets are of %.60s: expected one of theirs",
@@ -296,7 +296,7 @@ static void check_read_group(struct check_operation *check, struct ec2_node root
     }
 }
 
-static void check_read(struct check_operation *check, struct ec2_node root) {
+static void check_read(struct check_operation *check, struct xml_element root) {
     switch (check->step) {
     case CHECK_PRICES:
         check_read_prices(check, root);

@@ -188,12 +188,12 @@ static void launch_tell_machine(struct provider *of, const struct provider_launc
     provider_ec2_machine(of, &machine);
 }
 
-static unsigned launch_instances(struct provider *of, const struct provider_launch *launch, struct ec2_node root) {
-    struct ec2_node set = ec2_node_at(root, "instancesSet");
-    struct ec2_node item = {0};
+static unsigned launch_instances(struct provider *of, const struct provider_launch *launch, struct xml_element root) {
+    struct xml_element set = xml_element_at(root, "instancesSet");
+    struct xml_element item = {0};
     struct ec2_instance instance;
     unsigned count = 0;
-    while (ec2_node_next(set, "item", &item)) {
+    while (xml_element_next(set, "item", &item)) {
         if (ec2_instance_read(item, &instance)) {
             launch_tell_machine(of, launch, instance.id, instance.launched);
             count++;
@@ -203,17 +203,17 @@ static unsigned launch_instances(struct provider *of, const struct provider_laun
 }
 
 static unsigned launch_fleet_instances(struct provider *of, const struct provider_launch *launch,
-                                       struct ec2_node root) {
-    struct ec2_node pools = ec2_node_at(root, "fleetInstanceSet");
-    struct ec2_node pool = {0};
+                                       struct xml_element root) {
+    struct xml_element pools = xml_element_at(root, "fleetInstanceSet");
+    struct xml_element pool = {0};
     unsigned count = 0;
-    while (ec2_node_next(pools, "item", &pool)) {
-        struct ec2_node ids = ec2_node_at(pool, "instanceIds");
-        struct ec2_node id = {0};
-        while (ec2_node_next(ids, "item", &id)) {
-            size_t length = strlen(ec2_node_text(id));
+    while (xml_element_next(pools, "item", &pool)) {
+        struct xml_element ids = xml_element_at(pool, "instanceIds");
+        struct xml_element id = {0};
+        while (xml_element_next(ids, "item", &id)) {
+            size_t length = strlen(xml_element_text(id));
             if (length > 0 && length < EC2_ID_TEXT) {
-                launch_tell_machine(of, launch, ec2_node_text(id), 0);
+                launch_tell_machine(of, launch, xml_element_text(id), 0);
                 count++;
             }
         }
@@ -222,12 +222,12 @@ static unsigned launch_fleet_instances(struct provider *of, const struct provide
 }
 
 /* Reports whether the requests are open or filled. Listings find, tag and report their instances. */
-static void launch_requests(struct provider *of, const struct provider_launch *launch, struct ec2_node root) {
+static void launch_requests(struct provider *of, const struct provider_launch *launch, struct xml_element root) {
     struct ec2_spot_request *requests = memory_zeroed(PROVIDER_COUNT_MAX, sizeof *requests);
-    struct ec2_node set = ec2_node_at(root, "spotInstanceRequestSet");
-    struct ec2_node item = {0};
+    struct xml_element set = xml_element_at(root, "spotInstanceRequestSet");
+    struct xml_element item = {0};
     size_t count = 0;
-    while (count < PROVIDER_COUNT_MAX && ec2_node_next(set, "item", &item)) {
+    while (count < PROVIDER_COUNT_MAX && xml_element_next(set, "item", &item)) {
         if (ec2_spot_request_read(item, &requests[count])) {
             snprintf(requests[count].tags.token, sizeof requests[count].tags.token, "%s", launch->token);
             count++;
@@ -248,7 +248,7 @@ static void launch_requests(struct provider *of, const struct provider_launch *l
     free(requests);
 }
 
-static void launch_succeeded(struct provider *of, const struct launch_operation *launch, struct ec2_node root) {
+static void launch_succeeded(struct provider *of, const struct launch_operation *launch, struct xml_element root) {
     const struct provider_launch *asked = &launch->launch;
     if (strcmp(launch->action, "RequestSpotInstances") == 0) {
         launch_requests(of, asked, root);
@@ -256,16 +256,16 @@ static void launch_succeeded(struct provider *of, const struct launch_operation 
     }
     bool fleet = strcmp(launch->action, "CreateFleet") == 0;
     unsigned machines = fleet ? launch_fleet_instances(of, asked, root) : launch_instances(of, asked, root);
-    struct ec2_node error = ec2_node_at(root, "errorSet/item");
+    struct xml_element error = xml_element_at(root, "errorSet/item");
     if (machines > 0) {
         struct provider_outcome outcome = launch_filled(asked, machines);
         provider_ec2_outcome(of, &outcome);
     } else if (fleet) {
         char code[PROVIDER_CODE_TEXT];
-        if (ec2_copy_at(error, "errorCode", code, sizeof code) != 0) {
+        if (xml_copy_at(error, "errorCode", code, sizeof code) != 0) {
             strcpy(code, "UnfulfillableCapacity");
         }
-        struct provider_outcome outcome = launch_refused(asked, code, ec2_text_at(error, "errorMessage"));
+        struct provider_outcome outcome = launch_refused(asked, code, xml_text_at(error, "errorMessage"));
         provider_ec2_outcome(of, &outcome);
     } else {
         provider_ec2_failed_text(of, launch->action, "the answer names no instance");

@@ -81,7 +81,7 @@ static const struct ec2_instance *list_instance(const struct list_operation *lis
                : bsearch(id, list->instances, list->known_instances, sizeof *list->instances, list_by_id);
 }
 
-static void list_add_request(struct list_operation *list, struct ec2_node item) {
+static void list_add_request(struct list_operation *list, struct xml_element item) {
     struct ec2_spot_request request;
     if (!ec2_spot_request_read(item, &request) || list->request_count == PROVIDER_EC2_FOUND_MAX) {
         return;
@@ -93,7 +93,7 @@ static void list_add_request(struct list_operation *list, struct ec2_node item) 
     list->requests[list->request_count++] = request;
 }
 
-static void list_add_instance(struct list_operation *list, struct ec2_node item) {
+static void list_add_instance(struct list_operation *list, struct xml_element item) {
     struct ec2_instance instance;
     if (!ec2_instance_read(item, &instance) || list->instance_count == PROVIDER_EC2_FOUND_MAX) {
         return;
@@ -105,18 +105,18 @@ static void list_add_instance(struct list_operation *list, struct ec2_node item)
     list->instances[list->instance_count++] = instance;
 }
 
-static void list_add(struct list_operation *list, struct ec2_node root) {
-    struct ec2_node requests = ec2_node_at(root, "spotInstanceRequestSet");
-    struct ec2_node reservations = ec2_node_at(root, "reservationSet");
-    struct ec2_node item = {0};
-    while (ec2_node_next(requests, "item", &item)) {
+static void list_add(struct list_operation *list, struct xml_element root) {
+    struct xml_element requests = xml_element_at(root, "spotInstanceRequestSet");
+    struct xml_element reservations = xml_element_at(root, "reservationSet");
+    struct xml_element item = {0};
+    while (xml_element_next(requests, "item", &item)) {
         list_add_request(list, item);
     }
-    struct ec2_node reservation = {0};
-    while (ec2_node_next(reservations, "item", &reservation)) {
-        struct ec2_node instances = ec2_node_at(reservation, "instancesSet");
-        struct ec2_node instance = {0};
-        while (ec2_node_next(instances, "item", &instance)) {
+    struct xml_element reservation = {0};
+    while (xml_element_next(reservations, "item", &reservation)) {
+        struct xml_element instances = xml_element_at(reservation, "instancesSet");
+        struct xml_element instance = {0};
+        while (xml_element_next(instances, "item", &instance)) {
             list_add_instance(list, instance);
         }
     }

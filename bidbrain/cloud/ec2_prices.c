@@ -46,11 +46,11 @@ static void prices_ask(struct prices_operation *prices) {
     ec2_start(of->ec2, request, prices_answered, prices);
 }
 
-static void prices_tell(struct provider *of, struct ec2_node set) {
+static void prices_tell(struct provider *of, struct xml_element set) {
     const struct provider_listener *listener = &of->options.listener;
-    struct ec2_node item = {0};
+    struct xml_element item = {0};
     struct ec2_price price;
-    while (ec2_node_next(set, "item", &item)) {
+    while (xml_element_next(set, "item", &item)) {
         if (ec2_price_read(item, &price)) {
             listener->price(listener->context, price.type, price.zone, price.product, price.point);
         }
@@ -66,7 +66,7 @@ static void prices_answered(void *context, const struct ec2_answer *answer) {
         prices_end(prices, false);
         return;
     }
-    prices_tell(of, ec2_node_at(answer->root, "spotPriceHistorySet"));
+    prices_tell(of, xml_element_at(answer->root, "spotPriceHistorySet"));
     int more = ec2_page_token(answer->root, token);
     if (more == 0) {
         prices_end(prices, true);

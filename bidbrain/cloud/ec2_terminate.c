@@ -104,11 +104,11 @@ static bool give_back_wants(const struct give_back *give_back, const struct ec2_
     return waiting && (give_back->token[0] == '\0' || request->instance[0] == '\0');
 }
 
-static void give_back_collect(struct give_back *give_back, struct ec2_node root) {
-    struct ec2_node set = ec2_node_at(root, "spotInstanceRequestSet");
-    struct ec2_node item = {0};
+static void give_back_collect(struct give_back *give_back, struct xml_element root) {
+    struct xml_element set = xml_element_at(root, "spotInstanceRequestSet");
+    struct xml_element item = {0};
     struct ec2_spot_request request;
-    while (ec2_node_next(set, "item", &item) && give_back->request_count < PROVIDER_EC2_FOUND_MAX) {
+    while (xml_element_next(set, "item", &item) && give_back->request_count < PROVIDER_EC2_FOUND_MAX) {
         if (ec2_spot_request_read(item, &request) && give_back_wants(give_back, &request)) {
             give_back->requests =
                 memory_resized(give_back->requests, give_back->request_count + 1, sizeof *give_back->requests);

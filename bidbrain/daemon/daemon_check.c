@@ -3,8 +3,8 @@
 #include "bidbrain/daemon/daemon_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/cloud/credentials.h"
 #include "agileml/net/endpoint.h"
-#include "bidbrain/cloud/aws/credentials.h"
 #include "bidbrain/cloud/aws/ec2.h"
 #include "bidbrain/cloud/user_data.h"
 #include "bidbrain/command.h"

@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "agileml/base/clock.h"
+#include "agileml/cloud/sigv4.h"
 #include "agileml/net/http.h"
-#include "bidbrain/cloud/aws/sigv4.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>

@@ -1,7 +1,7 @@
 /* libFuzzer target for AWS's shared files: the first byte chooses credentials or config, and the profile. Besides
  * crashes it finds failures without a message, half pairs of keys, values that could not stand in a header, and
  * errors that quote. */
-#include "bidbrain/cloud/aws/profile.h"
+#include "agileml/cloud/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -17,7 +17,7 @@ static void fuzz_line(const char *text, size_t size) {
     }
 }
 
-static void fuzz_item(struct ec2_node item) {
+static void fuzz_item(struct xml_element item) {
     struct ec2_price price;
     struct ec2_instance instance;
     struct ec2_spot_request request;
@@ -38,22 +38,22 @@ static void fuzz_item(struct ec2_node item) {
 }
 
 /* Every element as if it were an item. */
-static void fuzz_walk(struct ec2_node node, unsigned depth) {
+static void fuzz_walk(struct xml_element node, unsigned depth) {
     static const char *const names[] = {"item", "spotPriceHistorySet", "spotInstanceRequestSet", "reservationSet",
                                         "instancesSet"};
-    FUZZ_CHECK(depth <= EC2_XML_DEPTH_MAX);
+    FUZZ_CHECK(depth <= XML_TREE_DEPTH_MAX);
     fuzz_item(node);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        struct ec2_node child = {0};
-        while (ec2_node_next(node, names[i], &child)) {
-            FUZZ_CHECK(strcmp(ec2_node_name(child), names[i]) == 0);
+        struct xml_element child = {0};
+        while (xml_element_next(node, names[i], &child)) {
+            FUZZ_CHECK(strcmp(xml_element_name(child), names[i]) == 0);
             fuzz_walk(child, depth + 1);
         }
     }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
-    struct ec2_xml *xml = NULL;
+    struct xml_tree *xml = NULL;
     struct error error = {0};
     char token[EC2_PAGE_TOKEN_TEXT], line[300];
     if (size == 0) {
@@ -61,14 +61,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     const char *body = (const char *)data + 1;
     if (data[0] % 2 == 0) {
-        int code = ec2_xml_parse(&xml, body, size - 1, &error);
+        int code = xml_tree_parse(&xml, body, size - 1, &error);
         FUZZ_CHECK(code == 0 ? xml != NULL : xml == NULL && error.code == AML_EINPUT && error.text[0] != '\0');
         if (code == 0) {
-            FUZZ_CHECK(ec2_node_name(ec2_xml_root(xml))[0] != '\0' || size > 1);
-            (void)ec2_page_token(ec2_xml_root(xml), token);
-            fuzz_walk(ec2_xml_root(xml), 1);
+            FUZZ_CHECK(xml_element_name(xml_tree_root(xml))[0] != '\0' || size > 1);
+            (void)ec2_page_token(xml_tree_root(xml), token);
+            fuzz_walk(xml_tree_root(xml), 1);
         }
-        ec2_xml_close(xml);
+        xml_tree_close(xml);
     } else {
         struct ec2_failure failure;
         ec2_failure_read(400, body, size - 1, &failure);

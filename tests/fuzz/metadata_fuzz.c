@@ -2,9 +2,9 @@
  * a notice, keys, or the header lines before either. Besides crashes it finds failures without a message, and values
  * that could not stand in a header. */
 #include "agileml/base/instant.h"
+#include "agileml/cloud/credentials_answer.h"
+#include "agileml/cloud/profile.h"
 #include "agileml/net/metadata.h"
-#include "bidbrain/cloud/aws/credentials_answer.h"
-#include "bidbrain/cloud/aws/profile.h"
 
 #include <stdlib.h>
 #include <string.h>

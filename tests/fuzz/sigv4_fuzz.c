@@ -1,6 +1,6 @@
 /* libFuzzer target for bidbrain/cloud/aws/sigv4 as a server uses it: lines of the input are the path, the query, and
  * pairs of a header's name and value. Besides crashes it finds canonical requests that are not in canonical form. */
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
-/* bidbrain/cloud/aws/ec2_xml, ec2_answer, ec2_request and ec2_throttle: answers in every shape that EC2 gives are
- * read, what is wrong is refused, and requests are encoded and paced as EC2 wants it. */
+/* agileml/cloud/xml_tree and, in bidbrain/cloud/aws, ec2_answer, ec2_request and ec2_throttle: answers in every shape
+ * that EC2 gives are read, what is wrong is refused, and requests are encoded and paced as EC2 wants it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,19 +13,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct ec2_xml *parsed(const char *text) {
-    struct ec2_xml *xml = NULL;
+static struct xml_tree *parsed(const char *text) {
+    struct xml_tree *xml = NULL;
     struct error error = {0};
-    if (ec2_xml_parse(&xml, text, strlen(text), &error) != 0) {
+    if (xml_tree_parse(&xml, text, strlen(text), &error) != 0) {
         fail_msg("%s", error.text);
     }
     return xml;
 }
 
 static void assert_refused(const char *text, size_t size, const char *message) {
-    struct ec2_xml *xml = NULL;
+    struct xml_tree *xml = NULL;
     struct error error = {0};
-    assert_int_equal(ec2_xml_parse(&xml, text, size, &error), AML_EINPUT);
+    assert_int_equal(xml_tree_parse(&xml, text, size, &error), AML_EINPUT);
     assert_null(xml);
     if (strstr(error.text, message) == NULL) {
         fail_msg("%s: expected %s", error.text, message);
@@ -34,29 +34,29 @@ static void assert_refused(const char *text, size_t size, const char *message) {
 
 static void trees_are_found_by_path(void **state) {
     (void)state;
-    struct ec2_xml *xml = parsed(
+    struct xml_tree *xml = parsed(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<x:A xmlns:x=\"u\" n='1'><!-- c --><x:b> one &amp; two\n</x:b>"
         "<c/><d>mixed<e>3</e>text<e>4<!-- c -->5</e></d><b>later</b><f><![CDATA[<g>]]></f></x:A>");
-    struct ec2_node root = ec2_xml_root(xml);
-    assert_string_equal(ec2_node_name(root), "A");
-    assert_string_equal(ec2_text_at(root, "b"), "one & two");
-    assert_string_equal(ec2_text_at(root, "c"), "");
-    assert_true(ec2_node_is(ec2_node_at(root, "c")));
-    assert_string_equal(ec2_text_at(root, "d"), "");
-    assert_string_equal(ec2_text_at(root, "d/e"), "3");
-    assert_string_equal(ec2_text_at(root, "f"), "<g>");
-    assert_false(ec2_node_is(ec2_node_at(root, "d/e/x/y")));
-    assert_string_equal(ec2_text_at(ec2_node_at(root, "nothing"), "b"), "");
-    struct ec2_node child = {0};
-    struct ec2_node d = ec2_node_at(root, "d");
-    assert_true(ec2_node_next(d, "e", &child));
-    assert_true(ec2_node_next(d, "e", &child));
-    assert_string_equal(ec2_node_text(child), "45");
-    assert_false(ec2_node_next(d, "e", &child));
+    struct xml_element root = xml_tree_root(xml);
+    assert_string_equal(xml_element_name(root), "A");
+    assert_string_equal(xml_text_at(root, "b"), "one & two");
+    assert_string_equal(xml_text_at(root, "c"), "");
+    assert_true(xml_element_is(xml_element_at(root, "c")));
+    assert_string_equal(xml_text_at(root, "d"), "");
+    assert_string_equal(xml_text_at(root, "d/e"), "3");
+    assert_string_equal(xml_text_at(root, "f"), "<g>");
+    assert_false(xml_element_is(xml_element_at(root, "d/e/x/y")));
+    assert_string_equal(xml_text_at(xml_element_at(root, "nothing"), "b"), "");
+    struct xml_element child = {0};
+    struct xml_element d = xml_element_at(root, "d");
+    assert_true(xml_element_next(d, "e", &child));
+    assert_true(xml_element_next(d, "e", &child));
+    assert_string_equal(xml_element_text(child), "45");
+    assert_false(xml_element_next(d, "e", &child));
     char text[4];
-    assert_int_equal(ec2_copy_at(root, "b", text, sizeof text), AML_EINPUT);
+    assert_int_equal(xml_copy_at(root, "b", text, sizeof text), AML_EINPUT);
     assert_string_equal(text, "");
-    ec2_xml_close(xml);
+    xml_tree_close(xml);
 }
 
 static char *repeated(const char *text, size_t count, const char *end) {
@@ -91,7 +91,7 @@ static void wrong_xml_is_refused(void **state) {
     char *deep = repeated("<a>", 1000, "");
     assert_refused(deep, strlen(deep), "elements too deep");
     free(deep);
-    char *many = repeated("<a/>", EC2_XML_NODES_MAX + 10, "</b>");
+    char *many = repeated("<a/>", XML_TREE_NODES_MAX + 10, "</b>");
     memcpy(many, "<b> ", 4);
     assert_refused(many, strlen(many), "too many elements");
     free(many);
@@ -99,8 +99,8 @@ static void wrong_xml_is_refused(void **state) {
     name[0] = '<';
     assert_refused(name, strlen(name), "name is too long");
     free(name);
-    char *large = calloc(1, EC2_XML_BODY_MAX + 1);
-    assert_refused(large, EC2_XML_BODY_MAX + 1, "XML of more than");
+    char *large = calloc(1, XML_TREE_BODY_MAX + 1);
+    assert_refused(large, XML_TREE_BODY_MAX + 1, "XML of more than");
     free(large);
 }
 
@@ -162,7 +162,7 @@ static void error_lines_hold_no_encoded_data(void **state) {
 
 static void prices_without_a_field_are_skipped(void **state) {
     (void)state;
-    struct ec2_xml *xml = parsed(
+    struct xml_tree *xml = parsed(
         "<DescribeSpotPriceHistoryResponse xmlns='http://ec2.amazonaws.com/doc/2014-02-01/'><spotPriceHistorySet>"
         "<item><timestamp>2016-03-01T00:00:07.000Z</timestamp><spotPrice>0.0187</spotPrice><instanceType>c4.large"
         "</instanceType><new>x</new><productDescription>Linux/UNIX</productDescription><availabilityZone>us-east-1a"
@@ -174,11 +174,11 @@ static void prices_without_a_field_are_skipped(void **state) {
         "<item><timestamp>2016-03-01T00:00:07Z</timestamp><spotPrice>-1</spotPrice><instanceType>a</instanceType>"
         "<productDescription>p</productDescription><availabilityZone>z</availabilityZone></item>"
         "</spotPriceHistorySet><nextToken/></DescribeSpotPriceHistoryResponse>");
-    struct ec2_node set = ec2_node_at(ec2_xml_root(xml), "spotPriceHistorySet");
-    struct ec2_node item = {0};
+    struct xml_element set = xml_element_at(xml_tree_root(xml), "spotPriceHistorySet");
+    struct xml_element item = {0};
     struct ec2_price price;
     char token[EC2_PAGE_TOKEN_TEXT];
-    assert_true(ec2_node_next(set, "item", &item));
+    assert_true(xml_element_next(set, "item", &item));
     assert_true(ec2_price_read(item, &price));
     assert_string_equal(price.type, "c4.large");
     assert_string_equal(price.zone, "us-east-1a");
@@ -186,24 +186,24 @@ static void prices_without_a_field_are_skipped(void **state) {
     assert_int_equal(price.point.time, 1456790407);
     assert_int_equal(price.point.price, 18700);
     for (int i = 0; i < 4; i++) {
-        assert_true(ec2_node_next(set, "item", &item));
+        assert_true(xml_element_next(set, "item", &item));
         assert_false(ec2_price_read(item, &price));
     }
-    assert_int_equal(ec2_page_token(ec2_xml_root(xml), token), 0);
-    ec2_xml_close(xml);
+    assert_int_equal(ec2_page_token(xml_tree_root(xml), token), 0);
+    xml_tree_close(xml);
     xml = parsed("<a><nextToken>abc=</nextToken></a>");
-    assert_int_equal(ec2_page_token(ec2_xml_root(xml), token), 1);
+    assert_int_equal(ec2_page_token(xml_tree_root(xml), token), 1);
     assert_string_equal(token, "abc=");
-    ec2_xml_close(xml);
+    xml_tree_close(xml);
 }
 
 static struct ec2_instance instance_of(const char *inner) {
     char text[2000];
     struct ec2_instance instance;
     snprintf(text, sizeof text, "<item><instanceId>i-1</instanceId>%s</item>", inner);
-    struct ec2_xml *xml = parsed(text);
-    assert_true(ec2_instance_read(ec2_xml_root(xml), &instance));
-    ec2_xml_close(xml);
+    struct xml_tree *xml = parsed(text);
+    assert_true(ec2_instance_read(xml_tree_root(xml), &instance));
+    xml_tree_close(xml);
     return instance;
 }
 
@@ -269,21 +269,21 @@ static void instances_are_read(void **state) {
                  states[i].name);
         assert_int_equal(instance_of(inner).state, states[i].state);
     }
-    struct ec2_xml *xml = parsed("<item><instanceState/></item>");
-    assert_false(ec2_instance_read(ec2_xml_root(xml), &instance));
-    ec2_xml_close(xml);
+    struct xml_tree *xml = parsed("<item><instanceState/></item>");
+    assert_false(ec2_instance_read(xml_tree_root(xml), &instance));
+    xml_tree_close(xml);
 }
 
 static void spot_requests_are_read(void **state) {
     (void)state;
     struct ec2_spot_request request;
-    struct ec2_xml *xml = parsed(
+    struct xml_tree *xml = parsed(
         "<item><status><updateTime/><code>price-too-low</code><message>Too low.</message></status><state>open</state>"
         "<spotInstanceRequestId>sir-1</spotInstanceRequestId><launchSpecification><instanceType>c4.large</instanceType>"
         "<placement><availabilityZone>us-east-1b</availabilityZone></placement></launchSpecification><tagSet><item>"
         "<key>proteus:tier</key><value>transient</value></item></tagSet></item>");
-    assert_true(ec2_spot_request_read(ec2_xml_root(xml), &request));
-    ec2_xml_close(xml);
+    assert_true(ec2_spot_request_read(xml_tree_root(xml), &request));
+    xml_tree_close(xml);
     assert_int_equal(request.state, EC2_REQUEST_OPEN);
     assert_string_equal(request.code, "price-too-low");
     assert_string_equal(request.type, "c4.large");
@@ -294,8 +294,8 @@ static void spot_requests_are_read(void **state) {
     xml = parsed("<item><spotInstanceRequestId>sir-2</spotInstanceRequestId><state>dreaming</state><instanceId>i-2"
                  "</instanceId><fault><code>Client.Bad</code><message>f</message></fault><status><code>bad-parameters"
                  "</code><updateTime>2016-03-01T00:00:07.000Z</updateTime></status></item>");
-    assert_true(ec2_spot_request_read(ec2_xml_root(xml), &request));
-    ec2_xml_close(xml);
+    assert_true(ec2_spot_request_read(xml_tree_root(xml), &request));
+    xml_tree_close(xml);
     assert_int_equal(request.state, EC2_REQUEST_OPEN); /* unknown: no capacity */
     assert_string_equal(request.code, "Client.Bad");
     assert_int_equal(request.updated, 1456790407);

@@ -78,8 +78,8 @@ static void hear(void *context, const struct ec2_answer *answer) {
     heard->ok = answer->failure == NULL;
     heard->refused = answer->refused;
     heard->failure = heard->ok ? (struct ec2_failure){0} : *answer->failure;
-    snprintf(heard->root, sizeof heard->root, "%s", ec2_node_name(answer->root));
-    snprintf(heard->id, sizeof heard->id, "%s", ec2_text_at(answer->root, "instancesSet/item/instanceId"));
+    snprintf(heard->root, sizeof heard->root, "%s", xml_element_name(answer->root));
+    snprintf(heard->id, sizeof heard->id, "%s", xml_text_at(answer->root, "instancesSet/item/instanceId"));
     const char *texts[] = {heard->failure.text, heard->failure.code, heard->failure.request_id};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         assert_null(strstr(texts[i], SECRET));
@@ -200,7 +200,7 @@ static void attempts_end(void **state) {
 
 static void gigantic_answers_are_broken_off(void **state) {
     (void)state;
-    size_t size = EC2_XML_BODY_MAX + 1000;
+    size_t size = XML_TREE_BODY_MAX + 1000;
     char *body = malloc(size + 1);
     memset(body, ' ', size);
     memcpy(body, "<CreateTagsResponse>", 20);

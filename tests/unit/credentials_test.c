@@ -1,11 +1,11 @@
-/* Tests of bidbrain/cloud/aws/credentials.h: files in a folder of their own, and a server that plays the metadata
+/* Tests of agileml/cloud/credentials.h: files in a folder of their own, and a server that plays the metadata
  * service and the container endpoint. */
-#include "bidbrain/cloud/aws/credentials.h"
+#include "agileml/cloud/credentials.h"
 
 #include "agileml/base/instant.h"
+#include "agileml/cloud/credentials_answer.h"
+#include "agileml/cloud/profile.h"
 #include "agileml/net/metadata.h"
-#include "bidbrain/cloud/aws/credentials_answer.h"
-#include "bidbrain/cloud/aws/profile.h"
 #include "tests/unit/http_server.h"
 
 #include <limits.h>

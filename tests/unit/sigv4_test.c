@@ -1,6 +1,6 @@
-/* Tests of bidbrain/cloud/aws/sigv4.h: AWS's test suite where its folder is there, and some of AWS's published
+/* Tests of agileml/cloud/sigv4.h: AWS's test suite where its folder is there, and some of AWS's published
  * examples. */
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 
 #include <dirent.h>
 #include <setjmp.h>

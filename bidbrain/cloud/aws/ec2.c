@@ -5,9 +5,9 @@
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/cloud/credentials.h"
+#include "agileml/cloud/sigv4.h"
 #include "agileml/net/http.h"
-#include "bidbrain/cloud/aws/credentials.h"
-#include "bidbrain/cloud/aws/sigv4.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -29,10 +29,10 @@ struct ec2_call {
     ec2_done *done;
     void *context;
     enum ec2_call_state state;
-    uint64_t at_us;      /* EC2_CALL_DUE: not before */
-    unsigned attempts;   /* begun */
-    bool uncertain;      /* an attempt may have been carried out although it failed */
-    struct ec2_xml *xml; /* EC2_CALL_ENDED: the answer, or NULL and a failure */
+    uint64_t at_us;       /* EC2_CALL_DUE: not before */
+    unsigned attempts;    /* begun */
+    bool uncertain;       /* an attempt may have been carried out although it failed */
+    struct xml_tree *xml; /* EC2_CALL_ENDED: the answer, or NULL and a failure */
     struct ec2_failure failure;
     bool refused;
 };
@@ -116,7 +116,7 @@ int ec2_open(struct ec2 **ec2, const struct ec2_options *options, struct error *
 
 static void ec2_call_free(struct ec2_call *call) {
     ec2_request_free(call->request);
-    ec2_xml_close(call->xml);
+    xml_tree_close(call->xml);
     free(call);
 }
 
@@ -278,14 +278,14 @@ static bool ec2_call_answered(struct ec2_call *call, const struct http_answer *a
     struct error error = {0};
     char wanted[EC2_ACTION_TEXT + 16];
     snprintf(wanted, sizeof wanted, "%sResponse", call->request->action);
-    if (ec2_xml_parse(&call->xml, answer->body, answer->body_size, &error) != 0) {
+    if (xml_tree_parse(&call->xml, answer->body, answer->body_size, &error) != 0) {
         ec2_failure_text(&call->failure, error.text);
         return false;
     }
-    if (strcmp(ec2_node_name(ec2_xml_root(call->xml)), wanted) == 0) {
+    if (strcmp(xml_element_name(xml_tree_root(call->xml)), wanted) == 0) {
         return true;
     }
-    ec2_xml_close(call->xml);
+    xml_tree_close(call->xml);
     call->xml = NULL;
     ec2_failure_read(answer->status, answer->body, answer->body_size, &call->failure);
     return false;
@@ -334,7 +334,7 @@ static void ec2_post(struct ec2_call *call, const struct sigv4_header *headers, 
                                    .body = call->request->form,
                                    .body_size = call->request->size,
                                    .timeout_ms = call->ec2->timeout_ms,
-                                   .answer_max = EC2_XML_BODY_MAX};
+                                   .answer_max = XML_TREE_BODY_MAX};
     char *lines[HTTP_HEADERS_MAX] = {NULL};
     for (size_t i = 0; i < count; i++) {
         lines[i] = ec2_header(headers[i].name, headers[i].value);
@@ -459,7 +459,7 @@ static void ec2_tell(struct ec2 *ec2) {
     while ((call = ec2_take_ended(ec2)) != NULL) {
         struct ec2_answer answer = {.failure = call->xml == NULL ? &call->failure : NULL, .refused = call->refused};
         if (call->xml != NULL) {
-            answer.root = ec2_xml_root(call->xml);
+            answer.root = xml_tree_root(call->xml);
         }
         call->done(call->context, &answer);
         ec2_call_free(call);

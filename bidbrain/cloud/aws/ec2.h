@@ -63,7 +63,7 @@ int ec2_wait_ms(struct ec2 *ec2);
 void ec2_step(struct ec2 *ec2);
 
 struct ec2_answer {
-    struct ec2_node root;              /* "no element" when the call has failed; lives until `done` returns */
+    struct xml_element root;           /* "no element" when the call has failed; lives until `done` returns */
     const struct ec2_failure *failure; /* NULL: it has not */
     /* EC2 refused: no attempt of this call was carried out. Without it, a failed call may have been carried out. */
     bool refused;

@@ -40,33 +40,33 @@ void ec2_failure_text(struct ec2_failure *failure, const char *text) {
     ec2_copy_line(failure->text, sizeof failure->text, text);
 }
 
-static bool ec2_failure_xml(struct ec2_node root, struct ec2_failure *failure) {
-    struct ec2_node cause = ec2_node_at(root, "Errors/Error");
-    if (!ec2_node_is(cause)) {
-        cause = ec2_node_at(root, "Error"); /* as other AWS services write it */
+static bool ec2_failure_xml(struct xml_element root, struct ec2_failure *failure) {
+    struct xml_element cause = xml_element_at(root, "Errors/Error");
+    if (!xml_element_is(cause)) {
+        cause = xml_element_at(root, "Error"); /* as other AWS services write it */
     }
-    if (ec2_copy_at(cause, "Code", failure->code, sizeof failure->code) != 0) {
+    if (xml_copy_at(cause, "Code", failure->code, sizeof failure->code) != 0) {
         return false;
     }
     if (strstr(failure->code, "Signature") != NULL) {
         ec2_failure_text(failure, "the signature was not accepted");
     } else {
-        ec2_failure_text(failure, ec2_text_at(cause, "Message"));
+        ec2_failure_text(failure, xml_text_at(cause, "Message"));
     }
-    if (ec2_copy_at(root, "RequestID", failure->request_id, sizeof failure->request_id) != 0) {
-        (void)ec2_copy_at(root, "RequestId", failure->request_id, sizeof failure->request_id);
+    if (xml_copy_at(root, "RequestID", failure->request_id, sizeof failure->request_id) != 0) {
+        (void)xml_copy_at(root, "RequestId", failure->request_id, sizeof failure->request_id);
     }
     return true;
 }
 
 void ec2_failure_read(int status, const char *body, size_t size, struct ec2_failure *failure) {
-    struct ec2_xml *xml = NULL;
+    struct xml_tree *xml = NULL;
     *failure = (struct ec2_failure){.status = status};
-    if (ec2_xml_parse(&xml, body, size, NULL) == 0 && ec2_failure_xml(ec2_xml_root(xml), failure)) {
-        ec2_xml_close(xml);
+    if (xml_tree_parse(&xml, body, size, NULL) == 0 && ec2_failure_xml(xml_tree_root(xml), failure)) {
+        xml_tree_close(xml);
         return;
     }
-    ec2_xml_close(xml);
+    xml_tree_close(xml);
     char text[EC2_LINE_TEXT];
     snprintf(text, sizeof text, "HTTP status %d with a body of %zu bytes that is not an error of EC2", status, size);
     ec2_failure_text(failure, text);
@@ -80,26 +80,26 @@ void ec2_failure_line(const struct ec2_failure *failure, const char *action, cha
 
 /* ---- Items ---- */
 
-bool ec2_price_read(struct ec2_node item, struct ec2_price *price) {
-    return ec2_copy_at(item, "instanceType", price->type, sizeof price->type) == 0 &&
-           ec2_copy_at(item, "availabilityZone", price->zone, sizeof price->zone) == 0 &&
-           ec2_copy_at(item, "productDescription", price->product, sizeof price->product) == 0 &&
-           instant_parse(ec2_text_at(item, "timestamp"), &price->point.time) &&
-           price_parse(ec2_text_at(item, "spotPrice"), &price->point.price) && price->point.price > 0;
+bool ec2_price_read(struct xml_element item, struct ec2_price *price) {
+    return xml_copy_at(item, "instanceType", price->type, sizeof price->type) == 0 &&
+           xml_copy_at(item, "availabilityZone", price->zone, sizeof price->zone) == 0 &&
+           xml_copy_at(item, "productDescription", price->product, sizeof price->product) == 0 &&
+           instant_parse(xml_text_at(item, "timestamp"), &price->point.time) &&
+           price_parse(xml_text_at(item, "spotPrice"), &price->point.price) && price->point.price > 0;
 }
 
-static void ec2_tags_read(struct ec2_node item, struct ec2_tags *tags) {
-    struct ec2_node set = ec2_node_at(item, "tagSet");
-    struct ec2_node tag = {0};
+static void ec2_tags_read(struct xml_element item, struct ec2_tags *tags) {
+    struct xml_element set = xml_element_at(item, "tagSet");
+    struct xml_element tag = {0};
     *tags = (struct ec2_tags){0};
-    while (ec2_node_next(set, "item", &tag)) {
-        const char *key = ec2_text_at(tag, "key");
+    while (xml_element_next(set, "item", &tag)) {
+        const char *key = xml_text_at(tag, "key");
         if (strcmp(key, "proteus:job") == 0) {
-            (void)ec2_copy_at(tag, "value", tags->job, sizeof tags->job);
+            (void)xml_copy_at(tag, "value", tags->job, sizeof tags->job);
         } else if (strcmp(key, "proteus:token") == 0) {
-            (void)ec2_copy_at(tag, "value", tags->token, sizeof tags->token);
+            (void)xml_copy_at(tag, "value", tags->token, sizeof tags->token);
         } else if (strcmp(key, "proteus:tier") == 0) {
-            (void)ec2_copy_at(tag, "value", tags->tier, sizeof tags->tier);
+            (void)xml_copy_at(tag, "value", tags->tier, sizeof tags->tier);
         }
     }
 }
@@ -116,23 +116,23 @@ static enum ec2_request_state ec2_request_state_of(const char *text) {
     return EC2_REQUEST_OPEN;
 }
 
-bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *request) {
-    *request = (struct ec2_spot_request){.state = ec2_request_state_of(ec2_text_at(item, "state"))};
-    (void)ec2_copy_at(item, "instanceId", request->instance, sizeof request->instance);
-    bool fault = ec2_copy_at(item, "fault/code", request->code, sizeof request->code) == 0;
+bool ec2_spot_request_read(struct xml_element item, struct ec2_spot_request *request) {
+    *request = (struct ec2_spot_request){.state = ec2_request_state_of(xml_text_at(item, "state"))};
+    (void)xml_copy_at(item, "instanceId", request->instance, sizeof request->instance);
+    bool fault = xml_copy_at(item, "fault/code", request->code, sizeof request->code) == 0;
     if (!fault) {
-        (void)ec2_copy_at(item, "status/code", request->code, sizeof request->code);
+        (void)xml_copy_at(item, "status/code", request->code, sizeof request->code);
     }
-    ec2_copy_line(request->text, sizeof request->text, ec2_text_at(item, fault ? "fault/message" : "status/message"));
-    (void)ec2_copy_at(item, "launchSpecification/instanceType", request->type, sizeof request->type);
-    if (ec2_copy_at(item, "launchedAvailabilityZone", request->zone, sizeof request->zone) != 0) {
-        (void)ec2_copy_at(item, "launchSpecification/placement/availabilityZone", request->zone, sizeof request->zone);
+    ec2_copy_line(request->text, sizeof request->text, xml_text_at(item, fault ? "fault/message" : "status/message"));
+    (void)xml_copy_at(item, "launchSpecification/instanceType", request->type, sizeof request->type);
+    if (xml_copy_at(item, "launchedAvailabilityZone", request->zone, sizeof request->zone) != 0) {
+        (void)xml_copy_at(item, "launchSpecification/placement/availabilityZone", request->zone, sizeof request->zone);
     }
-    if (!instant_parse(ec2_text_at(item, "status/updateTime"), &request->updated)) {
+    if (!instant_parse(xml_text_at(item, "status/updateTime"), &request->updated)) {
         request->updated = 0;
     }
     ec2_tags_read(item, &request->tags);
-    return ec2_copy_at(item, "spotInstanceRequestId", request->id, sizeof request->id) == 0;
+    return xml_copy_at(item, "spotInstanceRequestId", request->id, sizeof request->id) == 0;
 }
 
 bool ec2_status_ended(const char *code) {
@@ -159,7 +159,7 @@ bool ec2_status_noticed(const char *code) {
 }
 
 /* By its name, or by its code when the name is missing or new: the low byte counts, the high one is EC2's own. */
-static enum ec2_instance_state ec2_instance_state_of(struct ec2_node item) {
+static enum ec2_instance_state ec2_instance_state_of(struct xml_element item) {
     static const struct {
         const char *name;
         long code;
@@ -169,13 +169,13 @@ static enum ec2_instance_state ec2_instance_state_of(struct ec2_node item) {
         {"shutting-down", 32, EC2_INSTANCE_STOPPING}, {"terminated", 48, EC2_INSTANCE_TERMINATED},
         {"stopping", 64, EC2_INSTANCE_STOPPING},      {"stopped", 80, EC2_INSTANCE_STOPPED},
     };
-    const char *name = ec2_text_at(item, "instanceState/name");
+    const char *name = xml_text_at(item, "instanceState/name");
     for (size_t i = 0; i < sizeof states / sizeof *states; i++) {
         if (strcmp(name, states[i].name) == 0) {
             return states[i].state;
         }
     }
-    const char *code_text = ec2_text_at(item, "instanceState/code");
+    const char *code_text = xml_text_at(item, "instanceState/code");
     char *end;
     long code = strtol(code_text, &end, 10);
     for (size_t i = 0; end != code_text && *end == '\0' && code >= 0 && i < sizeof states / sizeof *states; i++) {
@@ -201,29 +201,29 @@ static int64_t ec2_transition_time(const char *reason) {
     return instant_parse(text, &moment) ? moment : 0;
 }
 
-bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance) {
+bool ec2_instance_read(struct xml_element item, struct ec2_instance *instance) {
     *instance = (struct ec2_instance){.state = ec2_instance_state_of(item)};
-    (void)ec2_copy_at(item, "spotInstanceRequestId", instance->request, sizeof instance->request);
-    (void)ec2_copy_at(item, "instanceType", instance->type, sizeof instance->type);
-    (void)ec2_copy_at(item, "placement/availabilityZone", instance->zone, sizeof instance->zone);
-    if (!instant_parse(ec2_text_at(item, "launchTime"), &instance->launched)) {
+    (void)xml_copy_at(item, "spotInstanceRequestId", instance->request, sizeof instance->request);
+    (void)xml_copy_at(item, "instanceType", instance->type, sizeof instance->type);
+    (void)xml_copy_at(item, "placement/availabilityZone", instance->zone, sizeof instance->zone);
+    if (!instant_parse(xml_text_at(item, "launchTime"), &instance->launched)) {
         instance->launched = 0;
     }
     bool over = instance->state == EC2_INSTANCE_STOPPING || instance->state == EC2_INSTANCE_STOPPED ||
                 instance->state == EC2_INSTANCE_TERMINATED;
-    instance->ended = over ? ec2_transition_time(ec2_text_at(item, "reason")) : 0;
-    instance->spot = strcmp(ec2_text_at(item, "instanceLifecycle"), "spot") == 0;
-    (void)ec2_copy_at(item, "stateReason/code", instance->code, sizeof instance->code);
-    ec2_copy_line(instance->reason, sizeof instance->reason, ec2_text_at(item, "stateReason/message"));
+    instance->ended = over ? ec2_transition_time(xml_text_at(item, "reason")) : 0;
+    instance->spot = strcmp(xml_text_at(item, "instanceLifecycle"), "spot") == 0;
+    (void)xml_copy_at(item, "stateReason/code", instance->code, sizeof instance->code);
+    ec2_copy_line(instance->reason, sizeof instance->reason, xml_text_at(item, "stateReason/message"));
     instance->evicted = strcmp(instance->code, "Server.SpotInstanceTermination") == 0 ||
                         strcmp(instance->code, "Server.SpotInstanceShutdown") == 0;
     ec2_tags_read(item, &instance->tags);
-    return ec2_copy_at(item, "instanceId", instance->id, sizeof instance->id) == 0;
+    return xml_copy_at(item, "instanceId", instance->id, sizeof instance->id) == 0;
 }
 
-int ec2_page_token(struct ec2_node root, char token[EC2_PAGE_TOKEN_TEXT]) {
-    if (ec2_copy_at(root, "nextToken", token, EC2_PAGE_TOKEN_TEXT) == 0) {
+int ec2_page_token(struct xml_element root, char token[EC2_PAGE_TOKEN_TEXT]) {
+    if (xml_copy_at(root, "nextToken", token, EC2_PAGE_TOKEN_TEXT) == 0) {
         return 1;
     }
-    return *ec2_text_at(root, "nextToken") == '\0' ? 0 : AML_EINPUT;
+    return *xml_text_at(root, "nextToken") == '\0' ? 0 : AML_EINPUT;
 }

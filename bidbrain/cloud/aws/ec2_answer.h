@@ -1,11 +1,11 @@
-/* What EC2's answers say, as typed values: read from XML by path (ec2_xml.h), whatever the namespace, the order of
+/* What EC2's answers say, as typed values: read from XML by path (xml_tree.h), whatever the namespace, the order of
  * elements and what else there is. Pure functions: nothing is asked or remembered here. Any thread.
  *
  * A reader of an item returns false when the item lacks what it can't do without: the caller skips it. */
 #ifndef BIDBRAIN_CLOUD_AWS_EC2_ANSWER_H
 #define BIDBRAIN_CLOUD_AWS_EC2_ANSWER_H
 
-#include "bidbrain/cloud/aws/ec2_xml.h"
+#include "agileml/cloud/xml_tree.h"
 #include "bidbrain/market/market.h"
 
 #include <stdbool.h>
@@ -22,9 +22,9 @@ enum {
 /* Why a call failed, by EC2's answer or without one. Holds nothing secret: long runs of what may be an encoded text
  * are left out of `text`, and what EC2 says of a wrong signature (it repeats the request) is left out whole. */
 struct ec2_failure {
-    int status;               /* of the HTTP answer; 0: there was none */
-    char code[EC2_CODE_TEXT]; /* EC2's code; empty: there was none (no answer, or a body that is not EC2's) */
-    char text[EC2_LINE_TEXT]; /* for people */
+    int status;                       /* of the HTTP answer; 0: there was none */
+    char code[EC2_CODE_TEXT];         /* EC2's code; empty: there was none (no answer, or a body that is not EC2's) */
+    char text[EC2_LINE_TEXT];         /* for people */
     char request_id[EC2_ID_TEXT * 2]; /* empty: none was told */
     bool lasting; /* waiting does not help: the request is wrong or not authorized, or EC2 is not at this address */
 };
@@ -43,7 +43,7 @@ struct ec2_price {
     struct market_point point;
 };
 /* Of spotPriceHistorySet. */
-bool ec2_price_read(struct ec2_node item, struct ec2_price *price);
+bool ec2_price_read(struct xml_element item, struct ec2_price *price);
 
 /* BidBrain's tags proteus:job, proteus:token and proteus:tier. Empty: there is none. */
 struct ec2_tags {
@@ -69,7 +69,7 @@ struct ec2_spot_request {
     struct ec2_tags tags;
 };
 /* Of spotInstanceRequestSet. An unknown state counts as open: waiting, no capacity. */
-bool ec2_spot_request_read(struct ec2_node item, struct ec2_spot_request *request);
+bool ec2_spot_request_read(struct xml_element item, struct ec2_spot_request *request);
 /* Whether a status code says that EC2 takes, or took, the instance back. Unknown codes don't. */
 bool ec2_status_noticed(const char *code); /* marked-for-..., or ended by EC2 */
 bool ec2_status_evicted(const char *code); /* ended by EC2: price, capacity, ... */
@@ -97,10 +97,10 @@ struct ec2_instance {
     struct ec2_tags tags;
 };
 /* Of instancesSet (RunInstances, or within a reservation). A state that is not known counts as pending: no capacity. */
-bool ec2_instance_read(struct ec2_node item, struct ec2_instance *instance);
+bool ec2_instance_read(struct xml_element item, struct ec2_instance *instance);
 
 /* The next page's token. 1; 0 when this was the last page (absent or empty); AML_EINPUT when it is too long. */
 enum { EC2_PAGE_TOKEN_TEXT = 4096 };
-int ec2_page_token(struct ec2_node root, char token[EC2_PAGE_TOKEN_TEXT]);
+int ec2_page_token(struct xml_element root, char token[EC2_PAGE_TOKEN_TEXT]);
 
 #endif

@@ -1,10 +1,10 @@
 /* A profile of AWS's shared files: ~/.aws/credentials, in sections [NAME], and ~/.aws/config, in sections [profile
  * NAME] (or [default]); the first one counts where both have a value. Other files by AWS_SHARED_CREDENTIALS_FILE and
  * AWS_CONFIG_FILE. Files that others may read are accepted, as AWS's own tools do. Blocking. */
-#ifndef BIDBRAIN_CLOUD_AWS_PROFILE_H
-#define BIDBRAIN_CLOUD_AWS_PROFILE_H
+#ifndef AGILEML_CLOUD_PROFILE_H
+#define AGILEML_CLOUD_PROFILE_H
 
-#include "bidbrain/cloud/aws/credentials.h"
+#include "agileml/cloud/credentials.h"
 
 #include <stdbool.h>
 

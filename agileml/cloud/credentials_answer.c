@@ -1,9 +1,9 @@
 /* See credentials_answer.h. */
-#include "bidbrain/cloud/aws/credentials_answer.h"
+#include "agileml/cloud/credentials_answer.h"
 
 #include "agileml/base/instant.h"
-#include "bidbrain/cloud/aws/profile.h"
-#include "bidbrain/cloud/aws/secret.h"
+#include "agileml/cloud/profile.h"
+#include "agileml/cloud/secret.h"
 
 #include <jansson.h>
 #include <openssl/crypto.h>

@@ -1,5 +1,5 @@
 /* See sigv4.h. The names are those of AWS's description: canonical request, string to sign, signing key. */
-#include "bidbrain/cloud/aws/sigv4.h"
+#include "agileml/cloud/sigv4.h"
 
 #include "agileml/base/memory.h"
 

@@ -1,8 +1,8 @@
 /* See profile.h. */
-#include "bidbrain/cloud/aws/profile.h"
+#include "agileml/cloud/profile.h"
 
-#include "bidbrain/cloud/aws/ini.h"
-#include "bidbrain/cloud/aws/secret.h"
+#include "agileml/cloud/ini.h"
+#include "agileml/cloud/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* Memory for secrets: pages of their own, left out of core dumps, not swapped where the system lets us, wiped when
  * they are given back. */
-#ifndef BIDBRAIN_CLOUD_AWS_SECRET_H
-#define BIDBRAIN_CLOUD_AWS_SECRET_H
+#ifndef AGILEML_CLOUD_SECRET_H
+#define AGILEML_CLOUD_SECRET_H
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
 /* See ini.h. */
-#include "bidbrain/cloud/aws/ini.h"
+#include "agileml/cloud/ini.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* What the container endpoint and the metadata service answer: keys as JSON, or an error in one of several forms. */
-#ifndef BIDBRAIN_CLOUD_AWS_CREDENTIALS_ANSWER_H
-#define BIDBRAIN_CLOUD_AWS_CREDENTIALS_ANSWER_H
+#ifndef AGILEML_CLOUD_CREDENTIALS_ANSWER_H
+#define AGILEML_CLOUD_CREDENTIALS_ANSWER_H
 
-#include "bidbrain/cloud/aws/credentials.h"
+#include "agileml/cloud/credentials.h"
 
 enum { CREDENTIALS_ANSWER_MAX = 1 << 16 /* bytes */ };
 

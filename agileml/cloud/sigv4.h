@@ -1,7 +1,7 @@
 /* AWS Signature Version 4, both ways: BidBrain signs requests, spotmarket checks them. Pure functions on OpenSSL's
  * SHA-256 and HMAC; test vectors in tests. Any thread. */
-#ifndef BIDBRAIN_CLOUD_AWS_SIGV4_H
-#define BIDBRAIN_CLOUD_AWS_SIGV4_H
+#ifndef AGILEML_CLOUD_SIGV4_H
+#define AGILEML_CLOUD_SIGV4_H
 
 #include "agileml/base/error.h"
 

@@ -1,15 +1,15 @@
 /* See credentials.h. Sources are tried in order. The first one that is configured decides, even if it fails: a role
  * must not be used in place of keys that were given. */
-#include "bidbrain/cloud/aws/credentials.h"
+#include "agileml/cloud/credentials.h"
 
 #include "agileml/base/clock.h"
 #include "agileml/base/core_dumps.h"
 #include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
+#include "agileml/cloud/credentials_answer.h"
+#include "agileml/cloud/profile.h"
+#include "agileml/cloud/secret.h"
 #include "agileml/net/metadata.h"
-#include "bidbrain/cloud/aws/credentials_answer.h"
-#include "bidbrain/cloud/aws/profile.h"
-#include "bidbrain/cloud/aws/secret.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>

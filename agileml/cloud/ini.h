@@ -1,7 +1,7 @@
 /* The syntax of AWS's shared files (~/.aws/credentials, ~/.aws/config): sections, names and values, values in parts.
  * What they mean is elsewhere (profile.h). Keeps no copies and quotes nothing in errors: a value may be a secret. */
-#ifndef BIDBRAIN_CLOUD_AWS_INI_H
-#define BIDBRAIN_CLOUD_AWS_INI_H
+#ifndef AGILEML_CLOUD_INI_H
+#define AGILEML_CLOUD_INI_H
 
 #include "agileml/base/error.h"
 

@@ -2,8 +2,8 @@
  * AWS_PROFILE), the container endpoint, the instance's role by the metadata service. Refreshed before they expire. A
  * secret is never logged, never part of an error text, left out of core dumps, and wiped when it is replaced.
  * Asynchronous, one thread. */
-#ifndef BIDBRAIN_CLOUD_AWS_CREDENTIALS_H
-#define BIDBRAIN_CLOUD_AWS_CREDENTIALS_H
+#ifndef AGILEML_CLOUD_CREDENTIALS_H
+#define AGILEML_CLOUD_CREDENTIALS_H
 
 #include "agileml/net/http.h"
 

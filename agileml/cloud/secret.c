@@ -1,5 +1,5 @@
 /* See secret.h. */
-#include "bidbrain/cloud/aws/secret.h"
+#include "agileml/cloud/secret.h"
 
 #include "agileml/base/memory.h"
 

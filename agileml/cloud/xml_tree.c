@@ -1,5 +1,5 @@
-/* See ec2_xml.h. expat calls back for each element; the tree is two arrays that grow: elements, and all their texts. */
-#include "bidbrain/cloud/aws/ec2_xml.h"
+/* See xml_tree.h. expat calls back for each element; the tree is two arrays that grow: elements, and all their texts. */
+#include "agileml/cloud/xml_tree.h"
 
 #include "agileml/base/memory.h"
 
@@ -10,28 +10,28 @@
 #include <string.h>
 
 /* Number 0 is no element: it is the root's parent, and stands for "none". */
-struct ec2_xml_node {
+struct xml_node {
     uint32_t name, text; /* where they begin in `texts` */
     uint32_t first_child, last_child, next;
 };
 
-struct ec2_xml {
-    struct ec2_xml_node *nodes;
+struct xml_tree {
+    struct xml_node *nodes;
     size_t count, capacity;
     char *texts; /* each ends in a 0 byte; begins with an empty one */
     size_t size, texts_capacity;
 };
 
-struct ec2_xml_reader {
+struct xml_reader {
     XML_Parser parser;
-    struct ec2_xml *xml;
-    uint32_t open[EC2_XML_DEPTH_MAX]; /* the elements around */
+    struct xml_tree *xml;
+    uint32_t open[XML_TREE_DEPTH_MAX]; /* the elements around */
     size_t depth;
     size_t text; /* where the text since the last tag begins, behind all that is kept */
     const char *refused;
 };
 
-static void ec2_xml_add_text(struct ec2_xml *xml, const char *text, size_t size) {
+static void xml_tree_add_text(struct xml_tree *xml, const char *text, size_t size) {
     if (xml->size + size > xml->texts_capacity) {
         xml->texts_capacity = (xml->size + size) * 2;
         xml->texts = memory_resized(xml->texts, xml->texts_capacity, 1);
@@ -40,110 +40,110 @@ static void ec2_xml_add_text(struct ec2_xml *xml, const char *text, size_t size)
     xml->size += size;
 }
 
-static uint32_t ec2_xml_add_node(struct ec2_xml *xml) {
+static uint32_t xml_tree_add_node(struct xml_tree *xml) {
     if (xml->count == xml->capacity) {
         xml->capacity = xml->capacity == 0 ? 256 : xml->capacity * 2;
         xml->nodes = memory_resized(xml->nodes, xml->capacity, sizeof *xml->nodes);
     }
-    xml->nodes[xml->count] = (struct ec2_xml_node){0};
+    xml->nodes[xml->count] = (struct xml_node){0};
     return (uint32_t)xml->count++;
 }
 
-static void ec2_xml_refuse(struct ec2_xml_reader *reader, const char *why) {
+static void xml_tree_refuse(struct xml_reader *reader, const char *why) {
     if (reader->refused == NULL) {
         reader->refused = why;
     }
     XML_StopParser(reader->parser, XML_FALSE);
 }
 
-static void ec2_xml_doctype(void *context, const XML_Char *name, const XML_Char *system, const XML_Char *public,
-                            int internal) {
+static void xml_tree_doctype(void *context, const XML_Char *name, const XML_Char *system, const XML_Char *public,
+                             int internal) {
     (void)name;
     (void)system;
     (void)public;
     (void)internal;
-    ec2_xml_refuse(context, "it has a document type");
+    xml_tree_refuse(context, "it has a document type");
 }
 
-static void ec2_xml_start(void *context, const XML_Char *name, const XML_Char **attributes) {
+static void xml_tree_start(void *context, const XML_Char *name, const XML_Char **attributes) {
     (void)attributes;
-    struct ec2_xml_reader *reader = context;
-    struct ec2_xml *xml = reader->xml;
+    struct xml_reader *reader = context;
+    struct xml_tree *xml = reader->xml;
     const char *colon = strrchr(name, ':');
     const char *local = colon == NULL ? name : colon + 1;
     if (reader->refused != NULL) {
         return; /* expat may call once more after it was stopped */
     }
-    if (reader->depth == EC2_XML_DEPTH_MAX || xml->count > EC2_XML_NODES_MAX || strlen(name) > EC2_XML_NAME_MAX) {
-        ec2_xml_refuse(reader, reader->depth == EC2_XML_DEPTH_MAX ? "elements too deep"
-                               : xml->count > EC2_XML_NODES_MAX   ? "too many elements"
-                                                                  : "an element's name is too long");
+    if (reader->depth == XML_TREE_DEPTH_MAX || xml->count > XML_TREE_NODES_MAX || strlen(name) > XML_TREE_NAME_MAX) {
+        xml_tree_refuse(reader, reader->depth == XML_TREE_DEPTH_MAX ? "elements too deep"
+                                : xml->count > XML_TREE_NODES_MAX   ? "too many elements"
+                                                                    : "an element's name is too long");
         return;
     }
     xml->size = reader->text; /* text before a child element is only layout */
     uint32_t parent = reader->depth == 0 ? 0 : reader->open[reader->depth - 1];
-    uint32_t node = ec2_xml_add_node(xml);
+    uint32_t node = xml_tree_add_node(xml);
     xml->nodes[node].name = (uint32_t)xml->size;
-    ec2_xml_add_text(xml, local, strlen(local) + 1);
+    xml_tree_add_text(xml, local, strlen(local) + 1);
     reader->text = xml->size;
-    struct ec2_xml_node *of = &xml->nodes[parent];
+    struct xml_node *of = &xml->nodes[parent];
     *(of->first_child == 0 ? &of->first_child : &xml->nodes[of->last_child].next) = node;
     of->last_child = node;
     reader->open[reader->depth++] = node;
 }
 
-static bool ec2_xml_space(char c) {
+static bool xml_tree_space(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static void ec2_xml_end(void *context, const XML_Char *name) {
+static void xml_tree_end(void *context, const XML_Char *name) {
     (void)name;
-    struct ec2_xml_reader *reader = context;
-    struct ec2_xml *xml = reader->xml;
+    struct xml_reader *reader = context;
+    struct xml_tree *xml = reader->xml;
     if (reader->refused != NULL) {
         return;
     }
-    struct ec2_xml_node *node = &xml->nodes[reader->open[--reader->depth]];
+    struct xml_node *node = &xml->nodes[reader->open[--reader->depth]];
     size_t from = reader->text;
     if (node->first_child == 0) {
-        while (xml->size > from && ec2_xml_space(xml->texts[xml->size - 1])) {
+        while (xml->size > from && xml_tree_space(xml->texts[xml->size - 1])) {
             xml->size--;
         }
-        while (from < xml->size && ec2_xml_space(xml->texts[from])) {
+        while (from < xml->size && xml_tree_space(xml->texts[from])) {
             from++;
         }
         if (from < xml->size) {
             node->text = (uint32_t)from;
-            ec2_xml_add_text(xml, "", 1);
+            xml_tree_add_text(xml, "", 1);
             reader->text = xml->size;
         }
     }
     xml->size = reader->text;
 }
 
-static void ec2_xml_text(void *context, const XML_Char *text, int size) {
-    struct ec2_xml_reader *reader = context;
+static void xml_tree_text(void *context, const XML_Char *text, int size) {
+    struct xml_reader *reader = context;
     if (reader->refused == NULL) {
-        ec2_xml_add_text(reader->xml, text, (size_t)size);
+        xml_tree_add_text(reader->xml, text, (size_t)size);
     }
 }
 
-int ec2_xml_parse(struct ec2_xml **xml, const char *body, size_t size, struct error *error) {
+int xml_tree_parse(struct xml_tree **xml, const char *body, size_t size, struct error *error) {
     *xml = NULL;
-    if (size > EC2_XML_BODY_MAX) {
-        return error_set(error, AML_EINPUT, "XML of more than %d bytes", EC2_XML_BODY_MAX);
+    if (size > XML_TREE_BODY_MAX) {
+        return error_set(error, AML_EINPUT, "XML of more than %d bytes", XML_TREE_BODY_MAX);
     }
-    struct ec2_xml_reader reader = {.parser = XML_ParserCreate(NULL), .xml = memory_zeroed(1, sizeof **xml)};
+    struct xml_reader reader = {.parser = XML_ParserCreate(NULL), .xml = memory_zeroed(1, sizeof **xml)};
     if (reader.parser == NULL) {
         memory_exhausted(sizeof reader);
     }
-    (void)ec2_xml_add_node(reader.xml);
-    ec2_xml_add_text(reader.xml, "", 1);
+    (void)xml_tree_add_node(reader.xml);
+    xml_tree_add_text(reader.xml, "", 1);
     reader.text = reader.xml->size;
     XML_SetUserData(reader.parser, &reader);
-    XML_SetStartDoctypeDeclHandler(reader.parser, ec2_xml_doctype);
-    XML_SetElementHandler(reader.parser, ec2_xml_start, ec2_xml_end);
-    XML_SetCharacterDataHandler(reader.parser, ec2_xml_text);
+    XML_SetStartDoctypeDeclHandler(reader.parser, xml_tree_doctype);
+    XML_SetElementHandler(reader.parser, xml_tree_start, xml_tree_end);
+    XML_SetCharacterDataHandler(reader.parser, xml_tree_text);
     int result = 0;
     if (XML_Parse(reader.parser, body, (int)size, XML_TRUE) != XML_STATUS_OK || reader.refused != NULL) {
         const char *why = reader.refused != NULL ? reader.refused : XML_ErrorString(XML_GetErrorCode(reader.parser));
@@ -152,14 +152,14 @@ int ec2_xml_parse(struct ec2_xml **xml, const char *body, size_t size, struct er
     }
     XML_ParserFree(reader.parser);
     if (result != 0) {
-        ec2_xml_close(reader.xml);
+        xml_tree_close(reader.xml);
         return result;
     }
     *xml = reader.xml;
     return 0;
 }
 
-void ec2_xml_close(struct ec2_xml *xml) {
+void xml_tree_close(struct xml_tree *xml) {
     if (xml != NULL) {
         free(xml->nodes);
         free(xml->texts);
@@ -167,26 +167,26 @@ void ec2_xml_close(struct ec2_xml *xml) {
     }
 }
 
-static const struct ec2_node ec2_no_node;
+static const struct xml_element xml_no_element;
 
-static struct ec2_node ec2_node_of(const struct ec2_xml *xml, uint32_t index) {
-    return index == 0 ? ec2_no_node : (struct ec2_node){xml, index};
+static struct xml_element xml_element_of(const struct xml_tree *xml, uint32_t index) {
+    return index == 0 ? xml_no_element : (struct xml_element){xml, index};
 }
 
-struct ec2_node ec2_xml_root(const struct ec2_xml *xml) {
-    return ec2_node_of(xml, xml->nodes[0].first_child);
+struct xml_element xml_tree_root(const struct xml_tree *xml) {
+    return xml_element_of(xml, xml->nodes[0].first_child);
 }
 
-const char *ec2_node_name(struct ec2_node node) {
+const char *xml_element_name(struct xml_element node) {
     return node.xml == NULL ? "" : node.xml->texts + node.xml->nodes[node.index].name;
 }
 
-const char *ec2_node_text(struct ec2_node node) {
+const char *xml_element_text(struct xml_element node) {
     return node.xml == NULL ? "" : node.xml->texts + node.xml->nodes[node.index].text;
 }
 
 /* The first of `index` and the siblings behind it that is named by the `length` bytes of `name`. */
-static uint32_t ec2_xml_named(const struct ec2_xml *xml, uint32_t index, const char *name, size_t length) {
+static uint32_t xml_tree_named(const struct xml_tree *xml, uint32_t index, const char *name, size_t length) {
     while (index != 0) {
         const char *own = xml->texts + xml->nodes[index].name;
         if (strncmp(own, name, length) == 0 && own[length] == '\0') {
@@ -197,31 +197,32 @@ static uint32_t ec2_xml_named(const struct ec2_xml *xml, uint32_t index, const c
     return 0;
 }
 
-struct ec2_node ec2_node_at(struct ec2_node node, const char *path) {
+struct xml_element xml_element_at(struct xml_element node, const char *path) {
     while (node.xml != NULL && *path != '\0') {
         size_t length = strcspn(path, "/");
-        node = ec2_node_of(node.xml, ec2_xml_named(node.xml, node.xml->nodes[node.index].first_child, path, length));
+        node =
+            xml_element_of(node.xml, xml_tree_named(node.xml, node.xml->nodes[node.index].first_child, path, length));
         path += length + (path[length] == '/');
     }
     return node;
 }
 
-const char *ec2_text_at(struct ec2_node node, const char *path) {
-    return ec2_node_text(ec2_node_at(node, path));
+const char *xml_text_at(struct xml_element node, const char *path) {
+    return xml_element_text(xml_element_at(node, path));
 }
 
-int ec2_node_next(struct ec2_node node, const char *name, struct ec2_node *child) {
+int xml_element_next(struct xml_element node, const char *name, struct xml_element *child) {
     if (node.xml == NULL) {
         return 0;
     }
-    const struct ec2_xml_node *nodes = node.xml->nodes;
+    const struct xml_node *nodes = node.xml->nodes;
     uint32_t from = child->xml == NULL ? nodes[node.index].first_child : nodes[child->index].next;
-    *child = ec2_node_of(node.xml, ec2_xml_named(node.xml, from, name, strlen(name)));
+    *child = xml_element_of(node.xml, xml_tree_named(node.xml, from, name, strlen(name)));
     return child->xml != NULL;
 }
 
-int ec2_copy_at(struct ec2_node node, const char *path, char *text, size_t size) {
-    const char *found = ec2_text_at(node, path);
+int xml_copy_at(struct xml_element node, const char *path, char *text, size_t size) {
+    const char *found = xml_text_at(node, path);
     size_t length = strlen(found);
     text[0] = '\0';
     if (length == 0 || length >= size) {
