@@ -24,16 +24,18 @@ int node_lot_take(struct node_lots *lots) {
     return -1;
 }
 
-static void drop_changes(struct node_lot *lot) {
+/* Drops what has come back of a lot. */
+static void drop_result(struct node_lot *lot) {
     if (lot->changes.type != 0) {
         message_close(&lot->changes);
         lot->changes = (struct message){0};
     }
+    lot->measured = false;
 }
 
 void node_lots_close(struct node *node) {
     for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
-        drop_changes(&node->work.lots.lots[l]);
+        drop_result(&node->work.lots.lots[l]);
     }
     free(node->work.help.list);
 }
@@ -54,7 +56,7 @@ void node_lots_begin(struct node *node) {
     lots->computed = false;
     lots->theirs = 0;
     for (unsigned l = 0; l < WIRE_LOTS_MAX; l++) {
-        drop_changes(&lots->lots[l]);
+        drop_result(&lots->lots[l]);
         memset(lots->lots[l].metrics, 0, sizeof lots->lots[l].metrics);
         atomic_store(&lots->lots[l].state, LOT_FREE);
     }
@@ -81,12 +83,12 @@ bool node_lots_advance(struct node *node) {
     }
     for (unsigned l = 0; l < lots->count; l++) {
         struct node_lot *lot = &lots->lots[l];
-        if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0) {
+        if (atomic_load(&lot->state) == LOT_GIVEN && lot->changes.type != 0 && lot->measured) {
             bool added = client_add_lot(&node->client, &lot->changes);
             lots->theirs += added ? lot->changes.lot.items : 0;
             lots->done += added ? 1 : 0;
             atomic_store(&lot->state, added ? LOT_THEIRS : LOT_FREE);
-            drop_changes(lot);
+            drop_result(lot);
         } else if (atomic_load(&lot->state) == LOT_GIVEN && is_overdue(node, lot)) {
             atomic_store(&lot->state, LOT_FREE);
         }
@@ -134,7 +136,7 @@ static void receive_ask(struct node *node, actor_id server, const struct message
     struct message answer = {.type = MESSAGE_LOT, .lot = *asked};
     bool given = may_give(node, asked) && lot_move(lot, LOT_FREE, LOT_GIVEN);
     if (given) {
-        drop_changes(lot);
+        drop_result(lot);
         lot->helper = asked->passed.sender;
         lot->claim = asked->claim;
         lot->epoch = node->client.epoch;
@@ -145,12 +147,11 @@ static void receive_ask(struct node *node, actor_id server, const struct message
     send_lot(node, server, &answer);
 }
 
-/* Returns the lot that was given away by this claim, and has not come back; NULL: there is none. */
+/* Returns the lot that was given away by this claim and was not taken back; NULL: there is none. */
 static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_t claim) {
     for (unsigned l = 0; l < node->work.lots.count; l++) {
         struct node_lot *lot = &node->work.lots.lots[l];
-        if (atomic_load(&lot->state) == LOT_GIVEN && lot->helper == helper && lot->claim == claim &&
-            lot->changes.type == 0) {
+        if (atomic_load(&lot->state) == LOT_GIVEN && lot->helper == helper && lot->claim == claim) {
             return lot;
         }
     }
@@ -161,7 +162,7 @@ static void receive_done(struct node *node, struct message *message) {
     struct rows_view views[WIRE_TABLES_MAX];
     struct error error = {0};
     struct node_lot *lot = lot_of_claim(node, message->passed.sender, message->lot.claim);
-    if (lot == NULL) {
+    if (lot == NULL || lot->changes.type != 0) {
         return;
     }
     if (message->lot.kind == LOT_LEFT) {
@@ -180,6 +181,7 @@ static void receive_metrics(struct node *node, const struct message *message) {
         size_t count;
         const struct wire_metric_sum *metrics = progress_metrics(message, &count);
         memcpy(lot->metrics, metrics, count * sizeof *metrics);
+        lot->measured = true;
     }
 }
 

@@ -15,7 +15,7 @@ enum {
 };
 
 /* FREE --node_lot_take--> OURS
- * FREE --LOT_ASK--> GIVEN --LOT_DONE--> THEIRS
+ * FREE --LOT_ASK--> GIVEN --LOT_DONE and LOT_METRICS, in whichever order--> THEIRS
  * GIVEN --LOT_LEFT, too long, the helper or the epoch is gone--> FREE */
 enum node_lot_state { LOT_FREE, LOT_OURS, LOT_GIVEN, LOT_THEIRS };
 
@@ -26,6 +26,7 @@ struct node_lot {
     uint64_t claim;                                   /* of the helper's LOT_ASK */
     uint64_t epoch;                                   /* in which it was given away */
     struct message changes;                           /* LOT_DONE, whose frames are held; type 0: it has not come */
+    bool measured;                                    /* LOT_METRICS has come */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* from the helper */
 };
 

@@ -1563,6 +1563,13 @@ static void give_lot(struct fake *fake, enum lot_kind kind, uint64_t clock, uint
     give(fake, SELF + 1, &message);
 }
 
+static void give_lot_metrics(struct fake *fake, uint64_t claim) {
+    struct message message = {.type = MESSAGE_LOT_METRICS, .lot_metrics = {.claim = claim, .passed.sender = OTHER}};
+    const struct wire_metric_sum sums[WIRE_METRICS_MAX] = {{0}};
+    message_add_copy(&message, sums, fake->node.options.metric_count * sizeof *sums);
+    give(fake, SELF + 1, &message);
+}
+
 static unsigned lots_sent(const struct fake *fake, actor_id to, enum lot_kind kind) {
     unsigned found = 0;
     for (unsigned m = 0; m < fake->count; m++) {
@@ -1597,6 +1604,8 @@ static void test_a_lot_is_given_away_once_and_awaited(void **state) {
     give_lot(fake, LOT_DONE, 1, 10, 0); /* another claim */
     assert_int_equal(fake->asked.gathers, 0);
     give_lot(fake, LOT_DONE, 1, 9, 0);
+    assert_int_equal(fake->asked.gathers, 0); /* its metrics have not come */
+    give_lot_metrics(fake, 9);
     gathered(fake);
     push(fake, 0, 1);
     evaluated(fake, 1);
@@ -1606,7 +1615,25 @@ static void test_a_lot_is_given_away_once_and_awaited(void **state) {
     fake_close(fake);
 }
 
+/* It has not come back either if its metrics, or only they, are lost. */
 static void test_a_lot_that_does_not_come_back_is_done_here(void **state) {
+    (void)state;
+    for (unsigned way = 0; way < 3; way++) {
+        struct fake *fake = fake_open_lots();
+        give_lot(fake, LOT_ASK, 1, 9, digest_of(2, 3));
+        node_computed(&fake->node, 5, 1000);
+        if (way == 1) {
+            give_lot(fake, LOT_DONE, 1, 9, 0);
+        } else if (way == 2) {
+            give_lot_metrics(fake, 9);
+        }
+        wait_ms(fake, 10);
+        assert_int_equal(fake->asked.lots, 1);
+        fake_close(fake);
+    }
+}
+
+static void test_a_lot_that_comes_back_too_late_is_dropped(void **state) {
     (void)state;
     struct fake *fake = fake_open_lots();
     struct message progress = {0};
@@ -1616,6 +1643,7 @@ static void test_a_lot_that_does_not_come_back_is_done_here(void **state) {
     wait_ms(fake, 10);
     assert_int_equal(fake->asked.lots, 1);
     assert_int_equal(node_lot_take(&fake->node.work.lots), 0);
+    give_lot_metrics(fake, 9);
     give_lot(fake, LOT_DONE, 1, 9, 0); /* too late */
     node_computed(&fake->node, 5, 1000);
     gathered(fake);
@@ -1876,6 +1904,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_gives_its_shards),
         cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
         cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
+        cmocka_unit_test(test_a_lot_that_comes_back_too_late_is_dropped),
         cmocka_unit_test(test_a_node_that_waits_asks_for_a_lot),
         cmocka_unit_test(test_an_answer_that_comes_too_late_is_declined),
         cmocka_unit_test(test_the_beginning_of_a_job),
