@@ -162,15 +162,14 @@ bool node_fetch_begin(struct node *node, const struct node_set *set) {
         return false;
     }
     find_holders(node);
-    fetch->state = FETCH_ASKING;
+    fetch->state = FETCH_TAKING;
     fetch->set = set->number;
     fetch->lacks = memory_zeroed(node->plan.terms.shards, 1);
     for (uint32_t l = 0; l < count; l++) {
         fetch->lacks[lacking[l]] = 1;
     }
     fetch->asked = ++fetch->claim;
-    uint64_t longest_us = NODE_FETCH_ASK_MS * UINT64_C(1000);
-    fetch->due_us = node_now(node) + (timeout_us(node) < longest_us ? timeout_us(node) : longest_us);
+    fetch->due_us = node_now(node) + timeout_us(node);
     for (unsigned h = 0; h < fetch->holder_count; h++) {
         struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
         message_add_copy(&question, lacking, count * sizeof *lacking);
@@ -255,22 +254,29 @@ static bool take_more(struct node *node) {
     return busy;
 }
 
+/* Whether a node that has not said yet what it has may still have a shard that is lacking. A node that is busy answers
+ * late: it is waited for as long as for a piece, since to read the whole input takes longer. */
+static bool waits_for_answers(const struct node *node) {
+    const struct node_fetch *fetch = &node->fetch;
+    if (fetch->state == FETCH_NONE || node_now(node) >= fetch->due_us ||
+        memchr(fetch->lacks, 1, node->plan.terms.shards) == NULL) {
+        return false;
+    }
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        if (!fetch->holders[h].answered) {
+            return true;
+        }
+    }
+    return false;
+}
+
 uint64_t node_fetch_due_us(const struct node *node) {
     const struct node_fetch *fetch = &node->fetch;
-    uint64_t due_us = fetch->state == FETCH_ASKING ? fetch->due_us : UINT64_MAX;
+    uint64_t due_us = waits_for_answers(node) ? fetch->due_us : UINT64_MAX;
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         due_us = fetch->ways[w].busy && fetch->ways[w].due_us < due_us ? fetch->ways[w].due_us : due_us;
     }
     return due_us;
-}
-
-static bool all_have_answered(const struct node_fetch *fetch) {
-    for (unsigned h = 0; h < fetch->holder_count; h++) {
-        if (!fetch->holders[h].answered) {
-            return false;
-        }
-    }
-    return true;
 }
 
 bool node_fetch_advance(struct node *node) {
@@ -280,15 +286,12 @@ bool node_fetch_advance(struct node *node) {
     if (fetch->state == FETCH_NONE) {
         return false;
     }
-    if (fetch->state == FETCH_ASKING && (all_have_answered(fetch) || now >= fetch->due_us)) {
-        fetch->state = FETCH_TAKING;
-    }
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         if (fetch->ways[w].busy && now >= fetch->ways[w].due_us) {
             holder_drop(node, fetch->ways[w].holder);
         }
     }
-    if (fetch->state == FETCH_ASKING || take_more(node)) {
+    if (take_more(node) || waits_for_answers(node)) {
         return false;
     }
     unsigned number = fetch->set;

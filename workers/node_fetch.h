@@ -9,13 +9,12 @@
 #include <stdbool.h>
 
 enum {
-    NODE_FETCH_WAYS = 4,     /* shards that are on their way at once, each from another node */
-    NODE_FETCH_PACKED = 4,   /* packed shards that a node keeps for those who have asked for a piece */
-    NODE_FETCH_ASK_MS = 250, /* the longest wait for all nodes' answers about what they have */
+    NODE_FETCH_WAYS = 4,  /* shards that are on their way at once, each from another node */
+    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps for those who have asked for a piece */
 };
 
-/* NONE --node_fetch_begin--> ASKING --all have answered, or it takes too long--> TAKING --nothing is left--> NONE */
-enum node_fetch_state { FETCH_NONE, FETCH_ASKING, FETCH_TAKING };
+/* NONE --node_fetch_begin--> TAKING --nothing is lacking, or nobody can give what is--> NONE */
+enum node_fetch_state { FETCH_NONE, FETCH_TAKING };
 
 /* A node that may have some of the shards. */
 struct fetch_holder {
@@ -51,7 +50,7 @@ struct node_fetch {
     unsigned holder_count;
     uint64_t claim;  /* of the last question */
     uint64_t asked;  /* the claim of the question who has the shards */
-    uint64_t due_us; /* when the answers to it are overdue */
+    uint64_t due_us; /* when the answers to that question are overdue */
     struct fetch_way ways[NODE_FETCH_WAYS];
     struct fetch_packed packed[NODE_FETCH_PACKED];
     unsigned packed_next;  /* the place that is used next */
