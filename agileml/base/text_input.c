@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <zlib.h>
+#include <zstd.h>
+#include <zstd_errors.h>
 
 enum { BUFFER_SIZE = 64 * 1024, MARK_SIZE = 3 };
 
@@ -20,10 +22,14 @@ struct text_input {
     int file;         /* -1: the bytes are the source's own */
     text_source *source;
     void *context; /* the source's */
-    bool gzip;
-    bool in_member;  /* gzip: between the start and the end of a member */
-    bool begun;      /* the first read is over, in which a byte order mark is skipped */
-    z_stream stream; /* next_in[avail_in]: bytes read from the file and not used yet, also when it is not gzip */
+    void (*close)(void *context);
+    enum text_form form;
+    bool in_member; /* gzip, zstd: between the start and the end of a member or frame */
+    bool begun;     /* the first read is over, in which a byte order mark is skipped */
+    ZSTD_DStream *zstd;
+    z_stream gzip;
+    const unsigned char *next; /* next[held]: bytes of the buffer that are not used yet */
+    size_t held;
     unsigned char buffer[BUFFER_SIZE];
 };
 
@@ -51,10 +57,10 @@ static int read_file(void *context, void *bytes, size_t size, size_t *got, struc
 }
 
 static int refill(struct text_input *input, struct error *error) {
-    size_t got;
+    size_t got = 0;
     int code = input->source(input->context, input->buffer, sizeof input->buffer, &got, error);
-    input->stream.next_in = input->buffer;
-    input->stream.avail_in = (uInt)got;
+    input->next = input->buffer;
+    input->held = got;
     return code;
 }
 
@@ -66,12 +72,11 @@ static const char *foreign_kind(const unsigned char *bytes, size_t size) {
         size_t size;
         const char *kind;
     } kinds[] = {
-        {"\x28\xB5\x2F\xFD", 4, "zstd data: expected plain text or gzip"},
         {"\xFD"
          "7zXZ",
-         5, "xz data: expected plain text or gzip"},
-        {"BZh", 3, "bzip2 data: expected plain text or gzip"},
-        {"PK\x03\x04", 4, "a zip archive: expected plain text or gzip"},
+         5, "xz data: expected plain text, gzip or zstd"},
+        {"BZh", 3, "bzip2 data: expected plain text, gzip or zstd"},
+        {"PK\x03\x04", 4, "a zip archive: expected plain text, gzip or zstd"},
         {"\xFF\xFE", 2, "text in UTF-16: expected UTF-8"},
         {"\xFE\xFF", 2, "text in UTF-16: expected UTF-8"},
     };
@@ -83,24 +88,43 @@ static const char *foreign_kind(const unsigned char *bytes, size_t size) {
     return NULL;
 }
 
-static int begin(struct text_input *input, struct error *error) {
-    int code = refill(input, error);
-    size_t size = input->stream.avail_in;
-    if (code != 0) {
-        return code;
-    }
-    const char *kind = foreign_kind(input->buffer, size);
+int text_form_detect(const char *name, const void *bytes, size_t size, enum text_form *form, struct error *error) {
+    const unsigned char *p = bytes;
+    const char *kind = foreign_kind(p, size);
+    *form = TEXT_FORM_PLAIN;
     if (kind != NULL) {
-        return error_set(error, AML_EINPUT, "%s: %s", input->name, kind);
+        return error_set(error, AML_EINPUT, "%s: %s", name, kind);
     }
-    if (size >= 2 && input->buffer[0] == 0x1f && input->buffer[1] == 0x8b) {
-        /* 15: the largest window; + 16: only gzip is accepted */
-        if (inflateInit2(&input->stream, 15 + 16) != Z_OK) {
-            return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
-        }
-        input->gzip = true;
+    if (size >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
+        *form = TEXT_FORM_GZIP;
+    } else if (size >= 4 && (memcmp(p, "\x28\xB5\x2F\xFD", 4) == 0 || /* a frame, or one to skip */
+                             (p[0] >> 4 == 5 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0))) {
+        *form = TEXT_FORM_ZSTD;
     }
     return 0;
+}
+
+/* Prepares for the input's form. */
+static int begin_form(struct text_input *input, enum text_form form, struct error *error) {
+    bool ready = true;
+    if (form == TEXT_FORM_GZIP) {
+        ready = inflateInit2(&input->gzip, 15 + 16) == Z_OK; /* 15: the largest window; + 16: only gzip is accepted */
+    } else if (form == TEXT_FORM_ZSTD) {
+        input->zstd = ZSTD_createDStream();
+        ready = input->zstd != NULL;
+    }
+    if (!ready) {
+        return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
+    }
+    input->form = form;
+    return 0;
+}
+
+static int begin(struct text_input *input, struct error *error) {
+    enum text_form form;
+    int code = refill(input, error);
+    code = code != 0 ? code : text_form_detect(input->name, input->buffer, input->held, &form, error);
+    return code != 0 ? code : begin_form(input, form, error);
 }
 
 static int open_source(struct text_input **opened, const char *name, int file, text_source *source, void *context,
@@ -138,46 +162,105 @@ int text_input_open_source(struct text_input **opened, const char *name, text_so
     return open_source(opened, text_input_name(name), -1, source, context, error);
 }
 
-static int inflate_some(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
-    z_stream *stream = &input->stream;
-    stream->next_out = (Bytef *)bytes;
-    stream->avail_out = (uInt)size;
-    while (stream->avail_out > 0) {
-        if (stream->avail_in == 0) {
-            int code = refill(input, error);
-            if (code != 0) {
-                return code;
-            }
+int text_input_open_piece(struct text_input **opened, const struct text_piece *piece, struct error *error) {
+    struct text_input *input = calloc(1, sizeof *input);
+    const char *name = text_input_name(piece->name);
+    *opened = NULL;
+    if (input == NULL) {
+        if (piece->close != NULL) {
+            piece->close(piece->context);
         }
-        if (stream->avail_in == 0) {
-            if (input->in_member) {
-                return error_set(error, AML_EINPUT, "%s: truncated gzip data: the file ends too early", input->name);
-            }
-            break;
-        }
-        input->in_member = true;
-        int status = inflate(stream, Z_NO_FLUSH);
-        if (status == Z_STREAM_END) {
-            input->in_member = false;
-            status = inflateReset(stream);
-        }
-        if (status == Z_MEM_ERROR) {
-            return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
-        }
-        if (status != Z_OK) {
-            return error_set(error, AML_EINPUT, "%s: damaged gzip data: %s", input->name,
-                             stream->msg != NULL ? stream->msg : zError(status));
-        }
+        return error_set(error, AML_ENOMEM, "%s: out of memory", name);
     }
-    *got = size - stream->avail_out;
+    *input = (struct text_input){.name = name,
+                                 .file = -1,
+                                 .source = piece->source,
+                                 .context = piece->context,
+                                 .close = piece->close,
+                                 .begun = !piece->first};
+    int code = piece->form == TEXT_FORM_UNKNOWN ? begin(input, error) : begin_form(input, piece->form, error);
+    if (code != 0) {
+        text_input_close(input);
+        return code;
+    }
+    *opened = input;
     return 0;
 }
 
+/* Decompresses held bytes into bytes[size], and sets *made to how many came of them. */
+static int inflate_held(struct text_input *input, char *bytes, size_t size, size_t *made, struct error *error) {
+    z_stream *stream = &input->gzip;
+    stream->next_in = (z_const Bytef *)input->next;
+    stream->avail_in = (uInt)input->held;
+    stream->next_out = (Bytef *)bytes;
+    stream->avail_out = (uInt)size;
+    int status = inflate(stream, Z_NO_FLUSH);
+    input->next = stream->next_in;
+    input->held = stream->avail_in;
+    *made = size - stream->avail_out;
+    input->in_member = status != Z_STREAM_END;
+    if (status == Z_STREAM_END) {
+        status = inflateReset(stream);
+    }
+    if (status == Z_MEM_ERROR) {
+        return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
+    }
+    if (status != Z_OK && status != Z_BUF_ERROR) {
+        return error_set(error, AML_EINPUT, "%s: damaged gzip data: %s", input->name,
+                         stream->msg != NULL ? stream->msg : zError(status));
+    }
+    return 0;
+}
+
+/* The same for zstd. */
+static int expand_held(struct text_input *input, char *bytes, size_t size, size_t *made, struct error *error) {
+    ZSTD_inBuffer in = {.src = input->next, .size = input->held};
+    ZSTD_outBuffer out = {.dst = bytes, .size = size};
+    size_t status = ZSTD_decompressStream(input->zstd, &out, &in);
+    input->next += in.pos;
+    input->held -= in.pos;
+    *made = out.pos;
+    input->in_member = status != 0;
+    if (!ZSTD_isError(status)) {
+        return 0;
+    }
+    if (ZSTD_getErrorCode(status) == ZSTD_error_memory_allocation) {
+        return error_set(error, AML_ENOMEM, "%s: can't decompress it: out of memory", input->name);
+    }
+    if (ZSTD_getErrorCode(status) == ZSTD_error_frameParameter_windowTooLarge) {
+        return error_set(error, AML_EINPUT, "%s: zstd data with a window of more than 128 MiB: expected a smaller one",
+                         input->name);
+    }
+    return error_set(error, AML_EINPUT, "%s: damaged zstd data: %s", input->name, ZSTD_getErrorName(status));
+}
+
+static int decompress_some(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
+    bool zstd = input->form == TEXT_FORM_ZSTD;
+    int code = 0;
+    while (code == 0 && *got < size) {
+        size_t made = 0;
+        code = input->held == 0 ? refill(input, error) : 0;
+        bool ended = input->held == 0;
+        if (code != 0 || (ended && !input->in_member)) {
+            break;
+        }
+        /* At the end the decoder may still have something to give. */
+        code = zstd ? expand_held(input, bytes + *got, size - *got, &made, error)
+                    : inflate_held(input, bytes + *got, size - *got, &made, error);
+        *got += made;
+        if (code == 0 && ended && made == 0 && input->in_member) {
+            code = error_set(error, AML_EINPUT, "%s: truncated %s data: the file ends too early", input->name,
+                             zstd ? "zstd" : "gzip");
+        }
+    }
+    return code;
+}
+
 static int copy_some(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
-    size_t held = input->stream.avail_in < size ? input->stream.avail_in : size;
-    memcpy(bytes, input->stream.next_in, held);
-    input->stream.next_in += held;
-    input->stream.avail_in -= (uInt)held;
+    size_t held = input->held < size ? input->held : size;
+    memcpy(bytes, input->next, held);
+    input->next += held;
+    input->held -= held;
     int code = input->source(input->context, bytes + held, size - held, got, error);
     *got += held;
     return code;
@@ -185,7 +268,8 @@ static int copy_some(struct text_input *input, char *bytes, size_t size, size_t 
 
 static int read_some(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
     *got = 0;
-    return input->gzip ? inflate_some(input, bytes, size, got, error) : copy_some(input, bytes, size, got, error);
+    return input->form != TEXT_FORM_PLAIN ? decompress_some(input, bytes, size, got, error)
+                                          : copy_some(input, bytes, size, got, error);
 }
 
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
@@ -236,8 +320,12 @@ void text_input_close(struct text_input *input) {
     if (input == NULL) {
         return;
     }
-    if (input->gzip) {
-        inflateEnd(&input->stream);
+    if (input->form == TEXT_FORM_GZIP) {
+        inflateEnd(&input->gzip);
+    }
+    ZSTD_freeDStream(input->zstd);
+    if (input->close != NULL) {
+        input->close(input->context);
     }
     if (input->file >= 0) {
         close(input->file);

@@ -146,7 +146,9 @@ static void test_messages_name_the_line_with_every_line_end(void **state) {
     for (size_t a = 0; a < APP_COUNT; a++) {
         char command[256];
         snprintf(command, sizeof command, "printf '\\050\\265\\057\\375...' >bad; $run -- %s --data bad", APPS[a].name);
-        run_refused(command, "bad: zstd data: expected plain text or gzip");
+        run_refused(command, "bad: truncated zstd data: the file ends too early");
+        snprintf(command, sizeof command, "printf 'BZh...' >bad; $run -- %s --data bad", APPS[a].name);
+        run_refused(command, "bad: bzip2 data: expected plain text, gzip or zstd");
         snprintf(command, sizeof command, "printf '\\377\\3761' >bad; $run -- %s --data bad", APPS[a].name);
         run_refused(command, "bad: text in UTF-16: expected UTF-8");
     }

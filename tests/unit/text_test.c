@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
+#include <zstd.h>
 
 #include <cmocka.h>
 
@@ -133,12 +134,11 @@ static void test_kinds_of_files_that_are_refused(void **state) {
     static const struct {
         const char *bytes, *message;
     } cases[] = {
-        {"\x28\xB5\x2F\xFD.", ": zstd data: expected plain text or gzip"},
         {"\xFD"
          "7zXZ.",
-         ": xz data: expected plain text or gzip"},
-        {"BZh91AY&SY", ": bzip2 data: expected plain text or gzip"},
-        {"PK\x03\x04.", ": a zip archive: expected plain text or gzip"},
+         ": xz data: expected plain text, gzip or zstd"},
+        {"BZh91AY&SY", ": bzip2 data: expected plain text, gzip or zstd"},
+        {"PK\x03\x04.", ": a zip archive: expected plain text, gzip or zstd"},
         {"\xFF\xFE"
          "a",
          ": text in UTF-16: expected UTF-8"},
@@ -153,6 +153,68 @@ static void test_kinds_of_files_that_are_refused(void **state) {
         assert_string_equal(error.text + strlen(path), cases[c].message);
         close(file);
     }
+}
+
+/* ---- zstd ---- */
+
+/* Appends a frame of the text to made[room]. */
+static size_t add_frame(char *made, size_t used, size_t room, const char *text, size_t size) {
+    size_t added = ZSTD_compress(made + used, room - used, text, size, 1);
+    assert_false(ZSTD_isError(added));
+    return used + added;
+}
+
+static void test_lines_of_zstd_frames(void **state) {
+    (void)state;
+    char made[512];
+    size_t used = add_frame(made, 0, sizeof made,
+                            "\xEF\xBB\xBF"
+                            "a\nb",
+                            6);
+    memcpy(made + used, "\x50\x2A\x4D\x18\x02\0\0\0xy", 10); /* a frame to skip */
+    used = add_frame(made, used + 10, sizeof made, "", 0);
+    used = add_frame(made, used, sizeof made, "b\r\nc", 4);
+    assert_lines(made, used, "1[a]2[bb]3[c]");
+    assert_lines("\x5F\x2A\x4D\x18\0\0\0\0", 8, "");
+}
+
+/* More text than is read at once, of little data: the decoder has more to give when the file has ended. */
+static void test_zstd_that_expands(void **state) {
+    (void)state;
+    enum { LINES = 500000 };
+    char *text = malloc(2 * LINES);
+    char made[4096];
+    for (size_t i = 0; i < LINES; i++) {
+        memcpy(text + 2 * i, "x\n", 2);
+    }
+    size_t used = add_frame(made, 0, sizeof made, text, 2 * LINES);
+    int file = file_of(made, used);
+    struct text_lines lines;
+    struct error error = {0};
+    char *line = text;
+    size_t length;
+    assert_int_equal(text_lines_open(&lines, path, LONGEST, &error), 0);
+    while (line != NULL) {
+        assert_int_equal(text_lines_next(&lines, &line, &length, &error), 0);
+        assert_true(line == NULL || (length == 1 && line[0] == 'x'));
+    }
+    assert_int_equal(lines.number, LINES);
+    text_lines_close(&lines);
+    close(file);
+    free(text);
+}
+
+static void test_bad_zstd_is_refused(void **state) {
+    (void)state;
+    char made[512];
+    size_t used = add_frame(made, 0, sizeof made, "a\nb\n", 4);
+    for (size_t size = 5; size < used; size++) {
+        assert_line_refused(made, size, LONGEST, ": truncated zstd data: the file ends too early");
+    }
+    memcpy(made + used, "abcde", 5);
+    assert_line_refused(made, used + 5, LONGEST, ": damaged zstd data: Unknown frame descriptor");
+    memcpy(made + used, "\x28\xB5\x2F", 3); /* a frame's beginning */
+    assert_line_refused(made, used + 3, LONGEST, ": truncated zstd data: the file ends too early");
 }
 
 /* ---- Sources and whole files ---- */
@@ -283,6 +345,9 @@ int main(void) {
         cmocka_unit_test(test_line_ends_around_a_buffers_end),
         cmocka_unit_test(test_lines_that_are_refused),
         cmocka_unit_test(test_kinds_of_files_that_are_refused),
+        cmocka_unit_test(test_lines_of_zstd_frames),
+        cmocka_unit_test(test_zstd_that_expands),
+        cmocka_unit_test(test_bad_zstd_is_refused),
         cmocka_unit_test(test_lines_of_a_source),
         cmocka_unit_test(test_whole_files),
         cmocka_unit_test(test_separators),
