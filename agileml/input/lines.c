@@ -1,0 +1,299 @@
+/* See lines.h. */
+#include "agileml/input/lines.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    BUFFER_SIZE = 1 << 16,
+    BEYOND_STEP = 1 << 16 /* bytes of a following split that are asked for at first: it is read for one line */
+};
+
+/* The bytes of a split, as they are in the file. */
+struct range {
+    const struct input_file *file;
+    uint64_t offset, end; /* what is not asked for yet */
+    uint64_t step;        /* bytes to ask for next */
+    struct source *source;
+};
+
+/* What is read next.
+ *
+ *     SKIP ---first line end found---> BODY ---the split ends---> BEYOND ---a line end---> OVER
+ *                                       '----with a CR----> BODY_CR --'--with a CR--> BEYOND_CR --> OVER
+ *
+ * An LF that follows the split's last CR is part of the line end, which then belongs to the following split. */
+enum phase { SKIP = 0, BODY, BODY_CR, BEYOND, BEYOND_CR, OVER };
+
+struct split_lines {
+    const struct input_splits *splits;
+    size_t next, end; /* the split behind the one that is open, and the first one of the next file */
+    struct range range;
+    struct text_input *piece; /* the text of the open split */
+    bool ended;               /* nothing follows in it */
+    enum phase phase;
+    bool after_cr;      /* SKIP: the byte before was a CR */
+    char last;          /* BODY: the last byte given; 0: none */
+    size_t start, held; /* buffer[start], `held` bytes: of the open split, not used yet */
+    char buffer[BUFFER_SIZE];
+};
+
+/* ---- The text of one split after the other ---- */
+
+/* The text_source of the bytes of a split. */
+static int read_range(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    struct range *range = context;
+    int code = 0;
+    *got = 0;
+    while (code == 0 && *got < size && (range->source != NULL || range->offset < range->end)) {
+        if (range->source == NULL) {
+            uint64_t rest = range->end - range->offset;
+            uint64_t length = range->end == SOURCE_TO_END || rest < range->step ? rest : range->step;
+            code = source_open(&range->source, range->file->path, &range->file->identity, range->offset, length, error);
+            range->offset += length;
+            range->step = range->step < SOURCE_TO_END / 2 ? 2 * range->step : range->step;
+            continue;
+        }
+        size_t more = 0;
+        size_t wanted = size - *got;
+        code = source_read(range->source, (char *)bytes + *got, wanted, &more, error);
+        *got += more;
+        if (code == 0 && more < wanted) {
+            source_close(range->source);
+            range->source = NULL;
+        }
+    }
+    return code;
+}
+
+static void close_piece(struct split_lines *lines) {
+    text_input_close(lines->piece);
+    lines->piece = NULL;
+    source_close(lines->range.source);
+    lines->range.source = NULL;
+}
+
+/* Opens the next split, and asks for `step` bytes at first. */
+static int open_next(struct split_lines *lines, uint64_t step, struct error *error) {
+    const struct input_split *split = &lines->splits->splits[lines->next++];
+    const struct input_file *file = &lines->splits->files[split->file];
+    close_piece(lines);
+    lines->range = (struct range){.file = file,
+                                  .offset = split->offset,
+                                  .end = split->length == SOURCE_TO_END ? split->length : split->offset + split->length,
+                                  .step = step};
+    lines->ended = false;
+    const struct text_piece piece = {
+        .name = file->path, .form = file->form, .source = read_range, .context = &lines->range};
+    return text_input_open_piece(&lines->piece, &piece, error);
+}
+
+/* Reads more of the open split's text into the buffer, which is empty. It stays empty at the split's end. */
+static int fill(struct split_lines *lines, struct error *error) {
+    lines->start = 0;
+    if (lines->ended) {
+        return 0;
+    }
+    size_t got = 0;
+    int code = text_input_read(lines->piece, lines->buffer, sizeof lines->buffer, &got, error);
+    lines->held = code == 0 ? got : 0;
+    lines->ended = got < sizeof lines->buffer;
+    return code;
+}
+
+/* The same, but goes on with the file's following splits. The buffer stays empty at the file's end. */
+static int fill_beyond(struct split_lines *lines, struct error *error) {
+    int code = lines->held == 0 ? fill(lines, error) : 0;
+    while (code == 0 && lines->held == 0 && lines->next < lines->end) {
+        code = open_next(lines, BEYOND_STEP, error);
+        code = code == 0 ? fill(lines, error) : code;
+    }
+    return code;
+}
+
+/* ---- The phases ---- */
+
+static void take(struct split_lines *lines, size_t bytes) {
+    lines->start += bytes;
+    lines->held -= bytes;
+}
+
+/* Returns how many of the held bytes are before the first CR or LF; all of them when there is none. */
+static size_t before_line_end(const struct split_lines *lines) {
+    const char *bytes = lines->buffer + lines->start;
+    const char *lf = memchr(bytes, '\n', lines->held);
+    size_t length = lf != NULL ? (size_t)(lf - bytes) : lines->held;
+    const char *cr = memchr(bytes, '\r', length);
+    return cr != NULL ? (size_t)(cr - bytes) : length;
+}
+
+/* Skips a part of what is before the first line end. */
+static int skip_some(struct split_lines *lines, struct error *error) {
+    int code = lines->held == 0 ? fill(lines, error) : 0;
+    if (code != 0) {
+        return code;
+    }
+    if (lines->held == 0 && !lines->after_cr) {
+        lines->phase = OVER; /* no line begins in this split */
+        return 0;
+    }
+    if (lines->after_cr) {
+        bool here = lines->held > 0;
+        code = here ? 0 : fill_beyond(lines, error);
+        bool lf = lines->held > 0 && lines->buffer[lines->start] == '\n';
+        lines->phase = here ? BODY : lf ? OVER : BEYOND;
+        take(lines, lf ? 1 : 0);
+        return code;
+    }
+    take(lines, before_line_end(lines));
+    if (lines->held > 0) {
+        lines->after_cr = lines->buffer[lines->start] == '\r';
+        lines->phase = lines->after_cr ? SKIP : BODY;
+        take(lines, 1);
+    }
+    return 0;
+}
+
+/* Gives what the split itself has. */
+static int give_body(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
+    int code = 0;
+    if (lines->held > 0) {
+        *given = lines->held < size ? lines->held : size;
+        memcpy(bytes, lines->buffer + lines->start, *given);
+        take(lines, *given);
+    } else if (!lines->ended) {
+        code = text_input_read(lines->piece, bytes, size, given, error);
+        lines->ended = *given < size;
+    }
+    lines->last = *given > 0 ? bytes[*given - 1] : lines->last;
+    if (lines->held == 0 && lines->ended) {
+        lines->phase = lines->last == '\r' ? BODY_CR : BEYOND;
+    }
+    return code;
+}
+
+/* Gives the LF behind a CR, if there is one. */
+static int give_lf(struct split_lines *lines, char *bytes, size_t *given, struct error *error) {
+    int code = fill_beyond(lines, error);
+    if (lines->held > 0 && lines->buffer[lines->start] == '\n') {
+        bytes[0] = '\n';
+        *given = 1;
+        take(lines, 1);
+        lines->phase = OVER;
+    } else {
+        lines->phase = lines->phase == BODY_CR ? BEYOND : OVER;
+    }
+    return code;
+}
+
+/* Gives from the following splits up to a line end. */
+static int give_beyond(struct split_lines *lines, char *bytes, size_t size, size_t *given, struct error *error) {
+    int code = fill_beyond(lines, error);
+    if (lines->held == 0) {
+        lines->phase = OVER;
+        return code;
+    }
+    size_t text = before_line_end(lines);
+    size_t whole = text < lines->held ? text + 1 : text;
+    *given = whole < size ? whole : size;
+    memcpy(bytes, lines->buffer + lines->start, *given);
+    take(lines, *given);
+    if (*given > text) {
+        lines->phase = bytes[text] == '\r' ? BEYOND_CR : OVER;
+    }
+    return code;
+}
+
+/* The text_source of the lines of a split. */
+static int read_lines(void *context, void *bytes, size_t size, size_t *got, struct error *error) {
+    struct split_lines *lines = context;
+    int code = 0;
+    *got = 0;
+    while (code == 0 && *got < size && lines->phase != OVER) {
+        char *to = (char *)bytes + *got;
+        size_t given = 0;
+        switch (lines->phase) {
+        case SKIP:
+            code = skip_some(lines, error);
+            break;
+        case BODY:
+            code = give_body(lines, to, size - *got, &given, error);
+            break;
+        case BODY_CR:
+        case BEYOND_CR:
+            code = give_lf(lines, to, &given, error);
+            break;
+        case BEYOND:
+            code = give_beyond(lines, to, size - *got, &given, error);
+            break;
+        case OVER:
+            break;
+        }
+        *got += given;
+    }
+    return code;
+}
+
+static void close_lines(void *context) {
+    struct split_lines *lines = context;
+    close_piece(lines);
+    free(lines);
+}
+
+int input_lines_open(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
+    const struct input_file *file = &splits->files[splits->splits[index].file];
+    struct split_lines *lines = memory_zeroed(1, sizeof *lines);
+    *input = NULL;
+    lines->splits = splits;
+    lines->next = index;
+    lines->end = file->first + file->count;
+    lines->phase = index == file->first ? BODY : SKIP;
+    int code = open_next(lines, SOURCE_TO_END, error);
+    if (code != 0) {
+        close_lines(lines);
+        return code;
+    }
+    const struct text_piece text = {.name = file->path,
+                                    .form = TEXT_FORM_PLAIN,
+                                    .first = index == file->first,
+                                    .source = read_lines,
+                                    .context = lines,
+                                    .close = close_lines};
+    return text_input_open_piece(input, &text, error);
+}
+
+/* ---- Numbers of lines ---- */
+
+/* Counts the lines of a text. */
+static int count_lines(struct text_input *input, uint64_t *count, struct error *error) {
+    char *buffer = memory_zeroed(BUFFER_SIZE, 1);
+    size_t got = BUFFER_SIZE;
+    bool after_cr = false;
+    bool unended = false;
+    int code = 0;
+    while (code == 0 && got == BUFFER_SIZE) {
+        code = text_input_read(input, buffer, BUFFER_SIZE, &got, error);
+        for (size_t i = 0; code == 0 && i < got; i++) {
+            *count += buffer[i] == '\r' || (buffer[i] == '\n' && !after_cr);
+            after_cr = buffer[i] == '\r';
+            unended = !after_cr && buffer[i] != '\n';
+        }
+    }
+    *count += unended;
+    free(buffer);
+    return code;
+}
+
+int input_lines_before(const struct input_splits *splits, size_t index, uint64_t *count, struct error *error) {
+    int code = 0;
+    *count = 0;
+    for (size_t s = splits->files[splits->splits[index].file].first; s < index && code == 0; s++) {
+        struct text_input *input;
+        code = input_lines_open(&input, splits, s, error);
+        code = code != 0 ? code : count_lines(input, count, error);
+        text_input_close(input);
+    }
+    return code;
+}
