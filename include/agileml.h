@@ -156,9 +156,9 @@ struct aml_app {
      * say), and may complete the tables (their width). Must be quick, since it also runs for --check. */
     int (*configure)(aml_worker *worker, struct aml_app *app);
     /* Reads the whole input and calls aml_emit for each item: the same items in every process. The library keeps those
-     * of its node, and as many others as fit --standby-memory. Called in one thread; aml_read_ratings calls back in
-     * several. Called again, while the other functions run, when the node is to work on data that was not kept: so it
-     * must not change what they use.
+     * of its node, and as many others as fit --standby-memory. Called in one thread; aml_read_ratings and
+     * aml_read_lines call back in several. Called again, while the other functions run, when the node is to work on
+     * data that was not kept: so it must not change what they use.
      *
      * The controller compares what the processes have emitted, kept or not, in any order: all items with their keys and
      * bytes. If that differs, the job ends before its first clock; a node that joins later is refused. So the app must
@@ -224,7 +224,8 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      void *context);
 
 /* Reports that the input is read from this file, or from the files in this folder. If the nodes' inputs differ, the
- * error line names the path and its size. aml_read_ratings reports its own file. In `read`, any of its threads. */
+ * error line names the path and its size. aml_read_ratings and aml_read_lines report their own file.
+ * In `read`, any of its threads. */
 void aml_input_file(aml_worker *worker, const char *path);
 
 /* ---- In `clock`: rows in place, for the rows that items name ---- */
@@ -350,6 +351,32 @@ uint64_t aml_total_items(const aml_worker *worker); /* training items of all nod
 uint64_t aml_node_items(const aml_worker *worker);  /* training items of this node, those of aml_items */
 unsigned aml_nodes(const aml_worker *worker);       /* nodes that work on the data in this clock */
 unsigned aml_staleness(const aml_worker *worker);   /* --staleness */
+
+/* ---- Files of lines in other formats ---- */
+
+/* Lines of a file, whole ones. */
+struct aml_lines {
+    const char *text; /* [size], and a 0 behind. Lines end in LF, CR LF or CR; the file's last one has got an LF */
+    size_t size;
+    /* (file, split, offset + i) names the line at text[i]: no other line of the input has this name, and it is the same
+     * whichever process reads the line. */
+    uint32_t file;   /* counts the calls of aml_read_lines and aml_read_ratings in `read`, from 0 */
+    uint32_t split;  /* a part of the file */
+    uint64_t offset; /* of text[0], in the text of the file or of the split */
+    int first;       /* 1: the file begins with these lines */
+};
+
+enum { AML_LINE_BYTES_MAX = 1 << 26 /* bytes of a line, without its end */ };
+
+/* Reads a file of lines in any format, in parallel, plain or gzip. A byte order mark is skipped. Calls `each`
+ * with runs of lines, in several threads, each with a worker of its own. Nothing may depend on the order of these calls
+ * or on which thread makes them; what all lines need, such as a header, `read` takes from the file before. */
+int aml_read_lines(aml_worker *worker, const char *path,
+                   int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
+
+/* Returns the number in its file, from 1, of the line that has the byte `at` of `lines`, for an error's text; 0 if the
+ * file can't be read any more. Only within the call that has got `lines`. Reads the file up to there: for errors. */
+uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at);
 
 /* ---- Totals of the input: for what the app must know of all data before its first clock, such as a mean ---- */
 

@@ -2,8 +2,11 @@
  * their arguments; the work is done in runtime.c, params.c, data.c and ratings.c. */
 #include "agileml/base/log.h"
 #include "agileml/base/options.h"
+#include "agileml/base/text_fields.h"
+#include "agileml/base/text_input.h"
 #include "workers/crash.h"
 #include "workers/describe.h"
+#include "workers/line_chunks.h"
 #include "workers/params.h"
 #include "workers/ratings.h"
 #include "workers/runtime.h"
@@ -523,7 +526,7 @@ static bool table_allowed(const aml_worker *worker, unsigned table, const char *
 static void next_chunk(aml_worker *reader) {
     struct data *data = &reader->runtime->data;
     data_chunk_close(data, reader->chunk);
-    reader->chunk = data_chunk_open(data, data_next_order(data));
+    reader->chunk = data_chunk_open_own(data);
 }
 
 /* Checks that `function` may emit such an item now. 0, or AML_EINPUT with the error set. */
@@ -676,28 +679,79 @@ void aml_input_file(aml_worker *worker, const char *path) {
     runtime_input_file(worker->runtime, path);
 }
 
-struct ratings_call {
+/* ---- Files that the library reads ---- */
+
+/* A call of aml_read_ratings or aml_read_lines. */
+struct file_call {
     struct runtime *runtime;
-    int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
+    const char *function;
+    int (*each_ratings)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
+    int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
     void *context;
-    uint64_t first_order; /* of this file's chunks */
+    struct splits splits;
+    uint32_t stretch;     /* of this file */
+    uint64_t first_order; /* of its chunks */
 };
 
-static int ratings_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
-    struct ratings_call *call = context;
+/* Begins a chunk of the file in one of the threads that read. */
+static struct aml_worker *file_chunk_begin(struct file_call *call, unsigned thread, const struct line_chunk *chunk) {
     struct aml_worker *worker = &call->runtime->loader.reading[thread];
-    worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk);
+    worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk->sequence,
+                                    data_place(call->stretch, chunk->split, chunk->part));
+    worker->file = call;
     crash_enter("read", 0); /* this may be a parser thread, outside loader_read */
     check_enter(worker, CALL_READ);
-    int result = call->each(worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
+    return worker;
+}
+
+/* Ends the chunk. Returns what the app's function has returned, or an error. */
+static int file_chunk_end(struct file_call *call, struct aml_worker *worker, int result) {
+    char text[64];
     check_leave(worker);
-    result = check_returned(worker, result, "the function passed to aml_read_ratings");
+    snprintf(text, sizeof text, "the function passed to %s", call->function);
+    result = check_returned(worker, result, text);
     if (result >= 0 && runtime_failed(call->runtime)) {
         result = aml_error(worker, AML_ESTOP, "the job ended while its data was read");
     }
     data_chunk_close(&call->runtime->data, worker->chunk);
     worker->chunk = NULL;
+    worker->file = NULL;
     return result;
+}
+
+static int ratings_chunk(void *context, unsigned thread, const struct line_chunk *chunk, const struct rating *ratings,
+                         size_t count) {
+    struct file_call *call = context;
+    struct aml_worker *worker = file_chunk_begin(call, thread, chunk);
+    int result = call->each_ratings(worker, (const struct aml_rating *)(const void *)ratings, count, call->context);
+    return file_chunk_end(call, worker, result);
+}
+
+static int refuse_long_line(const struct file_call *call, struct aml_worker *worker, const struct aml_lines *lines,
+                            const char *line) {
+    return aml_error(worker, AML_EINPUT, "%s:%llu: expected a line of at most %d bytes",
+                     text_input_name(call->splits.path), (unsigned long long)aml_line_number(worker, lines, line),
+                     AML_LINE_BYTES_MAX);
+}
+
+static int lines_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct file_call *call = context;
+    struct aml_worker *worker = file_chunk_begin(call, thread, chunk);
+    const struct aml_lines lines = {.text = chunk->text,
+                                    .size = chunk->size,
+                                    .file = call->stretch / 2,
+                                    .split = chunk->split,
+                                    .offset = chunk->offset,
+                                    .first = chunk->split == 0 && chunk->part == 0};
+    /* A line that is too long ends the chunk. The LF behind it may have been added. */
+    const char *last = chunk->text + (chunk->size > AML_LINE_BYTES_MAX ? chunk->size - 1 : 0);
+    while (last > chunk->text && !text_is_line_end(last[-1])) {
+        last--;
+    }
+    int result = chunk->size > (size_t)(last - chunk->text) + AML_LINE_BYTES_MAX + 2
+                     ? refuse_long_line(call, worker, &lines, last)
+                     : call->each_lines(worker, &lines, call->context);
+    return file_chunk_end(call, worker, result);
 }
 
 /* Makes a worker for each thread that reads. The workers stay in memory, so that an app that has kept one and misuses
@@ -711,36 +765,101 @@ static void open_reading(struct runtime *runtime) {
     }
 }
 
-int aml_read_ratings(aml_worker *worker, const char *path,
-                     int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
-                     void *context) {
-    struct error error = {0};
+static int check_file(aml_worker *worker, const char *path, bool each, const char *function) {
     struct stat status;
-    if (!allowed_here(worker, CALL_READ, "aml_read_ratings")) {
+    if (!allowed_here(worker, CALL_READ, function)) {
         return AML_EINPUT;
     }
     struct runtime *runtime = worker->runtime;
     if (worker != &runtime->loader.reader) {
-        return check_misuse(runtime, "aml_read_ratings: called within aml_read_ratings: expected in read itself");
+        return check_misuse(runtime, "%s: called within aml_read_ratings or aml_read_lines: expected in read itself",
+                            function);
     }
-    if (path == NULL || each == NULL) {
-        return check_misuse(runtime, "aml_read_ratings: %s is NULL", path == NULL ? "path" : "each");
+    if (path == NULL || !each) {
+        return check_misuse(runtime, "%s: %s is NULL", function, path == NULL ? "path" : "each");
     }
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
+    if (runtime->data.stretch + 2 >= DATA_STRETCHES_MAX) {
+        return aml_error(worker, AML_ELIMIT, "%s: more than %d files are read", path, DATA_STRETCHES_MAX / 2 - 1);
+    }
+    return 0;
+}
+
+static int read_file_splits(struct file_call *call, struct error *error) {
+    /* While the input is read again, the other threads work on clocks. */
+    unsigned threads = call->runtime->data.complete ? 1 : call->runtime->pool.threads;
+    const struct line_reading lines = {.splits = &call->splits,
+                                       .part = splits_part(&call->splits, 0, 1),
+                                       .threads = threads,
+                                       .line_max = AML_LINE_BYTES_MAX,
+                                       .sink = lines_chunk,
+                                       .context = call};
+    return call->each_lines != NULL
+               ? line_chunks_read(&lines, error)
+               : ratings_read_part(&call->splits, lines.part, false, threads, ratings_chunk, call, error);
+}
+
+/* Reads a file, between two stretches of items that `read` emits itself. */
+static int read_file(aml_worker *worker, const char *path, struct file_call *call) {
+    struct error error = {0};
+    int result = check_file(worker, path, call->each_ratings != NULL || call->each_lines != NULL, call->function);
+    if (result != 0) {
+        return result;
+    }
+    struct runtime *runtime = worker->runtime;
+    call->runtime = runtime;
+    result = splits_make(&call->splits, path, true, &error);
+    if (result != 0) {
+        return aml_error(worker, result, "%s", error.text);
+    }
     runtime_input_file(runtime, path);
     open_reading(runtime);
-    next_chunk(worker);
-    struct ratings_call call = {
-        .runtime = runtime, .each = each, .context = context, .first_order = data_next_order(&runtime->data)};
-    /* While the input is read again, the other threads work on clocks. */
-    unsigned threads = runtime->data.complete ? 1 : runtime->pool.threads;
+    data_chunk_close(&runtime->data, worker->chunk);
+    call->stretch = data_stretch_begin(&runtime->data);
+    call->first_order = data_next_order(&runtime->data);
     worker->check.calls = CALL_READ | CALL_RATINGS;
-    int result = ratings_read(path, false, threads, ratings_chunk, &call, &error);
+    result = read_file_splits(call, &error);
     worker->check.calls = CALL_READ;
-    next_chunk(worker);
+    data_stretch_begin(&runtime->data);
+    worker->chunk = data_chunk_open_own(&runtime->data);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
+}
+
+int aml_read_ratings(aml_worker *worker, const char *path,
+                     int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
+                     void *context) {
+    struct file_call call = {.function = "aml_read_ratings", .each_ratings = each, .context = context};
+    return read_file(worker, path, &call);
+}
+
+int aml_read_lines(aml_worker *worker, const char *path,
+                   int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context) {
+    struct file_call call = {.function = "aml_read_lines", .each_lines = each, .context = context};
+    return read_file(worker, path, &call);
+}
+
+uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at) {
+    struct error error;
+    uint64_t before = 0;
+    if (!allowed_here(worker, CALL_READ, "aml_line_number")) {
+        return 0;
+    }
+    if (lines == NULL || worker->file == NULL || at < lines->text || at > lines->text + lines->size) {
+        check_misuse(worker->runtime, "aml_line_number: expected the lines that the call of aml_read_lines has, and a "
+                                      "place in them");
+        return 0;
+    }
+    if (line_chunks_count(&worker->file->splits, lines->split, lines->offset, &before, &error) != 0) {
+        return 0;
+    }
+    for (const char *line = lines->text; line < at;) {
+        line += strcspn(line, "\r\n");
+        before += line < at;
+        line = line < at ? text_next_line(line) : line;
+    }
+    return before + 1;
 }
 
 uint64_t aml_mix(uint64_t seed, uint64_t value) {

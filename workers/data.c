@@ -244,6 +244,7 @@ void data_read_begin(struct data *data) {
         shard->wish = here ? DATA_IGNORED : shard->pins > 0 ? DATA_WANTED : all ? DATA_WELCOME : DATA_IGNORED;
     }
     data->turn = 0;
+    data->stretch = data->own_chunks = 0;
     atomic_store_explicit(&data->welcome_over, false, memory_order_relaxed);
     pthread_mutex_unlock(&data->lock);
 }
@@ -318,10 +319,22 @@ bool data_read_end(struct data *data, bool whole) {
     return news;
 }
 
-struct data_chunk *data_chunk_open(struct data *data, uint64_t order) {
+uint32_t data_stretch_begin(struct data *data) {
+    data->own_chunks = 0;
+    return ++data->stretch;
+}
+
+struct data_chunk *data_chunk_open_own(struct data *data) {
+    uint32_t number = data->own_chunks++;
+    return data_chunk_open(data, data_next_order(data),
+                           data_place(data->stretch, number / DATA_SPLIT_CHUNKS_MAX, number));
+}
+
+struct data_chunk *data_chunk_open(struct data *data, uint64_t order, uint64_t place) {
     struct data_chunk *chunk = memory_zeroed(1, sizeof *chunk);
     chunk->tally = tally_take(data);
     chunk->order = order;
+    chunk->place = place;
     chunk->shard = -1;
     return chunk;
 }
@@ -368,7 +381,7 @@ static inline unsigned char *chunk_append(const struct data *data, struct data_c
 
 /* The number that an item without rows has in place of a key: a hash of its place in the input. */
 static uint64_t next_number(struct data_chunk *chunk, enum aml_item_use use) {
-    return hash_mix(hash_mix(2 * chunk->order + use) + chunk->emitted[use]++);
+    return hash_mix(hash_mix(2 * chunk->place + use) + chunk->emitted[use]++);
 }
 
 /* Returns the hash of a fixed item whose first key has the hash `first`. Reading a rating takes some 50 ns, so the hash

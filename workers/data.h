@@ -61,6 +61,7 @@ struct data_tally {
 struct data_chunk {
     struct data_tally *tally; /* used by this thread while the chunk is open */
     uint64_t order;           /* chunks are put into the shards in this order, whichever is closed first */
+    uint64_t place;           /* in the input: see data_place */
     struct data_run run[2];   /* by enum aml_item_use: for each item the shard's number (uint32_t), then the record */
     uint64_t emitted[2];      /* items emitted, kept or not */
     size_t given;             /* bytes of their records */
@@ -88,9 +89,11 @@ struct data {
 
     pthread_mutex_t lock; /* guards the fields below; records of pinned and held shards are read without it */
     struct data_shard *shards;
-    size_t bytes;        /* of all records */
-    uint64_t departures; /* calls of data_unpin; see data_shard.left */
-    uint64_t turn;       /* the order of the chunk that is put into the shards next */
+    size_t bytes;                   /* of all records */
+    uint64_t departures;            /* calls of data_unpin; see data_shard.left */
+    uint64_t turn;                  /* the order of the chunk that is put into the shards next */
+    uint32_t stretch;               /* of the reading: see data_stretch_begin */
+    uint32_t own_chunks;            /* chunks of the stretch that data_chunk_open_own has opened */
     struct data_chunk *early;       /* chunks that were closed before their turn, by order */
     struct data_tally *tallies;     /* tallies of the present reading that no open chunk uses */
     struct wire_input_shard *input; /* the fingerprint of the last complete reading, by shard; NULL: none yet */
@@ -152,9 +155,22 @@ void data_read_begin(struct data *data);
  * when the input's fingerprint is new: after the first reading, or because the input has changed. */
 bool data_read_end(struct data *data, bool whole);
 
+/* A reading consists of stretches: what a file's reader emits (odd numbers), and what `read` emits itself before,
+ * between and behind files (even numbers, from 0). Begins the next one and returns its number. All chunks must be
+ * closed. */
+uint32_t data_stretch_begin(struct data *data);
+enum { DATA_STRETCHES_MAX = 1 << 16, DATA_SPLITS_MAX = 1 << 24, DATA_SPLIT_CHUNKS_MAX = 1 << 24 };
+
+/* The place of a chunk in the input. It is the same whoever reads it. */
+static inline uint64_t data_place(uint32_t stretch, uint32_t split, uint32_t chunk) {
+    return (uint64_t)stretch << 48 | (uint64_t)(split % DATA_SPLITS_MAX) << 24 | chunk % DATA_SPLIT_CHUNKS_MAX;
+}
+
 /* Opens a chunk, which one thread fills. Orders count from 0; a missing one delays the later chunks to data_read_end.
  * Any thread. */
-struct data_chunk *data_chunk_open(struct data *data, uint64_t order);
+struct data_chunk *data_chunk_open(struct data *data, uint64_t order, uint64_t place);
+/* Opens the next chunk of items that `read` emits itself. All chunks must be closed. */
+struct data_chunk *data_chunk_open_own(struct data *data);
 /* The order for the next chunk. All chunks must be closed. */
 uint64_t data_next_order(struct data *data);
 void data_chunk_close(struct data *data, struct data_chunk *chunk);

@@ -1,15 +1,12 @@
-/* Reads a file of ratings. See ratings.h. The calling thread fills a ring of chunks. Parser threads take them in file
- * order and finish them in any order. The calling thread retires them in file order, so that line numbers are exact and
- * the reported failure is the file's first. */
+/* Reads a file of ratings, in chunks of lines (line_chunks.h). See ratings.h. */
 #include "workers/ratings.h"
 
-#include "workers/crash.h"
+#include "workers/line_chunks.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -316,253 +313,65 @@ static size_t ratings_header(const char *text) {
     return (size_t)(text_next_line(line_end) - text);
 }
 
-/* ---- The ring of chunks between the calling thread and the parsers. ---- */
+/* ---- Reading ---- */
 
-/* A piece of the file. The calling thread uses it from when it is retired until it is published; then a parser uses it
- * until `done`, which the mutex guards. */
-struct ratings_chunk {
-    char *text; /* RATINGS_CHUNK_BYTES */
-    size_t start, size;
-    struct ratings_layout layout;
-    bool done;
-    int code;     /* 0, or the code of the failure in this chunk */
-    bool by_sink; /* `code` is the sink's result */
+/* What a parser has made of the chunk in a slot of the ring. */
+struct ratings_outcome {
     struct ratings_parsed parsed;
+    bool by_sink; /* the chunk's code is the sink's */
 };
 
-struct ratings_parser {
-    struct ratings_ring *ring;
-    unsigned index;
-    pthread_t thread;
-    struct rating *ratings; /* RATINGS_CHUNK_BYTES / RATINGS_LINE_MIN */
-};
-
-/* Chunk n is in chunks[n % chunk_count]; retired <= claimed <= published <= retired + chunk_count. */
-struct ratings_ring {
+struct ratings_reading {
+    const char *name;
+    struct splits splits;
+    struct split_part part;
+    bool allow_unrated;
     ratings_sink *sink;
     void *context;
-    struct ratings_chunk *chunks;
-    unsigned chunk_count;
-    struct ratings_parser *parsers;
-    unsigned parser_count; /* started */
+    struct rating **buffers; /* by thread: LINE_CHUNK_BYTES / RATINGS_LINE_MIN */
+    struct ratings_outcome *outcomes;
 
     /* Used by the calling thread alone. */
-    uint64_t retired;      /* chunks that are done and counted below */
-    uint64_t lines;        /* lines before the first chunk that is not retired */
-    uint64_t rating_count; /* ratings before it */
-
-    pthread_mutex_t mutex; /* guards the fields below */
-    pthread_cond_t work;   /* wakes parsers: published, closed or failed has changed */
-    pthread_cond_t room;   /* wakes the calling thread: a chunk is done */
-    uint64_t published, claimed;
-    bool closed; /* no more chunks will be published */
-    bool failed; /* a chunk has failed: claim no more. All chunks before it are claimed and will be done. */
+    bool begun;     /* a chunk was looked at, so a header can't come any more */
+    bool found;     /* a line with data was seen */
+    uint64_t lines; /* lines of our part before the first chunk that is not retired */
+    struct error *error;
 };
 
-static void ratings_parser_run(const struct ratings_parser *parser, uint64_t number, struct ratings_chunk *chunk) {
-    chunk->code = ratings_parse(chunk->text + chunk->start, chunk->size - chunk->start, chunk->layout, parser->ratings,
-                                &chunk->parsed);
-    if (chunk->code == 0) {
-        const struct ratings_ring *ring = parser->ring;
-        chunk->code = ring->sink(ring->context, parser->index, number, parser->ratings, chunk->parsed.count);
-        chunk->by_sink = chunk->code != 0;
-    }
+static uint32_t ratings_note(struct ratings_layout layout) {
+    return (uint32_t)layout.separator << 1 | layout.unrated;
 }
 
-static void *ratings_parser_main(void *argument) {
-    struct ratings_parser *parser = argument;
-    struct ratings_ring *ring = parser->ring;
-    crash_thread_begin(); /* the sink calls the app in this thread */
-    pthread_mutex_lock(&ring->mutex);
-    for (;;) {
-        while (ring->claimed == ring->published && !ring->closed && !ring->failed) {
-            pthread_cond_wait(&ring->work, &ring->mutex);
-        }
-        if (ring->failed || ring->claimed == ring->published) {
-            break;
-        }
-        uint64_t number = ring->claimed++;
-        struct ratings_chunk *chunk = &ring->chunks[number % ring->chunk_count];
-        pthread_mutex_unlock(&ring->mutex);
-        ratings_parser_run(parser, number, chunk);
-        pthread_mutex_lock(&ring->mutex);
-        chunk->done = true;
-        ring->failed = ring->failed || chunk->code != 0;
-        pthread_cond_signal(&ring->room);
-    }
-    pthread_mutex_unlock(&ring->mutex);
-    crash_thread_end();
-    return NULL;
+static struct ratings_layout ratings_layout_of(uint32_t note) {
+    return (struct ratings_layout){(enum text_separator)(note >> 1), (note & 1) != 0};
 }
 
-/* Ends the parser threads when they have done all published chunks, or, after a failure, the claimed ones. */
-static void ratings_ring_join(struct ratings_ring *ring) {
-    pthread_mutex_lock(&ring->mutex);
-    ring->closed = true;
-    pthread_cond_broadcast(&ring->work);
-    pthread_mutex_unlock(&ring->mutex);
-    for (unsigned i = 0; i < ring->parser_count; i++) {
-        pthread_join(ring->parsers[i].thread, NULL);
+/* Finds the header and the layout (line_reading.head). */
+static bool ratings_head(void *context, struct line_chunk *chunk) {
+    struct ratings_reading *reading = context;
+    chunk->skip = reading->begun ? 0 : ratings_header(chunk->text);
+    reading->begun = true;
+    struct ratings_layout layout =
+        ratings_detect(chunk->text + chunk->skip, chunk->size - chunk->skip, reading->allow_unrated);
+    chunk->note = ratings_note(layout);
+    for (const char *p = chunk->text + chunk->skip; p < chunk->text + chunk->size && !reading->found; p++) {
+        reading->found = !text_is_blank(*p) && !text_is_line_end(*p);
     }
+    return layout.separator != TEXT_UNKNOWN;
 }
 
-static void ratings_ring_close(struct ratings_ring *ring) {
-    for (unsigned i = 0; ring->chunks != NULL && i < ring->chunk_count; i++) {
-        free(ring->chunks[i].text);
-    }
-    free(ring->chunks);
-    for (unsigned i = 0; ring->parsers != NULL && i < ring->parser_count; i++) {
-        free(ring->parsers[i].ratings);
-    }
-    free(ring->parsers);
-    pthread_cond_destroy(&ring->work);
-    pthread_cond_destroy(&ring->room);
-    pthread_mutex_destroy(&ring->mutex);
-}
-
-static int ratings_ring_start_parser(struct ratings_ring *ring, unsigned index, struct error *error) {
-    struct ratings_parser *parser = &ring->parsers[index];
-    parser->ring = ring;
-    parser->index = index;
-    parser->ratings = malloc(RATINGS_CHUNK_BYTES / RATINGS_LINE_MIN * sizeof *parser->ratings);
-    if (parser->ratings == NULL) {
-        return error_set(error, AML_ENOMEM, "out of memory for a parser thread");
-    }
-    int status = pthread_create(&parser->thread, NULL, ratings_parser_main, parser);
-    if (status != 0) {
-        free(parser->ratings);
-        return error_set(error, AML_EFAIL, "cannot start a parser thread: %s", strerror(status));
-    }
-    ring->parser_count++;
-    return 0;
-}
-
-static int ratings_ring_open(struct ratings_ring *ring, unsigned threads, ratings_sink *sink, void *context,
-                             struct error *error) {
-    *ring = (struct ratings_ring){.sink = sink, .context = context};
-    pthread_mutex_init(&ring->mutex, NULL);
-    pthread_cond_init(&ring->work, NULL);
-    pthread_cond_init(&ring->room, NULL);
-    ring->chunk_count = threads * RATINGS_CHUNKS_PER_THREAD + 1;
-    ring->chunks = calloc(ring->chunk_count, sizeof *ring->chunks);
-    ring->parsers = calloc(threads, sizeof *ring->parsers);
-    bool complete = ring->chunks != NULL && ring->parsers != NULL;
-    for (unsigned i = 0; complete && i < ring->chunk_count; i++) {
-        ring->chunks[i].text = malloc(RATINGS_CHUNK_BYTES);
-        complete = ring->chunks[i].text != NULL;
-    }
-    int code = complete ? 0 : error_set(error, AML_ENOMEM, "out of memory for reading ratings");
-    for (unsigned i = 0; code == 0 && i < threads; i++) {
-        code = ratings_ring_start_parser(ring, i, error);
-    }
-    if (code != 0) {
-        ratings_ring_join(ring);
-        ratings_ring_close(ring);
+static int ratings_take_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct ratings_reading *reading = context;
+    struct ratings_outcome *outcome = &reading->outcomes[chunk->slot];
+    struct rating *ratings = reading->buffers[thread];
+    outcome->by_sink = false;
+    int code = ratings_parse(chunk->text + chunk->skip, chunk->size - chunk->skip, ratings_layout_of(chunk->note),
+                             ratings, &outcome->parsed);
+    if (code == 0) {
+        code = reading->sink(reading->context, thread, chunk, ratings, outcome->parsed.count);
+        outcome->by_sink = code != 0;
     }
     return code;
-}
-
-/* Waits until there is room for the next chunk, and retires the chunk that it replaces. NULL: a chunk has failed. */
-static struct ratings_chunk *ratings_ring_next(struct ratings_ring *ring) {
-    struct ratings_chunk *chunk = &ring->chunks[ring->published % ring->chunk_count];
-    bool replaces = ring->published >= ring->chunk_count;
-    pthread_mutex_lock(&ring->mutex);
-    while (replaces && !chunk->done && !ring->failed) {
-        pthread_cond_wait(&ring->room, &ring->mutex);
-    }
-    bool failed = ring->failed;
-    pthread_mutex_unlock(&ring->mutex);
-    if (failed) {
-        return NULL;
-    }
-    if (replaces) {
-        ring->lines += chunk->parsed.lines;
-        ring->rating_count += chunk->parsed.count;
-        ring->retired++;
-    }
-    return chunk;
-}
-
-static void ratings_ring_publish(struct ratings_ring *ring, struct ratings_chunk *chunk) {
-    pthread_mutex_lock(&ring->mutex);
-    chunk->done = false;
-    ring->published++;
-    pthread_cond_signal(&ring->work);
-    pthread_mutex_unlock(&ring->mutex);
-}
-
-/* Retires the remaining chunks, after the join, up to the first that failed. Returns the failed chunk, or NULL. */
-static const struct ratings_chunk *ratings_ring_drain(struct ratings_ring *ring) {
-    for (; ring->retired < ring->claimed; ring->retired++) {
-        const struct ratings_chunk *chunk = &ring->chunks[ring->retired % ring->chunk_count];
-        assert(chunk->done);
-        if (chunk->code != 0) {
-            return chunk;
-        }
-        ring->lines += chunk->parsed.lines;
-        ring->rating_count += chunk->parsed.count;
-    }
-    return NULL;
-}
-
-/* ---- Reading. ---- */
-
-/* How many bytes of text[size] are complete lines, if more text follows. */
-static size_t ratings_whole_lines(const char *text, size_t size) {
-    size -= size > 0 && text[size - 1] == '\r'; /* an LF may follow */
-    const char *lf = memrchr(text, '\n', size);
-    size_t whole = lf != NULL ? (size_t)(lf + 1 - text) : 0;
-    const char *cr = memrchr(text + whole, '\r', size - whole);
-    return cr != NULL ? (size_t)(cr + 1 - text) : whole;
-}
-
-/* Fills the ring from the input, until the input ends or fails or a chunk has failed. */
-static int ratings_pump(struct ratings_ring *ring, struct text_input *input, bool allow_unrated, struct error *error) {
-    char rest[RATINGS_LINE_MAX + 1]; /* the beginning of a line that the end of the last chunk has cut */
-    size_t rest_size = 0;
-    struct ratings_layout layout = {TEXT_UNKNOWN, false};
-    for (bool last = false; !last;) {
-        struct ratings_chunk *chunk = ratings_ring_next(ring);
-        if (chunk == NULL) {
-            break;
-        }
-        memcpy(chunk->text, rest, rest_size);
-        size_t room = RATINGS_CHUNK_BYTES - rest_size - 2; /* 2: for an LF where the file lacks it, and the 0 behind */
-        size_t got = 0;
-        int code = text_input_read(input, chunk->text + rest_size, room, &got, error);
-        if (code != 0) {
-            return code;
-        }
-        chunk->start = 0;
-        chunk->size = rest_size + got;
-        last = got < room;
-        if (chunk->size == 0) {
-            break;
-        }
-        chunk->text[chunk->size] = '\0';
-        size_t whole = last ? chunk->size : ratings_whole_lines(chunk->text, chunk->size);
-        rest_size = chunk->size - whole;
-        if (rest_size <= sizeof rest) {
-            memcpy(rest, chunk->text + whole, rest_size);
-            chunk->size = whole;
-        } else {
-            last = true; /* the line is too long: the parser will refuse it */
-        }
-        if (last && !text_is_line_end(chunk->text[chunk->size - 1])) {
-            chunk->text[chunk->size++] = '\n';
-            chunk->text[chunk->size] = '\0';
-        }
-        if (ring->published == 0) {
-            chunk->start = ratings_header(chunk->text);
-            ring->lines += chunk->start > 0;
-        }
-        if (layout.separator == TEXT_UNKNOWN) {
-            layout = ratings_detect(chunk->text + chunk->start, chunk->size - chunk->start, allow_unrated);
-        }
-        chunk->layout = layout;
-        ratings_ring_publish(ring, chunk);
-    }
-    return 0;
 }
 
 /* The expected form of a line, for a message. */
@@ -598,40 +407,86 @@ static int ratings_refuse_line(const char *name, uint64_t line, struct ratings_l
                      length < fault->length ? "..." : "");
 }
 
+/* The lines before the part. */
+static uint64_t ratings_lines_before(const struct ratings_reading *reading) {
+    struct error error;
+    uint64_t lines = 0;
+    if (reading->part.first > 0) {
+        (void)line_chunks_count(&reading->splits, reading->part.first, 0, &lines, &error);
+    }
+    return lines;
+}
+
+static void ratings_retire(void *context, const struct line_chunk *chunk, int code) {
+    struct ratings_reading *reading = context;
+    const struct ratings_outcome *outcome = &reading->outcomes[chunk->slot];
+    reading->lines += outcome->parsed.lines + (chunk->skip > 0);
+    if (code == 0 || outcome->by_sink) {
+        return;
+    }
+    if (code == AML_EINPUT) {
+        ratings_refuse_line(reading->name, ratings_lines_before(reading) + reading->lines,
+                            ratings_layout_of(chunk->note), reading->allow_unrated, &outcome->parsed.fault,
+                            reading->error);
+    } else {
+        error_set(reading->error, code, "%s: out of memory", reading->name);
+    }
+}
+
+static void ratings_close(struct ratings_reading *reading, unsigned threads) {
+    for (unsigned t = 0; reading->buffers != NULL && t < threads; t++) {
+        free(reading->buffers[t]);
+    }
+    free(reading->buffers);
+    free(reading->outcomes);
+}
+
+static int ratings_open(struct ratings_reading *reading, unsigned threads, struct error *error) {
+    reading->buffers = calloc(threads, sizeof *reading->buffers);
+    reading->outcomes = calloc(line_chunk_slots(threads), sizeof *reading->outcomes);
+    bool complete = reading->buffers != NULL && reading->outcomes != NULL;
+    for (unsigned t = 0; complete && t < threads; t++) {
+        reading->buffers[t] = malloc(LINE_CHUNK_BYTES / RATINGS_LINE_MIN * sizeof **reading->buffers);
+        complete = reading->buffers[t] != NULL;
+    }
+    return complete ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->name);
+}
+
+int ratings_read_part(const struct splits *splits, struct split_part part, bool allow_unrated, unsigned threads,
+                      ratings_sink *sink, void *context, struct error *error) {
+    struct ratings_reading reading = {.name = text_input_name(splits->path),
+                                      .splits = *splits,
+                                      .part = part,
+                                      .allow_unrated = allow_unrated,
+                                      .sink = sink,
+                                      .context = context,
+                                      .error = error};
+    const struct line_reading lines = {.splits = splits,
+                                       .part = part,
+                                       .threads = threads,
+                                       .line_max = RATINGS_LINE_MAX,
+                                       .head = ratings_head,
+                                       .sink = ratings_take_chunk,
+                                       .retire = ratings_retire,
+                                       .context = &reading};
+    if (threads < 1 || threads > LINE_THREADS_MAX) {
+        return error_set(error, AML_ELIMIT, "expected 1 to %d parser threads, got %u", LINE_THREADS_MAX, threads);
+    }
+    int code = ratings_open(&reading, threads, error);
+    code = code != 0 ? code : line_chunks_read(&lines, error);
+    if (code == 0 && !reading.found) {
+        code = error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", reading.name,
+                         ratings_line_form((struct ratings_layout){TEXT_UNKNOWN, false}, allow_unrated));
+    }
+    ratings_close(&reading, threads);
+    return code;
+}
+
 int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
                  struct error *error) {
-    if (threads < 1 || threads > RATINGS_THREADS_MAX) {
-        return error_set(error, AML_ELIMIT, "expected 1 to %d parser threads, got %u", RATINGS_THREADS_MAX, threads);
-    }
-    const char *name = text_input_name(path);
-    struct text_input *input = NULL;
-    int code = text_input_open(&input, path, error);
-    if (code != 0) {
-        return code;
-    }
-    struct ratings_ring ring;
-    code = ratings_ring_open(&ring, threads, sink, context, error);
-    if (code == 0) {
-        /* Separate from *error, since a bad line before the place where the input failed takes precedence. */
-        struct error input_error = {0};
-        int input_code = ratings_pump(&ring, input, allow_unrated, &input_error);
-        ratings_ring_join(&ring);
-        const struct ratings_chunk *bad = ratings_ring_drain(&ring);
-        if (bad != NULL && bad->by_sink) {
-            code = bad->code;
-        } else if (bad != NULL && bad->code == AML_EINPUT) {
-            code = ratings_refuse_line(name, ring.lines + bad->parsed.lines, bad->layout, allow_unrated,
-                                       &bad->parsed.fault, error);
-        } else if (bad != NULL) {
-            code = error_set(error, bad->code, "%s: out of memory", name);
-        } else if (input_code != 0) {
-            code = error_set(error, input_code, "%s", input_error.text);
-        } else if (ring.rating_count == 0) {
-            code = error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", name,
-                             ratings_line_form((struct ratings_layout){TEXT_UNKNOWN, false}, allow_unrated));
-        }
-        ratings_ring_close(&ring);
-    }
-    text_input_close(input);
-    return code;
+    struct splits splits;
+    int code = splits_make(&splits, path, true, error);
+    return code != 0
+               ? code
+               : ratings_read_part(&splits, splits_part(&splits, 0, 1), allow_unrated, threads, sink, context, error);
 }

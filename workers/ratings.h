@@ -10,6 +10,7 @@
 
 #include "agileml/base/error.h"
 #include "agileml/base/text_fields.h"
+#include "workers/line_chunks.h"
 
 /* The format: one rating a line, `user item rating [time]`. For quotes and blanks see text_fields.h; for line ends,
  * byte order marks and gzip text_input.h.
@@ -21,11 +22,8 @@
  * - Lines that are empty or only blanks are skipped.
  * - With `allow_unrated` a file may have no ratings: if the first data line is `user item`, all lines must be. */
 enum {
-    RATINGS_LINE_MAX = 4096,          /* bytes of a line, without its end */
-    RATINGS_LINE_MIN = 4,             /* bytes of the shortest line that counts, with its end: "1 1\n" */
-    RATINGS_CHUNK_BYTES = 256 * 1024, /* the most bytes of a chunk: text and ratings then stay in a core's cache */
-    RATINGS_CHUNKS_PER_THREAD = 2,    /* chunks for each parser thread, and one more that is being filled */
-    RATINGS_THREADS_MAX = 256
+    RATINGS_LINE_MAX = 4096, /* bytes of a line, without its end */
+    RATINGS_LINE_MIN = 4,    /* bytes of the shortest line that counts, with its end: "1 1\n" */
 };
 
 struct rating {
@@ -35,12 +33,12 @@ struct rating {
 };
 
 /* Takes the ratings of one chunk, in file order; they are valid only during the call. Called once for each chunk, in
- * the parser thread `thread` (0 to threads - 1); different threads call it at the same time. `chunk` counts the chunks
- * in file order, from 0; calls come about in that order. `count` can be 0. A non-zero result stops the reading, and
- * ratings_read returns it. */
-typedef int ratings_sink(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count);
+ * the parser thread `thread` (0 to threads - 1); different threads call it at the same time. Calls come about in the
+ * order of chunks. `count` can be 0. A non-zero result stops the reading, and ratings_read returns it. */
+typedef int ratings_sink(void *context, unsigned thread, const struct line_chunk *chunk, const struct rating *ratings,
+                         size_t count);
 
-/* Reads the file at `path` with `threads` (1 to RATINGS_THREADS_MAX) parser threads beside the calling one, and returns
+/* Reads the file at `path` with `threads` (1 to LINE_THREADS_MAX) parser threads beside the calling one, and returns
  * when all have ended. `allow_unrated`: the file may have no ratings.
  *
  * Returns 0 when every line was taken. Otherwise the first failure in the order of the file decides, whatever the
@@ -56,6 +54,10 @@ typedef int ratings_sink(void *context, unsigned thread, uint64_t chunk, const s
  * When reading itself fails, the lines of the chunk that was being filled are not parsed. */
 int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
                  struct error *error);
+/* Reads some of the file's splits. The header and the layout are still those of the file's beginning, and a line's
+ * number is that in the whole file. */
+int ratings_read_part(const struct splits *splits, struct split_part part, bool allow_unrated, unsigned threads,
+                      ratings_sink *sink, void *context, struct error *error);
 
 /* ---- The parts of ratings_read that are pure functions of text, for tests and fuzzing ---- */
 

@@ -88,8 +88,9 @@ struct aml_worker {
     struct runtime *runtime;
     unsigned thread;
     uint64_t clock;
-    bool leads;               /* aml_parallel may be called, since the pool's other threads help this one */
-    struct data_chunk *chunk; /* takes the emitted items; NULL: not in `read` */
+    bool leads;                   /* aml_parallel may be called, since the pool's other threads help this one */
+    struct data_chunk *chunk;     /* takes the emitted items; NULL: not in `read` */
+    const struct file_call *file; /* the file that the chunk's items are from; NULL: none */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
     struct check_worker check;
 };
@@ -107,15 +108,15 @@ struct runtime_command {
     bool busy;               /* the pool works on it */
     struct runtime_set *set; /* NULL: none */
     uint64_t clock;
-    uint64_t lag;                      /* of the rows that the clock sees (client_lag) */
-    unsigned origins;                  /* nodes that work in this clock */
-    bool again;                        /* an evaluation that does not follow the clock's compute (node_hooks) */
-    bool last;                         /* an evaluation of the job's last clock */
-    bool begin;                        /* the app's begin is called first */
-    bool lots;                         /* other nodes may do some of the clock's lots (node_lots.h) */
-    bool lots_alone;                   /* what is in no lot is done already */
-    unsigned slice;                    /* of the set that the threads work on */
-    uint64_t items;                    /* worked on by this command */
+    uint64_t lag;     /* of the rows that the clock sees (client_lag) */
+    unsigned origins; /* nodes that work in this clock */
+    bool again;       /* an evaluation that does not follow the clock's compute (node_hooks) */
+    bool last;        /* an evaluation of the job's last clock */
+    bool begin;       /* the app's begin is called first */
+    bool lots;        /* other nodes may do some of the clock's lots (node_lots.h) */
+    bool lots_alone;  /* what is in no lot is done already */
+    unsigned slice;   /* of the set that the threads work on */
+    uint64_t items;   /* worked on by this command */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* of another node's lot */
     unsigned begun_set, begun_origins; /* set and origins of begin's last call; begun_origins 0: never called */
     uint64_t compute_us;               /* how long the app's clock functions took */

@@ -143,7 +143,7 @@ static int loader_read(struct runtime *runtime) {
     struct aml_worker *reader = &runtime->loader.reader;
     forget_files(runtime);
     data_read_begin(&runtime->data);
-    reader->chunk = data_chunk_open(&runtime->data, 0); /* for items that `read` emits itself */
+    reader->chunk = data_chunk_open_own(&runtime->data); /* for items that `read` emits itself */
     crash_enter("read", 0);
     check_enter(reader, CALL_READ);
     int result = runtime_function_done(reader, app->read(reader, app->context), "read");

@@ -20,7 +20,8 @@ struct prediction {
     struct error *error;
 };
 
-static int predict_chunk(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
+static int predict_chunk(void *context, unsigned thread, const struct line_chunk *chunk, const struct rating *ratings,
+                         size_t count) {
     struct prediction *prediction = context;
     (void)thread;
     (void)chunk;

@@ -22,10 +22,11 @@ struct reading {
 };
 
 /* As mf does with a run of ratings. */
-static int emit_ratings(void *context, unsigned thread, uint64_t number, const struct rating *ratings, size_t count) {
+static int emit_ratings(void *context, unsigned thread, const struct line_chunk *lines, const struct rating *ratings,
+                        size_t count) {
     struct reading *reading = context;
     const struct variant *variant = reading->variant;
-    struct data_chunk *chunk = variant->chunk_open(&reading->data, number);
+    struct data_chunk *chunk = variant->chunk_open(&reading->data, lines->sequence, lines->sequence);
     (void)thread;
     for (size_t i = 0; i < count; i++) {
         const uint64_t keys[2] = {ratings[i].user, ratings[i].item};

@@ -12,10 +12,10 @@
 
 enum { USERS = 0, ITEMS = 1 };
 
-static int plain_ratings(void *context, unsigned thread, uint64_t chunk_number, const struct rating *ratings,
+static int plain_ratings(void *context, unsigned thread, const struct line_chunk *lines, const struct rating *ratings,
                          size_t count) {
     struct plain *plain = context;
-    struct data_chunk *chunk = data_chunk_open(&plain->data, chunk_number);
+    struct data_chunk *chunk = data_chunk_open(&plain->data, lines->sequence, lines->sequence);
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         data_emit(&plain->data, chunk, AML_TRAIN, keys, &ratings[i].value);

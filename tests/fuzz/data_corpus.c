@@ -34,7 +34,7 @@ int main(int argc, char **argv) {
         data_job_open(&data, kind);
         data_pin(&data, &shard, 1);
         data_read_begin(&data);
-        struct data_chunk *chunk = data_chunk_open(&data, 0);
+        struct data_chunk *chunk = data_chunk_open(&data, 0, 0);
         for (uint64_t n = 0; n < ITEMS; n++) {
             emit(&data, chunk, kind, n);
         }

@@ -106,7 +106,8 @@ struct fuzz_read {
     bool allow_unrated;
 };
 
-static int fuzz_sink(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
+static int fuzz_sink(void *context, unsigned thread, const struct line_chunk *chunk, const struct rating *ratings,
+                     size_t count) {
     struct fuzz_read *reading = context;
     (void)thread;
     (void)chunk;

@@ -103,7 +103,7 @@ static size_t read_all(struct fixture *f, unsigned chunks, bool backwards) {
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(&f->data, number);
+        struct data_chunk *chunk = data_chunk_open(&f->data, number, number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             uint64_t keys[2];
             float value = (float)n;
@@ -425,7 +425,7 @@ static void test_half_a_reading_counts_for_nothing(void **state) {
     fixture_open(&f, ALL_BYTES);
     assert_false(data_pin(&f.data, own.numbers, own.count));
     data_read_begin(&f.data);
-    struct data_chunk *chunk = data_chunk_open(&f.data, 1); /* 0 never comes */
+    struct data_chunk *chunk = data_chunk_open(&f.data, 1, 1); /* 0 never comes */
     for (unsigned n = 0; n < RATINGS / 2; n++) {
         uint64_t keys[2];
         float value = (float)n;
@@ -497,8 +497,9 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(&f->data, number);
-        struct data_chunk *other = data_chunk_open(&f->data, chunks + number); /* as of another thread */
+        struct data_chunk *chunk = data_chunk_open(&f->data, number, number);
+        struct data_chunk *other =
+            data_chunk_open(&f->data, chunks + number, chunks + number); /* as of another thread */
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             emit_changed(f, n % 3 == 0 ? other : chunk, n, change);
         }
@@ -591,7 +592,7 @@ static void samples_open(struct fixture *f, size_t budget) {
 static size_t read_samples(struct fixture *f) {
     size_t kept = 0;
     data_read_begin(&f->data);
-    struct data_chunk *chunk = data_chunk_open(&f->data, 0);
+    struct data_chunk *chunk = data_chunk_open(&f->data, 0, 0);
     for (unsigned n = 0; n < RATINGS; n++) {
         float sample[SAMPLE_FLOATS];
         for (unsigned i = 0; i < SAMPLE_FLOATS; i++) {
@@ -759,7 +760,7 @@ static size_t read_varied(struct fixture *f, unsigned chunks, bool backwards) {
     data_read_begin(&f->data);
     for (unsigned c = 0; c < chunks; c++) {
         unsigned number = backwards ? chunks - 1 - c : c;
-        struct data_chunk *chunk = data_chunk_open(&f->data, number);
+        struct data_chunk *chunk = data_chunk_open(&f->data, number, number);
         for (unsigned n = RATINGS * number / chunks; n < RATINGS * (number + 1) / chunks; n++) {
             make_varied(n, varied);
             kept += data_emit_varied(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, n / 2, varied->runs, 3,
@@ -782,7 +783,7 @@ static void test_varied_items_are_in_the_fingerprint(void **state) {
         struct varied *varied = calloc(1, sizeof *varied);
         varied_open(&f, change % 2 == 0 ? 0 : ALL_BYTES);
         data_read_begin(&f.data);
-        struct data_chunk *chunk = data_chunk_open(&f.data, 0);
+        struct data_chunk *chunk = data_chunk_open(&f.data, 0, 0);
         for (unsigned n = 0; n < 100; n++) {
             make_varied(n, varied);
             if (n == 50) { /* one with rows in each of its runs: 2, 200 and 0 */

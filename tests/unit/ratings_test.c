@@ -101,7 +101,9 @@ struct collection {
 };
 
 /* Asserts don't work outside cmocka's own thread: what is wrong is only noted here. */
-static int collect(void *context, unsigned thread, uint64_t chunk, const struct rating *ratings, size_t count) {
+static int collect(void *context, unsigned thread, const struct line_chunk *lines, const struct rating *ratings,
+                   size_t count) {
+    uint64_t chunk = lines->sequence;
     struct collection *all = context;
     int code = 0;
     pthread_mutex_lock(&all->mutex);
@@ -309,12 +311,12 @@ static void test_files_without_ratings_where_they_are_allowed(void **state) {
 /* A CR LF, and a lone CR, at every place around the end of the first chunk. */
 static void test_line_ends_around_a_chunks_end(void **state) {
     (void)state;
-    static char text[RATINGS_CHUNK_BYTES + 64];
+    static char text[LINE_CHUNK_BYTES + 64];
     static const char *const ends[] = {"\n", "\r\n", "\r"};
     for (int shift = -8; shift <= 8; shift++) {
         for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
             size_t size = 0;
-            size_t before = (size_t)(RATINGS_CHUNK_BYTES - 2 + shift) - strlen("1,2,3");
+            size_t before = (size_t)(LINE_CHUNK_BYTES - 2 + shift) - strlen("1,2,3");
             size_t lines = 1;
             while (before - size > 2000) {
                 size += (size_t)snprintf(text + size, sizeof text - size, "1,2,%-1000s", "3");
@@ -534,7 +536,7 @@ static void test_each_kind_of_bad_line(void **state) {
 
 static void test_the_limit_of_a_line(void **state) {
     (void)state;
-    static char text[RATINGS_CHUNK_BYTES * 2];
+    static char text[LINE_CHUNK_BYTES * 2];
     static const char message[] =
         "2: expected a line of at most 4096 bytes, got '0000000000000000000000000000000000000000...'";
     const struct rating expected[] = {{1, 10, 3.0F}, {0, 1, 2.0F}};
@@ -561,7 +563,7 @@ static void test_the_limit_of_a_line(void **state) {
 /* The longest line, with its CR as the last byte that is read for the first chunk. */
 static void test_the_longest_line_cut_before_its_last_byte(void **state) {
     (void)state;
-    enum { SHORT = 6, LINE_AT = RATINGS_CHUNK_BYTES - 2 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / SHORT };
+    enum { SHORT = 6, LINE_AT = LINE_CHUNK_BYTES - 2 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / SHORT };
     static char text[LINE_AT + RATINGS_LINE_MAX + 2 + SHORT];
     static struct rating expected[LINES + 2];
     memset(text, '0', sizeof text);
@@ -592,8 +594,8 @@ static void test_the_number_of_threads_has_limits(void **state) {
     struct collection all = {0};
     struct error error;
     assert_int_equal(read_with(&all, path, 0, &error), AML_ELIMIT);
-    assert_int_equal(read_with(&all, path, RATINGS_THREADS_MAX + 1, &error), AML_ELIMIT);
-    assert_int_equal(read_with(&all, path, RATINGS_THREADS_MAX, &error), 0);
+    assert_int_equal(read_with(&all, path, LINE_THREADS_MAX + 1, &error), AML_ELIMIT);
+    assert_int_equal(read_with(&all, path, LINE_THREADS_MAX, &error), 0);
     assert_int_equal(all.count[0], 1);
     free_chunks(&all);
 }
@@ -619,7 +621,7 @@ static struct many make_many(void) {
         many.size += (size_t)snprintf(many.text + many.size, TEST_MANY_LINE_MAX, "%" PRIu64 ",%" PRIu64 ",%u.%u\n", i,
                                       i * 31 % 1000, (unsigned)(i % 10) / 2, (unsigned)(i % 2) * 5);
     }
-    assert_true(many.size > (size_t)RATINGS_CHUNK_BYTES * 8);
+    assert_true(many.size > (size_t)LINE_CHUNK_BYTES * 8);
     return many;
 }
 
@@ -699,7 +701,7 @@ static void test_the_sink_stops_the_reading(void **state) {
         assert_int_equal(error.code, 0);
         assert_true(all.seen[0] && all.seen[1]);
         /* No chunk beyond those in the ring can have been there. */
-        assert_true(all.chunk_count <= 2 + threads * RATINGS_CHUNKS_PER_THREAD + 1);
+        assert_true(all.chunk_count <= 2 + threads * LINE_CHUNKS_PER_THREAD + 1);
         free_chunks(&all);
     }
     free_many(&many);

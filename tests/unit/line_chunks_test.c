@@ -1,0 +1,265 @@
+/* workers/splits.c and workers/line_chunks.c: the chunks of all splits are the file's lines, each once and in order,
+ * whoever reads which part, with any line ends around the borders; and what samples of a file find. */
+#include "workers/line_chunks.h"
+
+#include "agileml/base/hash.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { TEXT_MAX = 5 << 18, CHUNKS_MAX = 256, THREADS = 3 };
+
+static char folder[] = "/tmp/line_chunks_test.XXXXXX";
+static char path[64];
+
+struct taken {
+    struct line_chunk chunk;
+    char *text;
+};
+
+struct collection {
+    struct taken chunks[CHUNKS_MAX];
+    size_t count, retired;
+    uint64_t stop_at; /* chunk from which the sink fails, with its number; 0: none */
+};
+
+static int collect(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct collection *all = context;
+    struct taken *taken = &all->chunks[chunk->sequence];
+    assert_true(thread < THREADS && chunk->sequence < CHUNKS_MAX && chunk->text[chunk->size] == '\0');
+    *taken = (struct taken){.chunk = *chunk, .text = malloc(chunk->size + 1)};
+    memcpy(taken->text, chunk->text, chunk->size + 1);
+    return all->stop_at != 0 && chunk->sequence >= all->stop_at ? (int)chunk->sequence : 0;
+}
+
+static void retire(void *context, const struct line_chunk *chunk, int code) {
+    struct collection *all = context;
+    assert_true(chunk->sequence == all->retired++);
+    assert_true((code != 0) == (all->stop_at != 0 && chunk->sequence >= all->stop_at));
+}
+
+static void write_file(const char *text, size_t size) {
+    FILE *file = fopen(path, "wb");
+    assert_true(file != NULL && fwrite(text, 1, size, file) == size && fclose(file) == 0);
+}
+
+static void read_part(struct collection *all, const struct splits *splits, uint32_t index, uint32_t count,
+                      size_t line_max) {
+    struct error error;
+    const struct line_reading reading = {.splits = splits,
+                                         .part = splits_part(splits, index, count),
+                                         .threads = THREADS,
+                                         .line_max = line_max,
+                                         .sink = collect,
+                                         .retire = retire,
+                                         .context = all};
+    assert_int_equal(line_chunks_read(&reading, &error), (int)all->stop_at);
+}
+
+static void collection_close(struct collection *all) {
+    for (size_t c = 0; c < CHUNKS_MAX; c++) {
+        free(all->chunks[c].text);
+    }
+    free(all);
+}
+
+static struct collection *collection_open(void) {
+    struct collection *all = calloc(1, sizeof *all);
+    assert_non_null(all);
+    return all;
+}
+
+/* Lines of 0 to `longest` bytes with ends of all kinds. */
+static size_t make_text(char *text, size_t size, size_t longest, uint64_t seed) {
+    size_t at = 0;
+    for (uint64_t line = 0; at < size - longest - 2; line++) {
+        uint64_t random = hash_mix(seed + line);
+        size_t length = (size_t)(random % (longest + 1));
+        memset(text + at, 'a' + (int)(line % 26), length);
+        at += length;
+        memcpy(text + at, random >> 60 < 4 ? "\r\n" : random >> 60 < 7 ? "\r" : "\n", 2);
+        at += random >> 60 < 4 ? 2 : 1;
+    }
+    return at;
+}
+
+/* Reads the file in `parts` parts, and compares that with the chunks of the whole reading and with the text. */
+static void compare(const char *text, size_t size, const struct collection *whole, uint32_t parts) {
+    struct error error;
+    struct splits splits;
+    size_t at = 0;
+    size_t number = 0;
+    assert_int_equal(splits_make(&splits, path, true, &error), 0);
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; p < parts; p++) {
+        struct collection *part = collection_open();
+        read_part(part, &splits, p, parts, TEXT_MAX);
+        bytes += splits_part_bytes(&splits, splits_part(&splits, p, parts));
+        for (size_t c = 0; c < part->retired; c++, number++) {
+            const struct taken *taken = &part->chunks[c];
+            const struct taken *same = &whole->chunks[number];
+            assert_true(taken->chunk.split == same->chunk.split && taken->chunk.part == same->chunk.part);
+            assert_true(taken->chunk.offset == same->chunk.offset && taken->chunk.size == same->chunk.size);
+            assert_true(taken->chunk.offset == at && at + taken->chunk.size <= size);
+            assert_memory_equal(taken->text, text + at, taken->chunk.size);
+            at += taken->chunk.size;
+        }
+        collection_close(part);
+    }
+    assert_true(number == whole->retired && at == size && bytes == size);
+}
+
+static void parts_of_a_file_are_the_file(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    const size_t longest[] = {0, 3, 60, 5000, 400000};
+    for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
+        struct error error;
+        struct splits splits;
+        size_t size = make_text(text, sizeof text, longest[l], 17 + l);
+        for (unsigned shift = 0; shift < 3; shift++) {
+            /* Line ends at, before and behind a border. */
+            memcpy(text + SPLIT_BYTES_MIN - 2 + shift, "\r\n", 2);
+            text[SPLIT_BYTES_MIN * 2 - 1 + (int)shift] = '\r';
+            write_file(text, size);
+            assert_int_equal(splits_make(&splits, path, true, &error), 0);
+            assert_true(splits.plain && splits.count > 2);
+            struct collection *whole = collection_open();
+            read_part(whole, &splits, 0, 1, TEXT_MAX);
+            compare(text, size, whole, 1);
+            compare(text, size, whole, 2);
+            compare(text, size, whole, 7);
+            collection_close(whole);
+        }
+    }
+}
+
+static void a_line_has_its_number_in_the_file(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    struct error error;
+    struct splits splits;
+    size_t size = make_text(text, sizeof text, 60, 5);
+    uint64_t lines = 0;
+    write_file(text, size);
+    assert_int_equal(splits_make(&splits, path, true, &error), 0);
+    struct collection *whole = collection_open();
+    read_part(whole, &splits, 0, 1, TEXT_MAX);
+    for (size_t c = 0; c < whole->retired; c++) {
+        const struct line_chunk *chunk = &whole->chunks[c].chunk;
+        uint64_t counted;
+        assert_int_equal(line_chunks_count(&splits, chunk->split, chunk->offset, &counted, &error), 0);
+        assert_true(counted == lines);
+        for (size_t i = 0; i < chunk->size; i++) {
+            const char *at = whole->chunks[c].text + i;
+            lines += *at == '\n' || (*at == '\r' && at[1] != '\n') ? 1 : 0;
+        }
+    }
+    collection_close(whole);
+}
+
+static void a_failure_ends_the_reading(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    struct error error;
+    struct splits splits;
+    write_file(text, make_text(text, sizeof text, 60, 5));
+    assert_int_equal(splits_make(&splits, path, true, &error), 0);
+    struct collection *all = collection_open();
+    all->stop_at = 2;
+    read_part(all, &splits, 0, 1, TEXT_MAX);
+    assert_int_equal(all->retired, 3);
+    collection_close(all);
+}
+
+static void a_line_that_is_too_long_reaches_the_sink(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    struct error error;
+    struct splits splits;
+    memset(text, 'x', sizeof text);
+    memcpy(text, "1\n", 2);
+    write_file(text, sizeof text);
+    assert_int_equal(splits_make(&splits, path, true, &error), 0);
+    struct collection *all = collection_open();
+    read_part(all, &splits, 0, 1, 1000);
+    assert_int_equal(all->retired, 1);
+    assert_true(all->chunks[0].chunk.size > 1000);
+    collection_close(all);
+}
+
+static void a_mark_and_a_lacking_end(void **state) {
+    (void)state;
+    struct error error;
+    struct splits splits;
+    write_file("\xEF\xBB\xBF"
+               "1 2\n3 4",
+               10);
+    assert_int_equal(splits_make(&splits, path, true, &error), 0);
+    struct collection *all = collection_open();
+    read_part(all, &splits, 0, 1, 1000);
+    assert_int_equal(all->retired, 1);
+    assert_string_equal(all->chunks[0].text, "1 2\n3 4\n");
+    assert_true(all->chunks[0].chunk.offset == 3);
+    collection_close(all);
+}
+
+static void samples_find_other_bytes_where_they_look(void **state) {
+    (void)state;
+    enum { BIG = SPLIT_SAMPLES * SPLIT_SAMPLE_BYTES * 2 };
+    char *text = malloc(BIG);
+    struct error error;
+    struct splits splits;
+    assert_non_null(text);
+    memset(text, '\n', BIG);
+    const size_t sizes[] = {1, 70000, SPLIT_SAMPLES * SPLIT_SAMPLE_BYTES, BIG};
+    for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
+        write_file(text, sizes[s]);
+        assert_int_equal(splits_make(&splits, path, true, &error), 0);
+        struct split_sample before = splits_sample(&splits, 3);
+        assert_true(before.blocks != 0 && before.borders != 0 && splits_sample(&splits, 1).borders == 0);
+        const size_t places[] = {0, sizes[s] - 1, sizes[s] / 2}; /* the middle of a small file, or in no block */
+        for (size_t p = 0; p < sizeof places / sizeof places[0]; p++) {
+            bool looked_at = p < 2 || sizes[s] < BIG;
+            size_t place = looked_at ? places[p] : SPLIT_SAMPLE_BYTES + 10;
+            text[place] = 'x';
+            write_file(text, sizes[s]);
+            text[place] = '\n';
+            assert_true((splits_sample(&splits, 3).blocks != before.blocks) == looked_at);
+        }
+    }
+    uint64_t border = splits_part(&splits, 1, 3).first * splits.size;
+    struct split_sample before = splits_sample(&splits, 3);
+    text[border - 1] = text[border] = 'x';
+    write_file(text, BIG);
+    assert_true(splits_sample(&splits, 3).borders != before.borders);
+    free(text);
+}
+
+static int open_folder(void **state) {
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof path, "%s/file", folder);
+    return 0;
+}
+
+static int close_folder(void **state) {
+    (void)state;
+    unlink(path);
+    return rmdir(folder);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(parts_of_a_file_are_the_file), cmocka_unit_test(a_line_has_its_number_in_the_file),
+        cmocka_unit_test(a_failure_ends_the_reading),   cmocka_unit_test(a_line_that_is_too_long_reaches_the_sink),
+        cmocka_unit_test(a_mark_and_a_lacking_end),     cmocka_unit_test(samples_find_other_bytes_where_they_look),
+    };
+    return cmocka_run_group_tests(tests, open_folder, close_folder);
+}

@@ -1,0 +1,61 @@
+/* Reads splits of a text file (splits.h) in chunks of whole lines, in parallel. The calling thread fills a ring of
+ * chunks. Parser threads take them in file order and finish them in any order. The calling thread retires them in file
+ * order, so that the reported failure is the first. Where chunks begin depends on the split alone. Memory depends on
+ * the number of threads and the longest line, not on the file's size. */
+#ifndef WORKERS_LINE_CHUNKS_H
+#define WORKERS_LINE_CHUNKS_H
+
+#include "workers/splits.h"
+
+enum {
+    LINE_CHUNK_BYTES = 256 * 1024, /* of a chunk, unless a line is longer: it then stays in a core's cache */
+    LINE_CHUNKS_PER_THREAD = 2,    /* chunks for each parser thread, and one more that is being filled */
+    LINE_THREADS_MAX = 256,
+    LINE_CHUNK_SLOTS_MAX = LINE_THREADS_MAX * LINE_CHUNKS_PER_THREAD + 1
+};
+
+/* A piece of the file. The calling thread uses it from when it is retired until it is published; then a parser uses it
+ * until it is done. */
+struct line_chunk {
+    const char *text; /* lines, each with its end; a last line without one has got an LF. text[size] is 0 */
+    size_t size;
+    uint64_t sequence;    /* counts the chunks of this reading from 0 */
+    uint32_t split, part; /* the split, and the chunk's number in it: the same whoever reads it */
+    uint64_t offset;      /* of text[0], in the file's text if it is plain, else in the split's */
+    unsigned slot;        /* its place in the ring: below line_chunk_slots */
+    size_t skip;          /* bytes at its beginning that `head` takes for itself */
+    uint32_t note;        /* what `head` says; later chunks have the same */
+};
+
+struct line_reading {
+    const struct splits *splits;
+    struct split_part part; /* the splits to read */
+    unsigned threads;       /* 1 to LINE_THREADS_MAX parser threads, beside the calling one */
+    size_t line_max;        /* bytes of a line, without its end; a longer one ends its split, for the sink to refuse */
+    /* Looks at the file's chunks from its beginning on, in the calling thread, and sets `skip` and `note`, until it
+     * returns true: it knows enough. Also of splits that are not read otherwise. NULL: none. */
+    bool (*head)(void *context, struct line_chunk *chunk);
+    /* Takes a chunk, in parser thread `thread` (from 0). Different threads call it at the same time, about in the order
+     * of chunks. A result other than 0 ends the reading, and line_chunks_read returns it. */
+    int (*sink)(void *context, unsigned thread, const struct line_chunk *chunk);
+    /* Is told of each chunk that is done, in order, in the calling thread, up to the first that failed. NULL: nobody. */
+    void (*retire)(void *context, const struct line_chunk *chunk, int code);
+    void *context;
+};
+
+/* Returns 0 when every line was taken. Otherwise the first failure in the order of the file decides, whatever the
+ * threads' timing: the sink's result, and *error is not set; or, with *error set, AML_EINPUT (the file can't be read, its
+ * gzip is damaged), AML_ENOMEM, AML_ELIMIT (too many threads) or AML_EFAIL (the threads can't be started). When reading
+ * itself fails, the lines of the chunk that was being filled are not taken. */
+int line_chunks_read(const struct line_reading *reading, struct error *error);
+
+static inline unsigned line_chunk_slots(unsigned threads) {
+    return threads * LINE_CHUNKS_PER_THREAD + 1;
+}
+
+/* Counts the lines before the byte at `offset` (see line_chunk) of a split, so that a message can name a line by its
+ * number. Reads the file up to there: for failures. */
+int line_chunks_count(const struct splits *splits, uint32_t split, uint64_t offset, uint64_t *lines,
+                      struct error *error);
+
+#endif
