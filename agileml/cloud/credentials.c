@@ -55,6 +55,7 @@ struct credentials {
     struct http *http;
     struct metadata *metadata;
     struct credentials_secrets *secrets;
+    const char *service;           /* "ec2", "s3" */
     const char *region, *endpoint; /* NULL: none */
     bool have;                     /* secrets->value is one */
     int64_t early_s;               /* it is refreshed so long before it expires */
@@ -121,7 +122,8 @@ static void credentials_read_settings(struct credentials *credentials) {
     if (ignored != NULL && strcasecmp(ignored, "true") == 0) {
         return;
     }
-    credentials->endpoint = credentials_environment("AWS_ENDPOINT_URL_EC2");
+    credentials->endpoint = credentials_environment(strcmp(credentials->service, "s3") == 0 ? "AWS_ENDPOINT_URL_S3"
+                                                                                            : "AWS_ENDPOINT_URL_EC2");
     if (credentials->endpoint == NULL) {
         credentials->endpoint = credentials_environment("AWS_ENDPOINT_URL");
     }
@@ -130,14 +132,15 @@ static void credentials_read_settings(struct credentials *credentials) {
     }
 }
 
-int credentials_open(struct credentials **credentials, struct http *http, struct error *error) {
+int credentials_open(struct credentials **credentials, struct http *http, const char *service, struct error *error) {
     struct credentials *new = memory_zeroed(1, sizeof *new);
     core_dumps_forbid(); /* secrets are in the environment too, and for moments in libcurl's buffers */
     new->http = http;
+    new->service = service;
     new->secrets = secret_new(sizeof *new->secrets);
     *credentials = NULL;
     int code = credentials_read_environment(&new->secrets->environment, error);
-    code = code != 0 ? code : aws_profile_read(&new->secrets->profile, error);
+    code = code != 0 ? code : aws_profile_read(&new->secrets->profile, service, error);
     code = code != 0 ? code : metadata_open(&new->metadata, http, NULL, error);
     if (code != 0) {
         credentials_close(new);
@@ -171,6 +174,14 @@ const char *credentials_region(const struct credentials *credentials) {
 
 const char *credentials_endpoint(const struct credentials *credentials) {
     return credentials->endpoint;
+}
+
+bool credentials_path_style(const struct credentials *credentials) {
+    return strcmp(credentials->secrets->profile.style, "path") == 0;
+}
+
+bool credentials_virtual_style(const struct credentials *credentials) {
+    return strcmp(credentials->secrets->profile.style, "virtual") == 0;
 }
 
 /* ---- What a fetch brings ---- */
@@ -441,7 +452,7 @@ static void credentials_fetch(struct credentials *credentials) {
     }
     /* The region and the endpoint stay as they were: they point into the text that was read first. */
     struct aws_profile *profile = secret_new(sizeof *profile);
-    int code = aws_profile_read(profile, &error);
+    int code = aws_profile_read(profile, credentials->service, &error);
     if (code == 0) {
         secrets->profile.value = profile->value;
         strcpy(secrets->profile.source, profile->source);

@@ -7,6 +7,8 @@
 
 #include "agileml/net/http.h"
 
+#include <stdbool.h>
+
 enum {
     CREDENTIALS_KEY_MAX = 128,
     CREDENTIALS_SECRET_MAX = 256,
@@ -24,9 +26,9 @@ struct credentials_value {
 
 struct credentials;
 
-/* Reads the environment now; reads files and asks services when a value is wanted. 0 or AML_EINPUT (a file that is
- * broken, a profile that isn't there). */
-int credentials_open(struct credentials **credentials, struct http *http, struct error *error);
+/* `service` is the one whose endpoint is wanted, "ec2" or "s3". Reads the environment now; reads files and asks
+ * services when a value is wanted. 0 or AML_EINPUT (a file that is broken, a profile that isn't there). */
+int credentials_open(struct credentials **credentials, struct http *http, const char *service, struct error *error);
 void credentials_close(struct credentials *credentials);
 /* Calls `done` with a value that has not expired: at once if there is one, else from http_step; or with NULL and the
  * reason. The value belongs to the chain and may change after `done` returns. A value that expires soon is handed out
@@ -37,7 +39,10 @@ void credentials_get(struct credentials *credentials, credentials_done *done, vo
 void credentials_expired(struct credentials *credentials);
 /* The region of AWS_REGION, AWS_DEFAULT_REGION, or the profile; NULL: none is set. */
 const char *credentials_region(const struct credentials *credentials);
-/* The endpoint of AWS_ENDPOINT_URL_EC2, AWS_ENDPOINT_URL, or the profile; NULL: none is set. */
+/* The service's endpoint of AWS_ENDPOINT_URL_EC2 (or _S3), AWS_ENDPOINT_URL, or the profile; NULL: none is set. */
 const char *credentials_endpoint(const struct credentials *credentials);
+/* Whether the profile has addressing_style = path (or virtual) among its settings of s3. */
+bool credentials_path_style(const struct credentials *credentials);
+bool credentials_virtual_style(const struct credentials *credentials);
 
 #endif

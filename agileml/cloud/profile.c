@@ -18,10 +18,11 @@
 /* What is being read. */
 struct profile_reader {
     struct aws_profile *profile;
+    const char *service;
     const char *file;
     bool config;
     char services[PROFILE_NAME_MAX];     /* the section [services NAME] that the profile names; "": none */
-    char endpoint[PROFILE_ENDPOINT_MAX]; /* of that section, for ec2 */
+    char endpoint[PROFILE_ENDPOINT_MAX]; /* of that section, for the service */
     bool strong;                         /* [profile default] has come, which goes before [default] */
     bool ignored;                        /* endpoints of files do not count */
 };
@@ -100,6 +101,10 @@ static int profile_found(void *context, const struct ini_item *item, struct erro
         return 0;
     }
     reader->profile->found = true;
+    if (item->name != NULL && item->part != NULL && strcmp(item->name, "s3") == 0 &&
+        strcmp(item->part, "addressing_style") == 0) {
+        return profile_set(reader, item, reader->profile->style, sizeof reader->profile->style, error);
+    }
     return item->name == NULL || item->part != NULL ? 0 : profile_take_item(reader, item, error);
 }
 
@@ -107,7 +112,8 @@ static int profile_found_service(void *context, const struct ini_item *item, str
     struct profile_reader *reader = context;
     bool wanted = strncmp(item->section, "services ", strlen("services ")) == 0 &&
                   strcmp(item->section + strlen("services "), reader->services) == 0 && item->name != NULL &&
-                  strcmp(item->name, "ec2") == 0 && item->part != NULL && strcmp(item->part, "endpoint_url") == 0;
+                  strcmp(item->name, reader->service) == 0 && item->part != NULL &&
+                  strcmp(item->part, "endpoint_url") == 0;
     return wanted ? profile_set(reader, item, reader->endpoint, sizeof reader->endpoint, error) : 0;
 }
 
@@ -127,8 +133,9 @@ static int profile_check_keys(const struct profile_reader *reader, struct error 
     return 0;
 }
 
-int aws_profile_take(struct aws_profile *profile, const char *file, bool config, char *text, struct error *error) {
-    struct profile_reader reader = {.profile = profile, .file = file, .config = config};
+int aws_profile_take(struct aws_profile *profile, const char *service, const char *file, bool config, char *text,
+                     struct error *error) {
+    struct profile_reader reader = {.profile = profile, .service = service, .file = file, .config = config};
     size_t size = strlen(text) + 1;
     char *again = secret_new(size); /* the section of services may stand before the profile that names it */
     memcpy(again, text, size);
@@ -194,14 +201,14 @@ static int profile_load(const char *path, char *text, struct error *error) {
     return 0;
 }
 
-static int profile_read_file(struct aws_profile *profile, const char *variable, const char *usual, bool config,
-                             struct error *error) {
+static int profile_read_file(struct aws_profile *profile, const char *service, const char *variable, const char *usual,
+                             bool config, struct error *error) {
     char path[PATH_MAX];
     int code = profile_path(variable, usual, path, error);
     if (code == 0) {
         char *text = secret_new(PROFILE_FILE_MAX + 1);
         code = profile_load(path, text, error);
-        code = code != 0 ? code : aws_profile_take(profile, path, config, text, error);
+        code = code != 0 ? code : aws_profile_take(profile, service, path, config, text, error);
         secret_free(text, PROFILE_FILE_MAX + 1);
     }
     return code;
@@ -223,10 +230,13 @@ static void profile_merge_keys(struct aws_profile *profile, const struct aws_pro
     if (profile->other[0] == '\0') {
         strcpy(profile->other, config->other);
     }
+    if (profile->style[0] == '\0') {
+        strcpy(profile->style, config->style);
+    }
     profile->found |= config->found;
 }
 
-int aws_profile_read(struct aws_profile *profile, struct error *error) {
+int aws_profile_read(struct aws_profile *profile, const char *service, struct error *error) {
     const char *named = profile_environment("AWS_PROFILE");
     named = named != NULL ? named : profile_environment("AWS_DEFAULT_PROFILE");
     const char *name = named != NULL ? named : "default";
@@ -237,8 +247,8 @@ int aws_profile_read(struct aws_profile *profile, struct error *error) {
     struct aws_profile *config = secret_new(sizeof *config);
     strcpy(profile->name, name);
     strcpy(config->name, name);
-    int code = profile_read_file(profile, "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", false, error);
-    code = code != 0 ? code : profile_read_file(config, "AWS_CONFIG_FILE", "~/.aws/config", true, error);
+    int code = profile_read_file(profile, service, "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", false, error);
+    code = code != 0 ? code : profile_read_file(config, service, "AWS_CONFIG_FILE", "~/.aws/config", true, error);
     if (code == 0) {
         profile_merge_keys(profile, config);
     }

@@ -82,14 +82,34 @@ static void sigv4_put_recoded(struct sigv4_text *text, const char *data, size_t 
     }
 }
 
-static void sigv4_put_hex(struct sigv4_text *text, const void *data, size_t size) {
-    unsigned char hash[SHA256_DIGEST_LENGTH];
-    SHA256(size > 0 ? data : "", size, hash);
-    for (size_t i = 0; i < sizeof hash; i++) {
-        char digits[3];
-        snprintf(digits, sizeof digits, "%02x", hash[i]);
-        sigv4_put(text, digits, 2);
+void sigv4_hash(const void *bytes, size_t size, char hash[SIGV4_HEX]) {
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256(size > 0 ? bytes : "", size, digest);
+    for (size_t i = 0; i < sizeof digest; i++) {
+        snprintf(hash + 2 * i, 3, "%02x", digest[i]);
     }
+}
+
+static void sigv4_put_hex(struct sigv4_text *text, const void *data, size_t size) {
+    char hash[SIGV4_HEX];
+    sigv4_hash(data, size, hash);
+    sigv4_puts(text, hash);
+}
+
+bool sigv4_encode(const char *text, const char *kept, char *encoded, size_t size) {
+    struct sigv4_text whole = {0};
+    sigv4_puts(&whole, "");
+    for (; *text != '\0'; text++) {
+        if (strchr(kept, *text) != NULL) {
+            sigv4_put(&whole, text, 1);
+        } else {
+            sigv4_put_encoded(&whole, text, 1);
+        }
+    }
+    bool fits = whole.size < size;
+    snprintf(encoded, size, "%s", fits ? whole.data : "");
+    free(whole.data);
+    return fits;
 }
 
 /* ---- The canonical request ---- */
@@ -251,7 +271,13 @@ int sigv4_canonical(const struct sigv4_request *request, char **canonical, struc
     *canonical = NULL;
     sigv4_puts(&text, request->method);
     sigv4_puts(&text, "\n");
-    int code = sigv4_put_path(&text, request->path, error);
+    int code = 0;
+    if (request->path_as_is) {
+        sigv4_puts(&text, request->path);
+        sigv4_puts(&text, "\n");
+    } else {
+        code = sigv4_put_path(&text, request->path, error);
+    }
     code = code != 0 ? code : sigv4_put_query(&text, request->query, error);
     code = code != 0 ? code : sigv4_sorted(request, sorted, error);
     if (code != 0) {
@@ -261,7 +287,11 @@ int sigv4_canonical(const struct sigv4_request *request, char **canonical, struc
     sigv4_put_headers(&text, sorted, request->header_count);
     sigv4_put_names(&text, sorted, request->header_count);
     sigv4_puts(&text, "\n");
-    sigv4_put_hex(&text, request->body, request->body_size);
+    if (request->body_hash != NULL) {
+        sigv4_puts(&text, request->body_hash);
+    } else {
+        sigv4_put_hex(&text, request->body, request->body_size);
+    }
     *canonical = text.data;
     return 0;
 }

@@ -1,10 +1,11 @@
-/* AWS Signature Version 4, both ways: BidBrain signs requests, spotmarket checks them. Pure functions on OpenSSL's
- * SHA-256 and HMAC; test vectors in tests. Any thread. */
+/* AWS Signature Version 4, both ways: clients of EC2 and S3 sign requests, spotmarket checks them. Pure functions on
+ * OpenSSL's SHA-256 and HMAC; test vectors in tests. Any thread. */
 #ifndef AGILEML_CLOUD_SIGV4_H
 #define AGILEML_CLOUD_SIGV4_H
 
 #include "agileml/base/error.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,8 @@ struct sigv4_header {
 struct sigv4_request {
     const char *method;
     const char *path;                   /* as sent, without the query; normalized by RFC 3986 here */
+    bool path_as_is;                    /* S3: the path is signed as it was sent */
+    const char *body_hash;              /* in hexadecimal, if it is known already; NULL: computed from the body */
     const char *query;                  /* as sent, without '?'; may be NULL */
     const struct sigv4_header *headers; /* all that are to be signed, repeated ones too */
     size_t header_count;
@@ -33,6 +36,11 @@ struct sigv4_scope {
     const char *region, *service;
 };
 
+/* The SHA-256 of bytes, in hexadecimal. */
+void sigv4_hash(const void *bytes, size_t size, char hash[SIGV4_HEX]);
+/* Writes `text` with %XX for all but unreserved characters and those of `kept`, such as "/". False: it needs more than
+ * size bytes. */
+bool sigv4_encode(const char *text, const char *kept, char *encoded, size_t size);
 /* x-amz-date of a time in seconds since 1970. */
 void sigv4_date(int64_t time, char date[SIGV4_DATE]);
 /* The canonical request, from malloc: the caller frees it. AML_EINPUT when a limit is passed. */

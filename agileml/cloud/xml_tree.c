@@ -1,4 +1,5 @@
-/* See xml_tree.h. expat calls back for each element; the tree is two arrays that grow: elements, and all their texts. */
+/* See xml_tree.h. expat calls back for each element; the tree is two arrays that grow: elements, and all their
+ * texts. */
 #include "agileml/cloud/xml_tree.h"
 
 #include "agileml/base/memory.h"

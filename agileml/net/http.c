@@ -35,6 +35,7 @@ struct http_call {
     http_done *done;
     void *context;
     size_t answer_max;
+    char *room; /* the request's; NULL: the body's bytes go into `body` */
     struct http_bytes body, head;
     const char *why; /* the reason for which we have ended the call; NULL: we have not */
     char curl_text[CURL_ERROR_SIZE];
@@ -125,7 +126,12 @@ static size_t http_on_body(char *data, size_t size, size_t count, void *context)
         call->why = "the answer is too large";
         return bytes == 0 ? 1 : 0; /* any number other than `bytes` ends the transfer */
     }
-    http_bytes_add(&call->body, data, bytes);
+    if (call->room != NULL) {
+        memcpy(call->room + call->body.size, data, bytes);
+        call->body.size += bytes;
+    } else {
+        http_bytes_add(&call->body, data, bytes);
+    }
     return bytes;
 }
 
@@ -134,6 +140,7 @@ static size_t http_on_head(char *data, size_t size, size_t count, void *context)
     size_t bytes = size * count;
     if (bytes > 5 && memcmp(data, "HTTP/", 5) == 0) {
         call->head.size = 0; /* the header lines before were an interim answer's */
+        call->body.size = 0; /* libcurl sends a request again by itself when a kept connection was closed */
     }
     if (bytes > HTTP_HEAD_MAX - call->head.size) {
         call->why = "the answer's header is too large";
@@ -274,8 +281,18 @@ static void http_call_set_body(struct http_call *call, const struct http_request
         curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
         return;
     }
+    if (strcmp(request->method, "HEAD") == 0) {
+        curl_easy_setopt(call->easy, CURLOPT_NOBODY, 1L);
+        return;
+    }
+    if (strcmp(request->method, "DELETE") == 0) {
+        curl_easy_setopt(call->easy, CURLOPT_HTTPGET, 1L);
+        curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
+        return;
+    }
+    CURLoption option = request->body_lent ? CURLOPT_POSTFIELDS : CURLOPT_COPYPOSTFIELDS;
     curl_easy_setopt(call->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body_size);
-    if (curl_easy_setopt(call->easy, CURLOPT_COPYPOSTFIELDS, request->body_size > 0 ? request->body : "") != CURLE_OK) {
+    if (curl_easy_setopt(call->easy, option, request->body_size > 0 ? request->body : "") != CURLE_OK) {
         memory_exhausted(request->body_size);
     }
     curl_easy_setopt(call->easy, CURLOPT_CUSTOMREQUEST, request->method);
@@ -288,6 +305,7 @@ static void http_call_set_rules(struct http_call *call, const char *url) {
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* "." and ".." may be part of an object's name */
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
 #if LIBCURL_VERSION_NUM >= 0x075500
@@ -329,6 +347,7 @@ struct http_call *http_start(struct http *http, const struct http_request *reque
     struct http_call *call = memory_zeroed(1, sizeof *call);
     *call = (struct http_call){.http = http, .id = ++http->last_id, .done = done, .context = context};
     call->answer_max = request->answer_max > 0 ? request->answer_max : HTTP_ANSWER_MAX_DEFAULT;
+    call->room = request->room;
     call->easy = curl_easy_init();
     if (call->easy == NULL || curl_easy_setopt(call->easy, CURLOPT_URL, request->url) != CURLE_OK) {
         memory_exhausted(strlen(request->url));
@@ -337,6 +356,10 @@ struct http_call *http_start(struct http *http, const struct http_request *reque
     curl_easy_setopt(call->easy, CURLOPT_TIMEOUT_MS, timeout_ms);
     curl_easy_setopt(call->easy, CURLOPT_CONNECTTIMEOUT_MS,
                      timeout_ms < HTTP_CONNECT_MS ? timeout_ms : HTTP_CONNECT_MS);
+    if (request->stall_s > 0) {
+        curl_easy_setopt(call->easy, CURLOPT_LOW_SPEED_LIMIT, (long)HTTP_STALL_BYTES);
+        curl_easy_setopt(call->easy, CURLOPT_LOW_SPEED_TIME, (long)request->stall_s);
+    }
     curl_easy_setopt(call->easy, CURLOPT_USERAGENT, "proteus/" PROTEUS_VERSION);
     curl_easy_setopt(call->easy, CURLOPT_PRIVATE, call);
     curl_easy_setopt(call->easy, CURLOPT_ERRORBUFFER, call->curl_text);
@@ -409,7 +432,7 @@ static bool http_lasting(CURLcode result) {
 static void http_call_finish(struct http_call *call, CURLcode result) {
     struct http_answer answer = {0};
     long status = 0;
-    answer.body = call->body.size > 0 ? call->body.data : "";
+    answer.body = call->body.size == 0 ? "" : call->room != NULL ? call->room : call->body.data;
     answer.body_size = call->body.size;
     answer.head = call->head.size > 0 ? call->head.data : "";
     curl_easy_getinfo(call->easy, CURLINFO_RESPONSE_CODE, &status);

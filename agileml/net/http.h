@@ -21,8 +21,9 @@ enum {
     HTTP_ERROR_TEXT = 256,    /* bytes */
     HTTP_CONCURRENT_MAX = 16, /* requests under way; others wait */
     HTTP_TIMEOUT_MS_DEFAULT = 30 * 1000,
-    HTTP_CONNECT_MS = 10 * 1000,       /* the part of the timeout in which the connection must stand */
-    HTTP_HEAD_MAX = 1 << 16,           /* bytes of an answer's header lines; more is an error */
+    HTTP_CONNECT_MS = 10 * 1000, /* the part of the timeout in which the connection must stand */
+    HTTP_HEAD_MAX = 1 << 16,     /* bytes of an answer's header lines; more is an error */
+    HTTP_STALL_BYTES = 1024,
     HTTP_ANSWER_MAX_DEFAULT = 1 << 26, /* bytes of a body; a larger one is an error */
 };
 
@@ -30,18 +31,21 @@ struct http;
 struct http_call;
 
 struct http_request {
-    const char *method; /* "GET", "POST", "PUT" */
+    const char *method; /* "GET", "HEAD", "DELETE", "POST", "PUT" */
     const char *url;
     const char *headers[HTTP_HEADERS_MAX]; /* "name: value", up to the first NULL */
-    const void *body;                      /* copied */
+    const void *body;                      /* of POST and PUT; copied, unless it is lent */
     size_t body_size;
+    bool body_lent;   /* `body` stays as it is until `done` was called or the call was cancelled */
+    void *room;       /* where the answer's body goes, and stays; NULL: into memory of the call. Has answer_max bytes */
+    uint32_t stall_s; /* ends the call when less than HTTP_STALL_BYTES a second have moved for so long; 0: never */
     uint32_t timeout_ms; /* for the whole request, from when it is sent; 0: HTTP_TIMEOUT_MS_DEFAULT */
     size_t answer_max;   /* 0: HTTP_ANSWER_MAX_DEFAULT */
 };
 
 struct http_answer {
     int status;       /* 200 ...; 0: no complete answer has arrived, and `error` says why */
-    const char *body; /* a 0 byte follows; lives until `done` returns */
+    const char *body; /* a 0 byte follows, but in the request's room; lives until `done` returns */
     size_t body_size;
     const char *head;            /* the header lines; lives until `done` returns. See http_header */
     int64_t date;                /* the Date header, seconds since 1970; 0: none */

@@ -1,6 +1,7 @@
 /* Checks what config.c's tables of keys can't express: whether the values fit each other, and the files that they name.
  * */
 #include "agileml/base/options.h"
+#include "agileml/cloud/service_endpoint.h"
 #include "agileml/net/endpoint.h"
 #include "agileml/net/key.h"
 #include "bidbrain/cloud/aws/ec2.h"
@@ -191,7 +192,7 @@ static void check_ec2(const struct config *config, struct findings *findings) {
     if (config->types[0] == NULL) {
         findings_error(findings, "markets.types", "is missing: expected the instance types to choose from");
     }
-    if (config->endpoint != NULL && ec2_endpoint_host(config->endpoint, host, sizeof host, &error) != 0) {
+    if (config->endpoint != NULL && service_endpoint_host(config->endpoint, host, sizeof host, false, &error) != 0) {
         findings_error(findings, "endpoint", "%.300s", error.text);
     }
     check_ids(config, findings);

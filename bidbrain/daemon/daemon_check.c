@@ -206,7 +206,7 @@ static bool check_credentials(struct check *check, bool needed, bool *have) {
     struct http *http = NULL;
     struct credentials *credentials = NULL;
     struct error error = {0};
-    if (http_open(&http, &error) != 0 || credentials_open(&credentials, http, &error) != 0) {
+    if (http_open(&http, &error) != 0 || credentials_open(&credentials, http, "ec2", &error) != 0) {
         findings_error(check->findings, "credentials", "%.400s", error.text);
         http_close(http);
         return false;

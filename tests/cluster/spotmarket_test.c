@@ -261,7 +261,13 @@ static const char *ask(const char *form) {
                                      {"x-amz-date", date},
                                      {"content-type", "application/x-www-form-urlencoded"},
                                      {"amz-sdk-invocation-id", nonce}};
-    struct sigv4_request to_sign = {"POST", "/", "", headers, 4, body, strlen(body)};
+    struct sigv4_request to_sign = {.method = "POST",
+                                    .path = "/",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = 4,
+                                    .body = body,
+                                    .body_size = strlen(body)};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
     assert_int_equal(sigv4_authorization(&to_sign, &scope, KEY_ID, SECRET, &authorization, NULL), 0);

@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     strcpy(profile.name, (data[0] & 2) != 0 ? "default" : "dev");
     char *text = calloc(size, 1);
     memcpy(text, data + 1, size - 1);
-    int code = aws_profile_take(&profile, "FILE", (data[0] & 1) != 0, text, &error);
+    int code = aws_profile_take(&profile, "s3", "FILE", (data[0] & 1) != 0, text, &error);
     FUZZ_CHECK(code == 0 ? error.code == 0 : error.code == code && strncmp(error.text, "FILE:", 5) == 0);
     FUZZ_CHECK(fuzz_good(profile.value.key_id, sizeof profile.value.key_id) &&
                fuzz_good(profile.value.secret, sizeof profile.value.secret) &&

@@ -70,7 +70,13 @@ static void call_signed(struct service *service, const char *form, size_t size, 
     char nonce[24];
     snprintf(nonce, sizeof nonce, "%lld", (long long)second);
     struct sigv4_header headers[4] = {{"amz-sdk-invocation-id", nonce}, {"host", "127.0.0.1"}, {"x-amz-date", date}};
-    struct sigv4_request request = {"POST", "/", "", headers, 3, form, size};
+    struct sigv4_request request = {.method = "POST",
+                                    .path = "/",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = 3,
+                                    .body = form,
+                                    .body_size = size};
     struct sigv4_scope scope = {.region = "us-east-1", .service = "ec2"};
     strcpy(scope.date, date);
     FUZZ_CHECK(sigv4_authorization(&request, &scope, user.key_id, user.secret, &authorization, NULL) == 0);
@@ -105,7 +111,13 @@ static void fuzz_authorization(struct service *service, char *text) {
     struct sigv4_header headers[3] = {{"Host", "127.0.0.1"}};
     headers[1] = (struct sigv4_header){"Authorization", next_line(&rest)};
     headers[2] = (struct sigv4_header){"X-Amz-Date", next_line(&rest)};
-    struct sigv4_request request = {"POST", "/", "", headers, 3, rest, strlen(rest)};
+    struct sigv4_request request = {.method = "POST",
+                                    .path = "/",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = 3,
+                                    .body = rest,
+                                    .body_size = strlen(rest)};
     FUZZ_CHECK(handle(service, &request, 0) >= 400);
 }
 
@@ -124,7 +136,13 @@ static void fuzz_paths(struct service *service, char *text) {
     const char *value = next_line(&rest);
     struct sigv4_header headers[4] = {
         {names[0], value}, {names[1], value}, {"authorization", owner}, {"host", "127.0.0.1"}};
-    struct sigv4_request request = {method, full, "", headers, 4, rest, strlen(rest)};
+    struct sigv4_request request = {.method = method,
+                                    .path = full,
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = 4,
+                                    .body = rest,
+                                    .body_size = strlen(rest)};
     (void)handle(service, &request, 0);
 }
 

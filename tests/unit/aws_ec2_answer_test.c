@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "agileml/cloud/service_endpoint.h"
 #include "bidbrain/cloud/aws/ec2.h"
 
 #include <stdio.h>
@@ -389,7 +390,7 @@ static void endpoints_are_judged(void **state) {
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         char host[300];
         struct error error = {0};
-        int code = ec2_endpoint_host(examples[i].url, host, sizeof host, &error);
+        int code = service_endpoint_host(examples[i].url, host, sizeof host, false, &error);
         if (code != (examples[i].host == NULL ? AML_EINPUT : 0)) {
             fail_msg("'%s': %d %s", examples[i].url, code, error.text);
         }

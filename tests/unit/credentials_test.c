@@ -122,7 +122,7 @@ static void settle(struct fixture *fixture) {
 static void open_chain(struct fixture *fixture) {
     struct error error = {0};
     credentials_close(fixture->credentials);
-    if (credentials_open(&fixture->credentials, fixture->http, &error) != 0) {
+    if (credentials_open(&fixture->credentials, fixture->http, "ec2", &error) != 0) {
         fail_msg("%s", error.text);
     }
 }
@@ -130,7 +130,7 @@ static void open_chain(struct fixture *fixture) {
 static void open_wrong(struct fixture *fixture, const char *text) {
     struct error error = {0};
     struct credentials *credentials;
-    assert_int_equal(credentials_open(&credentials, fixture->http, &error), AML_EINPUT);
+    assert_int_equal(credentials_open(&credentials, fixture->http, "ec2", &error), AML_EINPUT);
     assert_null(credentials);
     if (strstr(error.text, text) == NULL) {
         fail_msg("'%s' is not in: %s", text, error.text);

@@ -2,6 +2,7 @@
 #include "tests/unit/http_server.h"
 
 #include <arpa/inet.h>
+#include <netinet/tcp.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -122,6 +123,7 @@ static void *server_run(void *argument) {
     while ((socket = accept(server->listener, NULL, NULL)) >= 0) {
         pthread_mutex_lock(&server->lock);
         bool room = server->count < HTTP_SERVER_CONNECTIONS_MAX;
+        (void)setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
         struct connection *connection = &server->connections[room ? server->count : 0];
         if (room) {
             *connection = (struct connection){.server = server, .socket = socket, .number = server->count};

@@ -113,7 +113,13 @@ static const char *ask_as(const struct signer *signer, const char *form) {
     if (signer->token != NULL) {
         headers[count++] = (struct sigv4_header){"X-Amz-Security-Token", signer->token};
     }
-    struct sigv4_request request = {"POST", "/", "", headers, count, body, strlen(body)};
+    struct sigv4_request request = {.method = "POST",
+                                    .path = "/",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = count,
+                                    .body = body,
+                                    .body_size = strlen(body)};
     struct sigv4_scope scope = {.region = signer->region, .service = "ec2"};
     strcpy(scope.date, date);
     assert_int_equal(sigv4_authorization(&request, &scope, signer->key_id, signer->secret, &authorization, NULL), 0);
@@ -216,7 +222,13 @@ static void test_no_or_broken_authorization(void **unused) {
         "AWS4-HMAC-SHA256 Credential=AKIDONE/20231114/us-east-1/ec2/aws4_request, SignedHeaders=host",
         "AWS4-HMAC-SHA256 Credential=////aws4_request, SignedHeaders=host, Signature=00, More=x"};
     struct sigv4_header headers[] = {{"Host", "127.0.0.1"}, {"X-Amz-Date", "20231114T221320Z"}, {"Authorization", ""}};
-    struct sigv4_request request = {"POST", "/", "", headers, 2, body, sizeof body - 1};
+    struct sigv4_request request = {.method = "POST",
+                                    .path = "/",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = 2,
+                                    .body = body,
+                                    .body_size = sizeof body - 1};
     assert_error(handle(&request), 403, "MissingAuthenticationToken");
     request.header_count = 3;
     for (size_t i = 0; i < sizeof broken / sizeof *broken; i++) {
@@ -232,7 +244,13 @@ static void test_no_or_broken_authorization(void **unused) {
 /* ---- Web pages ---- */
 
 static int status_of(const struct sigv4_header *headers, size_t count) {
-    struct sigv4_request request = {"GET", "/clock", "", headers, count, "", 0};
+    struct sigv4_request request = {.method = "GET",
+                                    .path = "/clock",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = count,
+                                    .body = "",
+                                    .body_size = 0};
     (void)handle(&request);
     return answer.status;
 }
@@ -520,7 +538,13 @@ static void set_faults(const char *authorization, const char *spec) {
     char body[200];
     struct sigv4_header headers[] = {{"Host", "localhost:1234"}, {"Authorization", authorization}};
     snprintf(body, sizeof body, "{\"spec\": \"%s\"}", spec);
-    struct sigv4_request request = {"POST", "/faults", "", headers, authorization != NULL ? 2 : 1, body, strlen(body)};
+    struct sigv4_request request = {.method = "POST",
+                                    .path = "/faults",
+                                    .query = "",
+                                    .headers = headers,
+                                    .header_count = authorization != NULL ? 2 : 1,
+                                    .body = body,
+                                    .body_size = strlen(body)};
     (void)handle(&request);
 }
 
@@ -643,7 +667,8 @@ static void test_replays_have_bounds(void **unused) {
 
 static const char *get(const char *method, const char *path, const char *name, const char *value) {
     struct sigv4_header headers[] = {{"Host", "127.0.0.1:1234"}, {name, value}};
-    struct sigv4_request request = {method, path, "", headers, 2, "", 0};
+    struct sigv4_request request = {
+        .method = method, .path = path, .query = "", .headers = headers, .header_count = 2, .body = "", .body_size = 0};
     return handle(&request);
 }
 

@@ -6,6 +6,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/cloud/credentials.h"
+#include "agileml/cloud/service_endpoint.h"
 #include "agileml/cloud/sigv4.h"
 #include "agileml/net/http.h"
 
@@ -79,7 +80,7 @@ static int ec2_choose_endpoint(struct ec2 *ec2, const char *wanted, struct error
                  strncmp(ec2->region, "cn-", 3) == 0 ? ".cn" : "");
         endpoint = own;
     }
-    int result = ec2_endpoint_host(endpoint, ec2->host, sizeof ec2->host, error);
+    int result = service_endpoint_host(endpoint, ec2->host, sizeof ec2->host, false, error);
     if (result == 0) {
         snprintf(ec2->url, sizeof ec2->url, "%s://%s/", strncasecmp(endpoint, "http:", 5) == 0 ? "http" : "https",
                  ec2->host);
@@ -98,7 +99,7 @@ int ec2_open(struct ec2 **ec2, const struct ec2_options *options, struct error *
     }
     int result = http_open(&opened->http, error);
     if (result == 0) {
-        result = credentials_open(&opened->credentials, opened->http, error);
+        result = credentials_open(&opened->credentials, opened->http, "ec2", error);
     }
     if (result == 0) {
         result = ec2_choose_region(opened, options->region, error);

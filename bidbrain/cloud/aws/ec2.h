@@ -74,8 +74,4 @@ typedef void ec2_done(void *context, const struct ec2_answer *answer);
 /* Takes the request over. A failure comes by `done`, never at once. */
 void ec2_start(struct ec2 *ec2, struct ec2_request *request, ec2_done *done, void *context);
 
-/* Checks whether `url` may be used, and sets what is signed and sent as the Host header. Returns 0, or AML_EINPUT as
- * ec2_open. */
-int ec2_endpoint_host(const char *url, char *host, size_t size, struct error *error);
-
 #endif

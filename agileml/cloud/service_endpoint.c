@@ -1,21 +1,22 @@
-/* Checks which URLs may be used as endpoints (ec2.h). */
-#include "bidbrain/cloud/aws/ec2.h"
+/* See service_endpoint.h. */
+#include "agileml/cloud/service_endpoint.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { EC2_SCHEME_TEXT = 8, EC2_HOST_TEXT = 256, EC2_PORT_TEXT = 8 };
+enum { ENDPOINT_SCHEME_TEXT = 8, ENDPOINT_HOST_TEXT = 256, ENDPOINT_PORT_TEXT = 8 };
 
-static bool ec2_loopback(const char *host) {
+static bool host_is_loopback(const char *host) {
     struct in_addr four;
     return strcmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0 ||
            (inet_pton(AF_INET, host, &four) == 1 && (ntohl(four.s_addr) >> 24) == 127);
 }
 
 /* Copies a part of the URL; an absent one is empty. False: too long. */
-static bool ec2_url_part(CURLU *parsed, CURLUPart part, char *text, size_t size) {
+static bool url_part(CURLU *parsed, CURLUPart part, char *text, size_t size) {
     char *found = NULL;
     text[0] = '\0';
     if (curl_url_get(parsed, part, &found, 0) != CURLUE_OK) {
@@ -29,21 +30,20 @@ static bool ec2_url_part(CURLU *parsed, CURLUPart part, char *text, size_t size)
     return fits;
 }
 
-static int ec2_url_host(CURLU *parsed, const char *url, char *host, size_t size, struct error *error) {
-    char scheme[EC2_SCHEME_TEXT], name[EC2_HOST_TEXT], port[EC2_PORT_TEXT], path[4], extra[4];
+static int url_host(CURLU *parsed, const char *url, char *host, size_t size, bool plain_allowed, struct error *error) {
+    char scheme[ENDPOINT_SCHEME_TEXT], name[ENDPOINT_HOST_TEXT], port[ENDPOINT_PORT_TEXT], path[4], extra[4];
     if (strpbrk(url, "@?#") != NULL ||
         curl_url_set(parsed, CURLUPART_URL, url, CURLU_NON_SUPPORT_SCHEME) != CURLUE_OK ||
-        !ec2_url_part(parsed, CURLUPART_SCHEME, scheme, sizeof scheme) ||
-        !ec2_url_part(parsed, CURLUPART_HOST, name, sizeof name) ||
-        !ec2_url_part(parsed, CURLUPART_PORT, port, sizeof port) ||
-        !ec2_url_part(parsed, CURLUPART_PATH, path, sizeof path) ||
-        !ec2_url_part(parsed, CURLUPART_QUERY, extra, sizeof extra) || extra[0] != '\0' || name[0] == '\0' ||
+        !url_part(parsed, CURLUPART_SCHEME, scheme, sizeof scheme) ||
+        !url_part(parsed, CURLUPART_HOST, name, sizeof name) || !url_part(parsed, CURLUPART_PORT, port, sizeof port) ||
+        !url_part(parsed, CURLUPART_PATH, path, sizeof path) ||
+        !url_part(parsed, CURLUPART_QUERY, extra, sizeof extra) || extra[0] != '\0' || name[0] == '\0' ||
         strcmp(path, "/") != 0 || (strcmp(scheme, "https") != 0 && strcmp(scheme, "http") != 0)) {
         return error_set(error, AML_EINPUT, "'%.100s' is not an endpoint, expected https://HOST or https://HOST:PORT",
                          url);
     }
     bool plain = strcmp(scheme, "http") == 0;
-    if (plain && !ec2_loopback(name)) {
+    if (plain && !plain_allowed && !host_is_loopback(name)) {
         return error_set(error, AML_EINPUT,
                          "'%.100s': plain http is for this machine alone (127.0.0.1), expected https", url);
     }
@@ -54,12 +54,17 @@ static int ec2_url_host(CURLU *parsed, const char *url, char *host, size_t size,
     return 0;
 }
 
-int ec2_endpoint_host(const char *url, char *host, size_t size, struct error *error) {
+int service_endpoint_host(const char *url, char *host, size_t size, bool plain_allowed, struct error *error) {
     CURLU *parsed = curl_url();
     if (parsed == NULL) {
         return error_set(error, AML_EFAIL, "no memory to read a URL");
     }
-    int result = ec2_url_host(parsed, url, host, size, error);
+    int result = url_host(parsed, url, host, size, plain_allowed, error);
     curl_url_cleanup(parsed);
     return result;
+}
+
+bool service_plain_allowed(void) {
+    const char *value = getenv("PROTEUS_PLAIN_HTTP");
+    return value != NULL && strcmp(value, "1") == 0;
 }

@@ -1,0 +1,19 @@
+/* Which URLs may be used as the endpoint of a service: https://HOST or https://HOST:PORT, and plain http for this
+ * machine. Any thread. */
+#ifndef AGILEML_CLOUD_SERVICE_ENDPOINT_H
+#define AGILEML_CLOUD_SERVICE_ENDPOINT_H
+
+#include "agileml/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Checks whether `url` may be used, and sets what is signed and sent as the Host header. Plain http is for loopback
+ * addresses, unless it is allowed for all. Returns 0 or AML_EINPUT. */
+int service_endpoint_host(const char *url, char *host, size_t size, bool plain_allowed, struct error *error);
+
+/* Whether PROTEUS_PLAIN_HTTP=1 in the environment allows plain http to other machines, for data, models and
+ * checkpoints. */
+bool service_plain_allowed(void);
+
+#endif
