@@ -1,0 +1,599 @@
+/* agileml/cloud/objects and what is built on it, against a fake S3 that checks signatures and fails in every way. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agileml/cloud/object_read.h"
+#include "agileml/cloud/object_write.h"
+#include "tests/unit/fake_s3.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const struct objects_options quick = {.attempts = 4, .delay_ms = 1, .timeout_ms = 10 * 1000, .stall_s = 5};
+
+static int setup(void **state) {
+    struct fake_s3 *fake = calloc(1, sizeof *fake);
+    fake_s3_open(fake);
+    *state = fake;
+    return 0;
+}
+
+static int teardown(void **state) {
+    fake_s3_close(*state);
+    free(*state);
+    return 0;
+}
+
+/* ---- Addresses and answers ---- */
+
+static void test_addresses(void **state) {
+    static const struct {
+        const char *path;
+        int code;
+        const char *bucket, *key;
+    } examples[] = {
+        {"s3://bucket/a/b c.csv", 0, "bucket", "a/b c.csv"},
+        {"s3://bucket", 0, "bucket", ""},
+        {"s3://my.bucket/", 0, "my.bucket", ""},
+        {"s3:///key", AML_EINPUT, "", ""},
+        {"s3://ab/key", AML_EINPUT, "", ""},
+        {"s3://b@cket/key", AML_EINPUT, "", ""},
+        {"https://host.example/data.csv?a=b", 0, "", ""},
+        {"https://host.example:8443/d", 0, "", ""},
+        {"https://host.example", AML_EINPUT, "", ""},
+        {"https://user:word@host.example/d", AML_EINPUT, "", ""},
+        {"https:///d", AML_EINPUT, "", ""},
+        {"https://host.example/a b", AML_EINPUT, "", ""},
+        {"http://127.0.0.1:9/d", 0, "", ""},
+        {"http://localhost/d", 0, "", ""},
+        {"http://host.example/d", AML_EINPUT, "", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        struct object_url url;
+        struct error error = {0};
+        assert_int_equal(object_url_parse(examples[i].path, &url, &error), examples[i].code);
+        assert_int_equal(error.text[0] != '\0', examples[i].code != 0);
+        assert_null(strstr(error.text, "word"));
+        if (examples[i].code == 0) {
+            assert_string_equal(url.bucket, examples[i].bucket);
+            assert_string_equal(url.key, examples[i].key);
+        }
+    }
+    char shown[OBJECT_NAME_SHOWN];
+    object_url_show("https://host/d?X-Amz-Signature=secret", shown);
+    assert_string_equal(shown, "https://host/d");
+    setenv("PROTEUS_PLAIN_HTTP", "1", 1);
+    struct object_url url;
+    assert_int_equal(object_url_parse("http://host.example/d", &url, NULL), 0);
+    unsetenv("PROTEUS_PLAIN_HTTP");
+}
+
+static void test_ranges(void **state) {
+    struct object_range range;
+    (void)state;
+    assert_true(object_range_parse("bytes 0-99/1000", &range));
+    assert_true(range.first == 0 && range.last == 99 && range.total == 1000 && !range.empty);
+    assert_true(object_range_parse("bytes 5-5/*", &range) && range.total == UINT64_MAX);
+    assert_true(object_range_parse("bytes */0", &range) && range.empty && range.total == 0);
+    static const char *const wrong[] = {"",
+                                        "bytes",
+                                        "bytes 0-9",
+                                        "bytes 9-0/10",
+                                        "bytes 0-10/10",
+                                        "bytes a-b/c",
+                                        "items 0-9/10",
+                                        "bytes -9/10",
+                                        "bytes 0-9/10x",
+                                        "bytes */*",
+                                        "bytes 0-9/99999999999999999999"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_false(object_range_parse(wrong[i], &range));
+    }
+}
+
+/* ---- Reading ---- */
+
+/* Reads bytes of "s3://bucket/KEY" in pieces, and compares them with the object's. Returns the code. */
+static int read_and_compare(struct fake_s3 *fake, const char *key, uint64_t offset, uint64_t length, size_t piece,
+                            struct error *error) {
+    struct object_reader *reader;
+    const struct fake_object *object = fake_s3_find(fake, key);
+    char path[300];
+    char *bytes = malloc(piece);
+    size_t got = piece;
+    uint64_t at = offset;
+    snprintf(path, sizeof path, "s3://bucket/%s", key);
+    assert_int_equal(object_reader_open(&reader, path, UINT64_MAX, "", offset, length, &quick, error), 0);
+    int code = 0;
+    while (code == 0 && got == piece) {
+        code = object_reader_read(reader, bytes, piece, &got, error);
+        if (code == 0) {
+            assert_true(at + got <= object->size);
+            assert_memory_equal(bytes, object->bytes + at, got);
+            at += got;
+        }
+    }
+    uint64_t end = length > object->size - offset ? object->size : offset + length;
+    assert_true(code != 0 || at == end);
+    object_reader_close(reader);
+    free(bytes);
+    return code;
+}
+
+static void test_read(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    fake_s3_put(fake, "data/a b+c.csv", 9 << 20, 1);
+    fake_s3_put(fake, "empty", 0, 1);
+    fake_s3_put(fake, "small", 10, 1);
+    assert_int_equal(read_and_compare(fake, "data/a b+c.csv", 0, UINT64_MAX, 100000, &error), 0);
+    assert_in_range(fake->requests, 7, 12);
+    assert_int_equal(fake_s3_count(fake, "GET /bucket/data/a%20b%2Bc.csv"), fake->requests);
+    assert_int_equal(read_and_compare(fake, "data/a b+c.csv", 12345, 3000001, 7 << 20, &error), 0);
+    fake->requests = 0;
+    assert_int_equal(read_and_compare(fake, "data/a b+c.csv", 100, 16, 16, &error), 0);
+    assert_int_equal(fake->requests, 1); /* a header's bytes cost one request, of no more */
+    assert_int_equal(read_and_compare(fake, "small", 0, UINT64_MAX, 3, &error), 0);
+    assert_int_equal(read_and_compare(fake, "empty", 0, UINT64_MAX, 16, &error), 0);
+}
+
+static void test_skip(void **state) {
+    struct fake_s3 *fake = *state;
+    struct object_reader *reader;
+    struct error error = {0};
+    char bytes[1000];
+    size_t got;
+    fake_s3_put(fake, "a", 4 << 20, 3);
+    const char *of = fake_s3_find(fake, "a")->bytes;
+    assert_int_equal(object_reader_open(&reader, "s3://bucket/a", 4 << 20, "", 0, UINT64_MAX, &quick, &error), 0);
+    uint64_t at = 0;
+    static const uint64_t steps[] = {0, 10, 70000, 1 << 20, 2 << 20, 5000};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        object_reader_skip(reader, steps[i]);
+        at += steps[i];
+        assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &error), 0);
+        assert_int_equal(got, sizeof bytes);
+        assert_memory_equal(bytes, of + at, got);
+        at += got;
+    }
+    object_reader_skip(reader, UINT64_MAX);
+    assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &error), 0);
+    assert_int_equal(got, 0);
+    object_reader_close(reader);
+}
+
+static void test_passing_faults(void **state) {
+    static const struct fake_fault faults[] = {
+        {.count = 2, .status = 500, .code = "InternalError"},
+        {.count = 3, .status = 503, .code = "SlowDown"},
+        {.count = 1, .status = 429, .code = ""},
+        {.count = 1, .status = 408, .code = ""},
+        {.count = 1, .status = 400, .code = "RequestTimeout"},
+        {.count = 2, .cut = true},
+        {.count = 3, .wrong_range = true},
+        {.count = 1, .lost = true},
+    };
+    struct fake_s3 *fake = *state;
+    fake_s3_put(fake, "a", 300000, 1);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct error error = {0};
+        fake->fault = faults[i];
+        assert_int_equal(read_and_compare(fake, "a", 0, UINT64_MAX, 1 << 20, &error), 0);
+        assert_int_equal(fake->fault.count, 0);
+    }
+}
+
+static void test_lasting_faults(void **state) {
+    static const struct {
+        struct fake_fault fault;
+        int code;
+        unsigned requests;
+        const char *says;
+    } faults[] = {
+        {{.status = 500, .code = "InternalError"}, AML_EFAIL, 4, "status 500, InternalError: What is said."},
+        {{.status = 503, .code = "SlowDown"}, AML_EFAIL, 4, "tried again in vain"},
+        {{.status = 501, .code = "NotImplemented"}, AML_EFAIL, 1, "status 501"},
+        {{.status = 403, .code = "AccessDenied"},
+         AML_EINPUT,
+         1,
+         "expected credentials that allow s3:GetObject; used those of environment"},
+        {{.status = 404, .code = "NoSuchBucket"}, AML_EINPUT, 1, "expected a bucket that is there"},
+        {{.status = 404, .code = "NoSuchKey"}, AML_EINPUT, 1, "expected an object"},
+        {{.status = 401, .code = ""}, AML_EINPUT, 1, "expected valid credentials"},
+        {{.cut = true}, AML_EFAIL, 4, "tried again in vain"},
+        {{.wrong_range = true}, AML_EFAIL, 4, "bytes 0 to 65535 of 300000 came as 65536 bytes from 1 on"},
+    };
+    struct fake_s3 *fake = *state;
+    fake_s3_put(fake, "a", 300000, 1);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct error error = {0};
+        fake->fault = faults[i].fault;
+        fake->fault.count = UINT32_MAX;
+        fake->requests = 0;
+        assert_int_equal(read_and_compare(fake, "a", 0, UINT64_MAX, 1 << 20, &error), faults[i].code);
+        assert_int_equal(fake->requests, faults[i].requests);
+        if (strstr(error.text, faults[i].says) == NULL || strncmp(error.text, "s3://bucket/a: ", 15) != 0) {
+            fail_msg("%s", error.text);
+        }
+        assert_null(strstr(error.text, FAKE_S3_SECRET));
+    }
+}
+
+static void test_stall(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    struct objects_options options = quick;
+    struct object_reader *reader;
+    char bytes[100];
+    size_t got;
+    options.timeout_ms = 100;
+    fake_s3_put(fake, "a", 100, 1);
+    fake->fault = (struct fake_fault){.count = 1, .silent = true};
+    assert_int_equal(object_reader_open(&reader, "s3://bucket/a", 100, "", 0, 100, &options, &error), 0);
+    assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &error), 0);
+    assert_int_equal(got, 100);
+    object_reader_close(reader);
+}
+
+static void change_object(struct fake_s3 *fake, const struct http_server_request *request) {
+    char value[1024];
+    if (strncmp(http_server_header(request, "Range", value), "bytes=65536-", 12) == 0) {
+        fake_s3_put(fake, "a", 300000, 2);
+        fake->before = NULL;
+    }
+}
+
+static void test_changed(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    struct object_reader *reader;
+    char bytes[1000];
+    size_t got;
+    fake_s3_put(fake, "a", 300000, 1);
+    fake->before = change_object;
+    struct object_reader *other;
+    assert_int_equal(object_reader_open(&other, "s3://bucket/a", UINT64_MAX, "", 0, UINT64_MAX, &quick, &error), 0);
+    char *whole = malloc(300000);
+    assert_int_equal(object_reader_read(other, whole, 300000, &got, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "it has changed while it was read"));
+    object_reader_close(other);
+    free(whole);
+    /* also when another size or version was expected from the beginning, and when it has become shorter */
+    static const struct {
+        uint64_t total, offset;
+        const char *tag;
+    } wrong[] = {{300001, 0, ""}, {300000, 0, "\"v0\""}, {400000, 350000, ""}};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct error again = {0};
+        assert_int_equal(object_reader_open(&reader, "s3://bucket/a", wrong[i].total, wrong[i].tag, wrong[i].offset,
+                                            UINT64_MAX, &quick, &again),
+                         0);
+        assert_int_equal(object_reader_read(reader, bytes, sizeof bytes, &got, &again), AML_EINPUT);
+        assert_non_null(strstr(again.text, "it has changed"));
+        object_reader_close(reader);
+    }
+}
+
+/* ---- Credentials ---- */
+
+static void test_wrong_signature(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    fake_s3_put(fake, "a", 10, 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "another-secret", 1);
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "SignatureDoesNotMatch"));
+    assert_non_null(strstr(error.text, "expected valid credentials; used those of environment"));
+    assert_null(strstr(error.text, "another-secret"));
+    assert_null(strstr(error.text, FAKE_S3_KEY));
+    assert_int_equal(fake->requests, 1);
+}
+
+static void test_no_credentials(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    fake_s3_put(fake, "a", 10, 1);
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+    setenv("AWS_EC2_METADATA_DISABLED", "true", 1);
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "s3://bucket/a: no credentials"));
+    assert_int_equal(fake->requests, 0);
+    unsetenv("AWS_EC2_METADATA_DISABLED");
+}
+
+static char credentials_file[64];
+
+static void write_credentials(const char *key) {
+    FILE *file = fopen(credentials_file, "w");
+    assert_non_null(file);
+    fprintf(file, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", key, FAKE_S3_SECRET);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void renew_credentials(struct fake_s3 *fake, const struct http_server_request *request) {
+    char value[1024];
+    if (strstr(http_server_header(request, "Authorization", value), "OLDKEY") != NULL) {
+        fake->fault = (struct fake_fault){.count = 1, .status = 400, .code = "ExpiredToken"};
+        write_credentials(FAKE_S3_KEY);
+    }
+}
+
+static void test_expired_credentials(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    snprintf(credentials_file, sizeof credentials_file, "/tmp/objects_test.%d", (int)getpid());
+    write_credentials("OLDKEY");
+    unsetenv("AWS_ACCESS_KEY_ID");
+    unsetenv("AWS_SECRET_ACCESS_KEY");
+    setenv("AWS_SHARED_CREDENTIALS_FILE", credentials_file, 1);
+    fake_s3_put(fake, "a", 10, 1);
+    fake->before = renew_credentials;
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), 0);
+    assert_int_equal(fake->requests, 2);
+    unlink(credentials_file);
+}
+
+static void test_region(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    fake_s3_put(fake, "a", 10, 1);
+    fake->region = "eu-west-3";
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), 0); /* follows the bucket to its region */
+    assert_int_equal(fake->requests, 2);
+    setenv("AWS_REGION", "eu-west-3", 1);
+    fake->requests = 0;
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), 0);
+    assert_int_equal(fake->requests, 1);
+    struct objects *objects;
+    setenv("AWS_REGION", "eu/west", 1);
+    assert_int_equal(objects_open(&objects, &quick, &error), AML_EINPUT);
+    unsetenv("AWS_REGION");
+    setenv("AWS_ENDPOINT_URL_S3", "http://host.example", 1);
+    assert_int_equal(objects_open(&objects, &quick, NULL), AML_EINPUT); /* plain http to another machine */
+}
+
+/* ---- Web servers ---- */
+
+static int read_web(struct fake_s3 *fake, const char *path, size_t wanted, struct error *error) {
+    struct object_reader *reader;
+    char address[200];
+    char bytes[200];
+    size_t got;
+    snprintf(address, sizeof address, "%s/%s", http_server_url(fake->server), path);
+    assert_int_equal(object_reader_open(&reader, address, UINT64_MAX, "", 0, UINT64_MAX, &quick, error), 0);
+    int code = object_reader_read(reader, bytes, sizeof bytes, &got, error);
+    assert_true(code != 0 || got == wanted);
+    object_reader_close(reader);
+    return code;
+}
+
+static void test_web(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    struct error large = {0};
+    struct error denied = {0};
+    assert_int_equal(read_web(fake, "files_/none", 100, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "status 404"));
+    fake->no_ranges = true; /* good for what fits into one range */
+    fake_s3_put(fake, "page", 100, 1);
+    fake_s3_put(fake, "large", 1 << 20, 1);
+    struct error small = {0};
+    assert_int_equal(read_web(fake, "files_/page", 100, &small), 0);
+    assert_int_equal(read_web(fake, "files_/large", 200, &large), AML_EINPUT);
+    assert_non_null(strstr(large.text, "does not send ranges of bytes"));
+    fake->fault = (struct fake_fault){.count = 1, .status = 403, .code = ""};
+    assert_int_equal(read_web(fake, "files_/page?X-Amz-Signature=secret", 100, &denied), AML_EINPUT);
+    assert_non_null(strstr(denied.text, "expected an address that anyone may read"));
+    assert_null(strstr(denied.text, "secret"));
+}
+
+/* ---- Writing ---- */
+
+static int write_object(size_t size, size_t piece, struct error *error) {
+    struct object_writer *writer;
+    char *bytes = calloc(piece, 1);
+    int code = object_writer_open(&writer, "s3://bucket/out/model", true, &quick, error);
+    assert_int_equal(code, 0);
+    for (size_t at = 0; at < size && code == 0; at += piece) {
+        code = object_writer_write(writer, bytes, piece < size - at ? piece : size - at, error);
+    }
+    object_writer_rewrite(writer, "new", size < 3 ? 0 : 3);
+    code = object_writer_commit(writer, error);
+    free(bytes);
+    return code;
+}
+
+static void test_write(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    assert_int_equal(write_object(10000, 999, &error), 0);
+    assert_int_equal(fake_s3_find(fake, "out/model")->size, 10000);
+    assert_memory_equal(fake_s3_find(fake, "out/model")->bytes, "new", 3);
+    assert_int_equal(fake_s3_count(fake, "PUT"), 1);
+    assert_int_equal(write_object(0, 1, &error), 0);
+    assert_int_equal(fake_s3_find(fake, "out/model")->size, 0);
+    assert_int_equal(write_object((20 << 20) + 5, 1 << 20, &error), 0);
+    assert_int_equal(fake_s3_find(fake, "out/model")->size, (20 << 20) + 5);
+    assert_int_equal(fake_s3_uploads(fake), 0);
+    assert_int_equal(write_object(16 << 20, 3 << 20, &error), 0); /* parts that are just full */
+    assert_int_equal(fake_s3_find(fake, "out/model")->size, 16 << 20);
+}
+
+static void test_write_faults(void **state) {
+    static const struct fake_fault faults[] = {
+        {.count = 2, .of = "PUT", .status = 503, .code = "SlowDown"},
+        {.count = 1, .of = "POST", .status = 500, .code = "InternalError"},
+        {.count = 1, .of = "POST /bucket/out/model?uploadId", .no_xml = true},
+        {.count = 1, .of = "PUT", .lost = true},
+    };
+    struct fake_s3 *fake = *state;
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct error error = {0};
+        fake->fault = faults[i];
+        assert_int_equal(write_object(18 << 20, 1 << 20, &error), 0);
+        assert_int_equal(fake->fault.count, 0);
+        assert_int_equal(fake_s3_uploads(fake), 0);
+    }
+}
+
+static void test_write_is_whole(void **state) {
+    static const struct fake_fault faults[] = {
+        {.of = "PUT", .status = 500, .code = "InternalError"},
+        {.of = "PUT", .status = 403, .code = "AccessDenied"},
+        {.of = "POST /bucket/out/model?uploads", .status = 403, .code = "AccessDenied"},
+        {.of = "POST /bucket/out/model?uploadId", .no_xml = true},
+    };
+    struct fake_s3 *fake = *state;
+    struct error none = {0};
+    assert_int_equal(write_object(100, 100, &none), 0);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        struct error error = {0};
+        fake->fault = faults[i];
+        fake->fault.count = UINT32_MAX;
+        assert_int_equal(write_object(18 << 20, 1 << 20, &error), AML_EFAIL);
+        assert_non_null(strstr(error.text, "s3://bucket/out/model: status"));
+        assert_int_equal(fake_s3_find(fake, "out/model")->size, 100); /* the old object is as it was */
+        assert_int_equal(fake_s3_uploads(fake), 0);                   /* and nothing is left behind */
+    }
+}
+
+static void test_write_refused(void **state) {
+    static const char *const wrong[] = {"s3://bucket", "s3://bucket/folder/", "https://host.example/model"};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct object_writer *writer;
+        struct error error = {0};
+        assert_int_equal(object_writer_open(&writer, wrong[i], false, &quick, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "expected s3://BUCKET/KEY"));
+    }
+}
+
+static void test_write_check(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    assert_int_equal(object_write_check("s3://bucket/out/model", &error), 0);
+    assert_int_equal(fake_s3_uploads(fake), 0);
+    assert_null(fake_s3_find(fake, "out/model"));
+    fake->fault = (struct fake_fault){.count = 1, .of = "POST", .status = 403, .code = "AccessDenied"};
+    assert_int_equal(object_write_check("s3://bucket/out/model", &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "s3:PutObject"));
+}
+
+/* ---- Lists and sweeps ---- */
+
+static int note_item(void *context, const struct object_item *item, struct error *error) {
+    (void)error;
+    char *text = context;
+    snprintf(text + strlen(text), 400 - strlen(text), "%s ", item->key);
+    return 0;
+}
+
+static void list(const char *path, bool folders, char text[400]) {
+    struct objects *objects;
+    struct object_url url;
+    struct error error = {0};
+    text[0] = '\0';
+    assert_int_equal(objects_open(&objects, &quick, &error), 0);
+    assert_int_equal(object_url_parse(path, &url, &error), 0);
+    int code = object_list(objects, &url, folders, note_item, text, &error);
+    objects_close(objects);
+    assert_int_equal(code, 0);
+}
+
+static void test_lists(void **state) {
+    struct fake_s3 *fake = *state;
+    char text[400];
+    static const char *const keys[] = {"d/1", "d/2", "d/3", "d/4", "d/5", "d/e/1", "d/e/2", "e"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        fake_s3_put(fake, keys[i], 10, 1);
+    }
+    list("s3://bucket/d/", false, text);
+    assert_string_equal(text, "d/1 d/2 d/3 d/4 d/5 d/e/1 d/e/2 ");
+    assert_int_equal(fake_s3_count(fake, "GET /bucket?list-type=2"), 4);
+    list("s3://bucket/d/", true, text);
+    assert_non_null(strstr(text, "d/5 d/e/ "));
+    list("s3://bucket/x", false, text);
+    assert_string_equal(text, "");
+    struct objects *objects;
+    struct object_url url;
+    uint64_t bytes;
+    char tag[OBJECT_TAG_MAX];
+    assert_int_equal(objects_open(&objects, &quick, NULL), 0);
+    assert_int_equal(object_url_parse("s3://bucket/d/1", &url, NULL), 0);
+    assert_int_equal(object_head(objects, &url, &bytes, tag, NULL), 0);
+    assert_int_equal(bytes, 10);
+    assert_string_equal(tag, "\"v1\"");
+    assert_int_equal(object_exists(objects, &url, NULL), 1);
+    assert_int_equal(object_delete(objects, &url, NULL), 0);
+    assert_int_equal(object_exists(objects, &url, NULL), 0);
+    assert_int_equal(object_delete(objects, &url, NULL), 0);
+    objects_close(objects);
+}
+
+/* A writer that is dropped without a word, as by kill -9. */
+static void leave_upload(struct fake_s3 *fake, const char *key) {
+    for (unsigned i = 0; i < FAKE_S3_UPLOADS; i++) {
+        if (fake->uploads[i].id == 0) {
+            fake->uploads[i].id = ++fake->last_upload;
+            snprintf(fake->uploads[i].key, sizeof fake->uploads[i].key, "%s", key);
+            return;
+        }
+    }
+}
+
+static void test_sweep(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    struct objects *objects;
+    struct object_url url;
+    unsigned count;
+    leave_upload(fake, "out/model");
+    leave_upload(fake, "out/model");
+    leave_upload(fake, "out/model-of-another");
+    leave_upload(fake, "else");
+    assert_int_equal(write_object(100, 100, &error), 0);
+    assert_int_equal(fake_s3_uploads(fake), 2); /* those of the same key are gone, others are not */
+    assert_int_equal(objects_open(&objects, &quick, NULL), 0);
+    assert_int_equal(object_url_parse("s3://bucket/out/", &url, NULL), 0);
+    assert_int_equal(object_uploads_sweep(objects, &url, true, &count, &error), 0);
+    assert_int_equal(count, 1);
+    assert_int_equal(fake_s3_uploads(fake), 1);
+    fake->fault = (struct fake_fault){.count = 1, .of = "GET /bucket?uploads", .status = 403, .code = "AccessDenied"};
+    assert_int_equal(object_uploads_sweep(objects, &url, true, &count, &error), 0); /* no right: nothing to be done */
+    objects_close(objects);
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_addresses),
+        cmocka_unit_test(test_ranges),
+        TEST(test_read),
+        TEST(test_skip),
+        TEST(test_passing_faults),
+        TEST(test_lasting_faults),
+        TEST(test_stall),
+        TEST(test_changed),
+        TEST(test_wrong_signature),
+        TEST(test_no_credentials),
+        TEST(test_expired_credentials),
+        TEST(test_region),
+        TEST(test_web),
+        TEST(test_write),
+        TEST(test_write_faults),
+        TEST(test_write_is_whole),
+        TEST(test_write_refused),
+        TEST(test_write_check),
+        TEST(test_lists),
+        TEST(test_sweep),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
