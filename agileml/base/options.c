@@ -91,6 +91,18 @@ static void options_describe_range(const struct aml_option *option, char text[OP
     }
 }
 
+/* Writes what an option with a value expects. */
+static void options_describe_values(const struct aml_option *option, char text[OPTIONS_RANGE_MAX]) {
+    if (option->type == AML_OPTION_INTEGER || option->type == AML_OPTION_REAL) {
+        options_describe_range(option, text);
+    } else if (option->type == AML_OPTION_STRINGS &&
+               ((const struct aml_strings *)option->target)->count == AML_STRINGS_MAX) {
+        snprintf(text, OPTIONS_RANGE_MAX, "it at most %d times", AML_STRINGS_MAX);
+    } else {
+        snprintf(text, OPTIONS_RANGE_MAX, "a value");
+    }
+}
+
 /* Reads a decimal number: an optional sign and digits. Returns false for anything else, or a number beyond int64_t. */
 static bool options_read_integer(const char *text, int64_t *value) {
     size_t sign = text[0] == '-' || text[0] == '+' ? 1 : 0;
@@ -123,6 +135,7 @@ static bool options_in_range(const struct aml_option *option, double value) {
 static bool options_store(const struct aml_option *option, const char *text) {
     int64_t integer;
     double real;
+    struct aml_strings *strings;
     assert(option->type != AML_OPTION_FLAG);
     switch (option->type) {
     case AML_OPTION_INTEGER:
@@ -139,6 +152,13 @@ static bool options_store(const struct aml_option *option, const char *text) {
         return true;
     case AML_OPTION_STRING:
         *(const char **)option->target = text;
+        return true;
+    case AML_OPTION_STRINGS:
+        strings = option->target;
+        if (strings->count == AML_STRINGS_MAX) {
+            return false;
+        }
+        strings->values[strings->count++] = text;
         return true;
     case AML_OPTION_FLAG:
         break;
@@ -186,10 +206,8 @@ static int options_parse_one(const struct aml_option *const tables[], size_t tab
         return AML_OK;
     }
 
-    char expected[OPTIONS_RANGE_MAX] = "a value";
-    if (option->type != AML_OPTION_STRING) {
-        options_describe_range(option, expected);
-    }
+    char expected[OPTIONS_RANGE_MAX];
+    options_describe_values(option, expected);
     if (value == NULL) {
         if (*index >= argc) {
             return error_set(error, AML_EINPUT, "--%s: expected %s, got nothing", option->name, expected);
@@ -269,6 +287,7 @@ static void options_print_default(FILE *stream, const struct aml_option *option)
             fprintf(stream, " (default: %s)", string);
         }
         break;
+    case AML_OPTION_STRINGS:
     case AML_OPTION_FLAG:
         break;
     }

@@ -20,9 +20,9 @@ enum {
  * argc if there is none.
  *
  * An option is written --name VALUE or --name=VALUE, with its exact name. -h stands for --help, which the caller
- * declares and handles as any flag. Of a repeated option the last value counts; of a name in two tables the first
- * table's option. A separate VALUE may begin with '-', as numbers do, but not with "--": then the value was most likely
- * forgotten. --name=--text gives such a value.
+ * declares and handles as any flag. Of a repeated option the last value counts, but AML_OPTION_STRINGS takes all; of a
+ * name in two tables the first table's option. A separate VALUE may begin with '-', as numbers do, but not with "--":
+ * then the value was most likely forgotten. --name=--text gives such a value.
  *
  * Whole numbers are decimal and fit int64_t. Their limits are doubles, so keep limits within 2^53, where doubles are
  * exact. Real numbers are decimal and finite; an infinite limit is no limit.

@@ -177,7 +177,8 @@ int text_input_open_piece(struct text_input **opened, const struct text_piece *p
                                  .source = piece->source,
                                  .context = piece->context,
                                  .close = piece->close,
-                                 .begun = !piece->first};
+                                 .begun = !piece->first,
+                                 .next = input->buffer};
     int code = piece->form == TEXT_FORM_UNKNOWN ? begin(input, error) : begin_form(input, piece->form, error);
     if (code != 0) {
         text_input_close(input);

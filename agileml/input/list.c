@@ -130,12 +130,18 @@ static int path_order(const void *a, const void *b) {
     return strcmp(*left, *right);
 }
 
+/* Ends a glob at a folder that is there but can't be read. */
+static int must_be_read(const char *path, int failure) {
+    (void)path;
+    return failure != ENOENT && failure != ENOTDIR;
+}
+
 /* Adds what a glob matches. Sets *matched. */
 static int add_glob(struct input_list *list, const char *pattern, bool *matched, struct error *error) {
     glob_t found = {0};
     size_t before = list->count;
     int code = 0;
-    int status = glob(pattern, GLOB_ERR | GLOB_NOSORT, NULL, &found);
+    int status = glob(pattern, GLOB_NOSORT, must_be_read, &found);
     if (status != 0 && status != GLOB_NOMATCH) {
         code = error_set(error, status == GLOB_NOSPACE ? AML_ENOMEM : AML_EINPUT, "%s: %s", text_input_name(pattern),
                          status == GLOB_NOSPACE ? "out of memory" : "a folder can't be read");

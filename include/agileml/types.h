@@ -38,7 +38,16 @@ enum aml_option_type {
     AML_OPTION_FLAG = 0,    /* target: bool */
     AML_OPTION_INTEGER = 1, /* target: int64_t */
     AML_OPTION_REAL = 2,    /* target: double */
-    AML_OPTION_STRING = 3   /* target: const char *, pointing into argv; NULL when not given */
+    AML_OPTION_STRING = 3,  /* target: const char *, pointing into argv; NULL when not given */
+    AML_OPTION_STRINGS = 4  /* target: struct aml_strings; the option may be given several times */
+};
+
+enum { AML_STRINGS_MAX = 64 };
+
+/* The values of an option that may be given several times, in their order: pointers into argv. Zeros before. */
+struct aml_strings {
+    unsigned count;
+    const char *values[AML_STRINGS_MAX];
 };
 
 /* One command-line option: `--name VALUE` or `--name=VALUE`; a flag takes no value. A list of options ends with an

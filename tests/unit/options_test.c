@@ -17,7 +17,8 @@ struct fixture {
     int64_t iterations, offset, any;
     double rate, positive, negative;
     const char *data, *report;
-    struct aml_option app[9], more[3];
+    struct aml_strings inputs;
+    struct aml_option app[9], more[4];
     char *arguments[ARGUMENTS_MAX];
     int first_operand;
     struct error error;
@@ -39,6 +40,7 @@ static void fixture_init(struct fixture *f) {
     const struct aml_option more[] = {
         {"verbose", NULL, AML_OPTION_FLAG, &f->verbose, 0, 0, "say more"},
         {"report", "FILE", AML_OPTION_STRING, &f->report, 0, 0, "where to write the report"},
+        {"input", "FILE", AML_OPTION_STRINGS, &f->inputs, 0, 0, "more to read"},
         {0},
     };
     memcpy(f->app, app, sizeof app);
@@ -121,6 +123,23 @@ static void test_last_of_a_repeated_option_counts(void **state) {
     fixture_init(&f);
     ASSERT_ACCEPTED("--iterations", "7", "--verbose", "--iterations=9", "--verbose");
     assert_int_equal(f.iterations, 9);
+}
+
+static void test_all_of_a_repeated_option_of_strings_count(void **state) {
+    (void)state;
+    struct fixture f;
+    fixture_init(&f);
+    ASSERT_ACCEPTED("--input", "b", "--verbose", "--input=a", "--input=", "--input", "b");
+    assert_int_equal(f.inputs.count, 4);
+    assert_string_equal(f.inputs.values[0], "b");
+    assert_string_equal(f.inputs.values[1], "a");
+    assert_string_equal(f.inputs.values[2], "");
+    assert_string_equal(f.inputs.values[3], "b");
+    ASSERT_REFUSED("--input: expected a value, got nothing", "--input");
+    for (unsigned i = f.inputs.count; i < AML_STRINGS_MAX; i++) {
+        ASSERT_ACCEPTED("--input=c");
+    }
+    ASSERT_REFUSED("--input: expected it at most 64 times, got 'd'", "--input=d");
 }
 
 static void test_first_table_counts(void **state) {
@@ -404,8 +423,9 @@ static void test_help_text(void **state) {
                        "  --negative R    at most zero (default: 0)\n"
                        "  --data PATH     ratings to read (default: ratings.txt)\n");
     assert_help(f.more, "  --verbose      say more\n"
-                        "  --report FILE  where to write the report\n");
-    assert_help(f.more + 2, "");
+                        "  --report FILE  where to write the report\n"
+                        "  --input FILE   more to read\n");
+    assert_help(f.more + 3, "");
 }
 
 static void test_help_of_a_long_option_goes_below(void **state) {
@@ -430,6 +450,7 @@ int main(void) {
         cmocka_unit_test(test_no_arguments_at_all),
         cmocka_unit_test(test_separate_and_joined_values),
         cmocka_unit_test(test_last_of_a_repeated_option_counts),
+        cmocka_unit_test(test_all_of_a_repeated_option_of_strings_count),
         cmocka_unit_test(test_first_table_counts),
         cmocka_unit_test(test_help_in_both_forms),
         cmocka_unit_test(test_stops_at_operands),

@@ -1,0 +1,124 @@
+/* libFuzzer target for agileml/input: the walkers of gzip and zstd headers, the indexes, and the lines of splits. The
+ * input is the size of the splits, the length of an index, the index, and the file. Besides crashes it finds texts that
+ * are not the whole file's when they are read by splits, gaps between splits, and failures without a message. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agileml/input/lines.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
+
+enum { FUZZ_TEXT_MAX = 1 << 16, FUZZ_STEP = 1000, FUZZ_SPLITS_MAX = 12 /* about, for speed */ };
+
+static char fuzz_folder[] = "/tmp/input_fuzz.XXXXXX";
+static char fuzz_path[64], fuzz_index[64];
+
+struct fuzz_text {
+    size_t size;
+    char bytes[FUZZ_TEXT_MAX];
+};
+
+static void fuzz_remove_folder(void) {
+    unlink(fuzz_path);
+    unlink(fuzz_index);
+    rmdir(fuzz_folder);
+}
+
+int LLVMFuzzerInitialize(int *argc, char ***argv) {
+    (void)argc;
+    (void)argv;
+    FUZZ_CHECK(mkdtemp(fuzz_folder) != NULL);
+    snprintf(fuzz_path, sizeof fuzz_path, "%s/data", fuzz_folder);
+    snprintf(fuzz_index, sizeof fuzz_index, "%s/data.gzi", fuzz_folder);
+    return atexit(fuzz_remove_folder);
+}
+
+static void fuzz_write(const char *path, const uint8_t *data, size_t size) {
+    FILE *file = fopen(path, "wb");
+    FUZZ_CHECK(file != NULL && fwrite(data, 1, size, file) == size && fclose(file) == 0);
+}
+
+/* Appends the input's text. Returns 1 when it is too long. */
+static int fuzz_read(struct text_input *input, struct fuzz_text *text, struct error *error) {
+    size_t got = FUZZ_STEP;
+    int code = 0;
+    while (code == 0 && got == FUZZ_STEP) {
+        if (text->size + FUZZ_STEP > FUZZ_TEXT_MAX) {
+            return 1;
+        }
+        code = text_input_read(input, text->bytes + text->size, FUZZ_STEP, &got, error);
+        text->size += code == 0 ? got : 0;
+    }
+    return code;
+}
+
+static int fuzz_whole(struct fuzz_text *text) {
+    struct text_input *input;
+    struct error error = {0};
+    int code = text_input_open(&input, fuzz_path, &error);
+    code = code == 0 ? fuzz_read(input, text, &error) : code;
+    FUZZ_CHECK(code >= 0 || (code == AML_EINPUT && strncmp(error.text, fuzz_path, strlen(fuzz_path)) == 0));
+    text_input_close(input);
+    return code;
+}
+
+static int fuzz_splits(const struct input_list *list, uint64_t split_size, struct fuzz_text *text, bool *plain) {
+    struct input_splits splits;
+    struct error error = {0};
+    uint64_t covered = 0;
+    int code = input_splits_make(&splits, list, split_size, &error);
+    *plain = code == 0 && splits.files[0].form == TEXT_FORM_PLAIN;
+    for (size_t s = 0; s < splits.count; s++) {
+        FUZZ_CHECK(splits.splits[s].offset == covered && (s == 0 || splits.splits[s].length > 0));
+        covered += splits.splits[s].length;
+    }
+    FUZZ_CHECK(code != 0 || covered == list->names[0].identity.bytes);
+    for (size_t s = 0; s < splits.count && code == 0; s++) {
+        struct text_input *input;
+        code = input_lines_open(&input, &splits, s, &error);
+        code = code == 0 ? fuzz_read(input, text, &error) : code;
+        text_input_close(input);
+    }
+    FUZZ_CHECK(code >= 0 || (code == AML_EINPUT && strncmp(error.text, fuzz_path, strlen(fuzz_path)) == 0));
+    input_splits_close(&splits);
+    return code;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2 || data[1] > size - 2) {
+        return 0;
+    }
+    size_t index = data[1];
+    struct input_list list = {0};
+    struct error error = {0};
+    fuzz_write(fuzz_path, data + 2 + index, size - 2 - index);
+    if (index > 0) {
+        fuzz_write(fuzz_index, data + 2, index);
+    } else {
+        unlink(fuzz_index);
+    }
+    static struct fuzz_text texts[2];
+    struct fuzz_text *whole = &texts[0];
+    struct fuzz_text *parts = &texts[1];
+    whole->size = 0;
+    parts->size = 0;
+    FUZZ_CHECK(input_list_add(&list, fuzz_path, &error) == 0 && list.count == 1);
+    size_t least = size / FUZZ_SPLITS_MAX;
+    bool plain;
+    int of_whole = fuzz_whole(whole);
+    int of_parts = fuzz_splits(&list, data[0] == 0 || data[0] > least ? data[0] : least, parts, &plain);
+    if (of_whole <= 0 && of_parts <= 0) { /* 1: too long to compare */
+        FUZZ_CHECK(of_parts != 0 || of_whole == 0);
+        FUZZ_CHECK(of_parts == 0 || of_whole != 0 || !plain);
+        FUZZ_CHECK(of_parts != 0 ||
+                   (whole->size == parts->size && memcmp(whole->bytes, parts->bytes, whole->size) == 0));
+    }
+    input_list_close(&list);
+    return 0;
+}
