@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <link.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -34,6 +35,13 @@ struct place {
     uint64_t clock;
 };
 
+/* A mapped file. The handler reads it at any moment, so `base` is set last, and cleared first. */
+struct mapping {
+    _Atomic(const unsigned char *) base; /* NULL: none */
+    _Atomic size_t size;
+    _Atomic(const char *) folder;
+};
+
 /* The state of the process. The thread that crashes first sets `crashed`. It alone uses the fields after that, until it
  * has raised `wake`; then the loop uses them too. */
 static struct {
@@ -47,7 +55,9 @@ static struct {
     atomic_flag crashed;
     struct message_crashed facts;
     atomic_bool known; /* `facts` is set */
-} crash = {.wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT};
+    struct mapping mappings[CRASH_MAPPINGS_MAX];
+    pthread_mutex_t mapping_lock; /* taken to change `mappings` */
+} crash = {.wake = -1, .told = -1, .crashed = ATOMIC_FLAG_INIT, .mapping_lock = PTHREAD_MUTEX_INITIALIZER};
 
 static _Thread_local struct place here;
 static _Thread_local bool ours; /* the library has started this thread, not the app */
@@ -114,6 +124,30 @@ static void set_facts(int number, int status) {
         crash.facts.function[i] = place.function[i];
     }
     atomic_store(&crash.known, true);
+}
+
+/* The folder of the mapped file at an address; NULL: there is none. */
+static const char *folder_at(const void *address) {
+    const unsigned char *at = address;
+    for (unsigned m = 0; m < CRASH_MAPPINGS_MAX; m++) {
+        const unsigned char *base = atomic_load(&crash.mappings[m].base);
+        if (base != NULL && at >= base && at < base + atomic_load(&crash.mappings[m].size)) {
+            return atomic_load(&crash.mappings[m].folder);
+        }
+    }
+    return NULL;
+}
+
+/* Prints that the disk failed, if the crash is an access to a mapped file. */
+static void say_disk(const siginfo_t *info) {
+    const char *folder = info != NULL && info->si_signo == SIGBUS ? folder_at(info->si_addr) : NULL;
+    if (folder != NULL) {
+        struct line line = line_begin();
+        line_add(&line, folder);
+        line_add(&line, ": can't read data back that does not fit --memory; see this disk, or name another folder "
+                        "by --spill");
+        line_end(&line);
+    }
 }
 
 /* Prints the crash, as "mf[node-2]: error: signal 11 (SIGSEGV) at address 0x10 in the app's function clock, clock
@@ -258,6 +292,7 @@ static void crash_signalled(int number, siginfo_t *info, void *context) {
         set_facts(number, 0);
         signal(SIGALRM, give_up);
         alarm(CRASH_GIVE_UP_S);
+        say_disk(info);
         say_what(info);
         tell();
         say_where(context);
@@ -362,6 +397,32 @@ void crash_enter(const char *function, uint64_t clock) {
 
 void crash_leave(void) {
     here.function = NULL;
+}
+
+/* ---- Mapped files ---- */
+
+void crash_watch_mapping(const void *base, size_t size, const char *folder) {
+    pthread_mutex_lock(&crash.mapping_lock);
+    for (unsigned m = 0; m < CRASH_MAPPINGS_MAX; m++) {
+        struct mapping *mapping = &crash.mappings[m];
+        if (atomic_load(&mapping->base) == NULL) {
+            atomic_store(&mapping->size, size);
+            atomic_store(&mapping->folder, folder);
+            atomic_store(&mapping->base, base);
+            break;
+        }
+    }
+    pthread_mutex_unlock(&crash.mapping_lock);
+}
+
+void crash_forget_mapping(const void *base) {
+    pthread_mutex_lock(&crash.mapping_lock);
+    for (unsigned m = 0; m < CRASH_MAPPINGS_MAX; m++) {
+        if (atomic_load(&crash.mappings[m].base) == base) {
+            atomic_store(&crash.mappings[m].base, NULL);
+        }
+    }
+    pthread_mutex_unlock(&crash.mapping_lock);
 }
 
 /* ---- The loop's side ---- */

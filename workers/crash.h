@@ -16,6 +16,7 @@ enum {
     CRASH_STACK_BYTES = 128 * 1024, /* of a handler's own stack, as the thread's stack may have overflowed */
     CRASH_WAIT_MS = 500,            /* the wait for the controller's answer; less than a node may be silent */
     CRASH_WAIT_OURS_MS = 100,       /* the wait outside the app's functions, where the loop itself may have crashed */
+    CRASH_MAPPINGS_MAX = 64,        /* mapped files; of further ones a crash does not name the folder */
     CRASH_GIVE_UP_S = 10            /* a handler that takes longer than this hangs, and the process dies */
 };
 
@@ -34,6 +35,12 @@ void crash_thread_end(void);
  * none. */
 void crash_enter(const char *function, uint64_t clock);
 void crash_leave(void);
+
+/* ---- For files that are mapped, where a read error of the disk is a signal (SIGBUS) ---- */
+
+/* Has a crash at an address of the mapping say that the disk of `folder`, which must stay valid, could not be read. */
+void crash_watch_mapping(const void *base, size_t size, const char *folder);
+void crash_forget_mapping(const void *base);
 
 /* ---- For the node's loop, which reports to the controller ---- */
 

@@ -40,6 +40,8 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
         totals_clear(data->shards[s].totals);
     }
     pthread_mutex_init(&data->lock, NULL);
+    pthread_cond_init(&data->limit.spilled, NULL);
+    data->limit.bytes = SIZE_MAX;
 }
 
 /* ---- Shards ---- */
@@ -61,6 +63,7 @@ static void shard_drop(struct data *data, struct data_shard *shard) {
         free(shard->runs[use].records);
         shard->runs[use] = (struct data_run){0};
     }
+    data_spilled_drop(data, shard);
     data_store_release(shard->store);
     shard->store = NULL;
     data_order_close(shard->order);
@@ -144,6 +147,9 @@ void data_close(struct data *data) {
     tallies_drop(data);
     free(data->input);
     free(data->shards);
+    free(data->limit.unused);
+    spill_close(&data->limit.records);
+    pthread_cond_destroy(&data->limit.spilled);
     pthread_mutex_destroy(&data->lock);
     memset(data, 0, sizeof *data);
 }
@@ -216,12 +222,19 @@ static void shard_take_back(const struct data *data, struct data_shard *shard) {
     shard->store = NULL;
 }
 
+static bool shard_is_spilled(const struct data_shard *shard) {
+    return shard->spilled[AML_TRAIN].count > 0 || shard->spilled[AML_TEST].count > 0;
+}
+
 void data_unpin(struct data *data, const uint32_t *shards, uint32_t count) {
     pthread_mutex_lock(&data->lock);
     data->departures++;
     for (uint32_t i = 0; i < count; i++) {
         struct data_shard *shard = &data->shards[shards[i]];
         shard->left = --shard->pins == 0 ? data->departures : shard->left;
+        if (shard->pins == 0 && shard->held && shard_is_spilled(shard)) {
+            shard_drop(data, shard); /* the budget is for shards in memory */
+        }
     }
     data_trim(data);
     for (uint32_t i = 0; i < count; i++) {
@@ -294,6 +307,8 @@ static void fold_early(struct data *data, bool all) {
 bool data_read_end(struct data *data, bool whole) {
     pthread_mutex_lock(&data->lock);
     fold_early(data, true);
+    data_spill_rest(data);
+    whole = whole && !atomic_load(&data->limit.failed);
     bool news = whole && tallies_sum(data);
     tallies_drop(data);
     for (uint32_t s = 0; s < data->shard_count; s++) {
@@ -356,6 +371,7 @@ void data_chunk_close(struct data *data, struct data_chunk *chunk) {
     chunk->next = *place;
     *place = chunk;
     fold_early(data, false);
+    data_spill_excess(data);
     pthread_mutex_unlock(&data->lock);
 }
 

@@ -12,6 +12,10 @@
  *                              the node leaves the shard
  *   varied items               are made from the records for each set
  *
+ * Data beyond a limit is on disk (data_limit_memory). While the input is read, records are written out whenever there
+ * are too many: of each shard, segment after segment. A set whose items and records are more than the limit is a file,
+ * with the same blocks in the same order, which is mapped; a thread reads it ahead of the clocks.
+ *
  * The *fingerprint* of the input is made while it is read. For each data shard it has the number of items and a hash of
  * them, whether the node keeps the shard or not. */
 #ifndef AGILEML_WORKERS_DATA_H
@@ -21,6 +25,7 @@
 #include "agileml/base/error.h"
 #include "agileml/base/hash.h"
 #include "agileml/wire/message.h"
+#include "workers/spill.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -31,6 +36,20 @@ enum {
     DATA_CHUNK_BYTES = 4 << 20, /* bytes of emitted records with which a chunk is full */
 };
 
+/* A piece of a shard's records on disk. */
+struct data_segment {
+    uint64_t offset, hash; /* in data.records; of the bytes */
+    size_t bytes;
+    uint32_t count;
+};
+
+/* The records of a shard that are on disk. They come before those in memory. */
+struct data_spilled {
+    struct data_segment *segments; /* in the order of the input */
+    uint32_t segment_count;
+    size_t count, bytes; /* of the records */
+};
+
 /* Records, one behind the other. */
 struct data_run {
     unsigned char *records;
@@ -39,14 +58,15 @@ struct data_run {
 };
 
 struct data_shard {
-    struct data_run runs[2];    /* by enum aml_item_use, in the order of the input */
-    struct data_order *order;   /* the items made from records with fixed rows; NULL: `runs` has the records */
-    struct data_store *store;   /* the set's store that has taken the records over; NULL: `runs` has them */
-    uint32_t first[2];          /* place of this shard's first record in `store`, by enum aml_item_use */
-    double totals[WIRE_TOTALS]; /* over the records */
-    unsigned pins;              /* sets of this node that have, or will have, the shard */
-    uint64_t left;              /* when the last pin went, counted in data.departures; 0: it was never pinned */
-    bool held;                  /* all its records are here */
+    struct data_run runs[2];        /* by enum aml_item_use, in the order of the input */
+    struct data_spilled spilled[2]; /* by enum aml_item_use */
+    struct data_order *order;       /* the items made from records with fixed rows; NULL: `runs` has the records */
+    struct data_store *store;       /* the set's store that has taken the records over; NULL: `runs` has them */
+    uint32_t first[2];              /* place of this shard's first record in `store`, by enum aml_item_use */
+    double totals[WIRE_TOTALS];     /* over the records */
+    unsigned pins;                  /* sets of this node that have, or will have, the shard */
+    uint64_t left;                  /* when the last pin went, counted in data.departures; 0: it was never pinned */
+    bool held;                      /* all its records are here */
     /* What the present reading does with its items. */
     enum data_wish { DATA_IGNORED, DATA_WELCOME /* within the budget */, DATA_WANTED } wish;
 };
@@ -75,6 +95,25 @@ struct data_chunk {
     struct data_chunk *next; /* in data.early */
 };
 
+/* Bytes of a file. */
+struct data_range {
+    uint64_t from, until;
+};
+
+/* What of the data may be in memory, and the rest, on disk. */
+struct data_limit {
+    size_t bytes;              /* of records and items; SIZE_MAX: no limit */
+    struct spill *spill;       /* the caller's; NULL: nothing is kept on disk */
+    struct spill_file records; /* of all shards; opened when it is needed */
+    bool spilling;             /* a thread writes to `records` without the lock */
+    pthread_cond_t spilled;    /* signaled when `spilling` ends */
+    struct data_range *unused; /* of `records`, to be given back to the disk */
+    size_t unused_count;
+    bool exceeded;      /* the log says already that what can't be on disk exceeds the limit */
+    struct error error; /* of the first write that failed */
+    atomic_bool failed; /* `error` is set */
+};
+
 struct data {
     unsigned item_rows;
     const unsigned *item_tables;
@@ -89,7 +128,8 @@ struct data {
 
     pthread_mutex_t lock; /* guards the fields below; records of pinned and held shards are read without it */
     struct data_shard *shards;
-    size_t bytes;                   /* of all records */
+    size_t bytes;                   /* of all records in memory */
+    size_t set_bytes;               /* of items in memory that are not their shards' records, of all sets */
     uint64_t departures;            /* calls of data_unpin; see data_shard.left */
     uint64_t turn;                  /* the order of the chunk that is put into the shards next */
     uint32_t stretch;               /* of the reading: see data_stretch_begin */
@@ -99,6 +139,7 @@ struct data {
     struct wire_input_shard *input; /* the fingerprint of the last complete reading, by shard; NULL: none yet */
     bool complete;                  /* the input has been read completely at least once */
     atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
+    struct data_limit limit;
 };
 
 /* The arranged items of some shards. Block b (a clock part, slice, thread and bin) is items[starts[b]..starts[b + 1]).
@@ -114,11 +155,18 @@ struct data_set {
     size_t test_count;
     size_t *test_starts, *test_offsets; /* like starts and offsets, by thread */
     double totals[WIRE_TOTALS];
-    struct data_store *store; /* owns items and tests; NULL: the set owns them */
+    size_t own_bytes;         /* what data.set_bytes has of this set */
+    struct data_store *store; /* owns items and tests; NULL: the set owns them, or `disk` */
+    struct data_disk *disk;   /* maps items and tests, which are on disk; NULL: they are in memory */
 };
 
 void data_open(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget);
 void data_close(struct data *data);
+/* Has the data keep to `bytes` in memory, of records and items, by writing the rest to files of `spill`. At most once,
+ * right after data_open. Items with fixed rows stay in memory all the same, their records do not. */
+void data_limit_memory(struct data *data, size_t bytes, struct spill *spill);
+/* Whether records could not be written: then the present reading is worthless, and *error says why. Any thread. */
+bool data_failed(struct data *data, struct error *error);
 
 /* ---- Which shards ---- */
 
@@ -228,5 +276,17 @@ size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slic
 size_t data_part_count(const struct data_set *set, unsigned part);
 /* Finds the thread's test items. Returns their number. */
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items);
+
+/* ---- Sets on disk. With a set in memory these do nothing. One thread, while no other uses the set's items ---- */
+
+/* Waits until the part's items are in memory, and has those of the next parts read. If they can't be in memory at
+ * once, the rest comes while they are used. Adds the time to spill.waited_us. */
+int data_part_begin(struct data_set *set, unsigned part, struct error *error);
+/* Call this when the part's items were used: AML_EFAIL when some were not what had been written. */
+int data_part_end(struct data_set *set, struct error *error);
+/* Checks the test items when they are used first. They stay on disk, and the kernel reads what is used. */
+int data_tests_begin(struct data_set *set, struct error *error);
+/* Drops the set's items from memory, after a function that has used them all. */
+void data_set_forget(struct data_set *set);
 
 #endif

@@ -28,6 +28,19 @@ static void shards_move(struct data *data, const uint32_t *shards, uint32_t coun
     pthread_mutex_unlock(&data->lock);
 }
 
+/* Counts the items in memory that are the set's own. */
+static void count_set(struct data *data, struct data_set *set) {
+    size_t blocks = (size_t)set->clocks * set->slices * set->threads * set->bins;
+    if (set->store != NULL || set->disk != NULL) {
+        return;
+    }
+    set->own_bytes = set->offsets != NULL ? set->offsets[blocks] + set->test_offsets[set->threads]
+                                          : (set->count + set->test_count) * set->item_size;
+    pthread_mutex_lock(&data->lock);
+    data->set_bytes += set->own_bytes;
+    pthread_mutex_unlock(&data->lock);
+}
+
 int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, const struct data_dealing *dealing,
                  const struct data_rows *rows, struct data_set *set, struct error *error) {
     struct arranging arranging = {
@@ -40,15 +53,21 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, cons
     totals_clear(set->totals);
     for (uint32_t s = 0; s < count; s++) {
         const struct data_shard *shard = &data->shards[shards[s]];
-        set->count += shard->runs[AML_TRAIN].count;
-        set->test_count += shard->runs[AML_TEST].count;
+        set->count += shard_count(shard, AML_TRAIN);
+        set->test_count += shard_count(shard, AML_TEST);
         totals_add(set->totals, shard->totals);
     }
     if (set->count > UINT32_MAX || set->test_count > UINT32_MAX) {
         return error_set(error, AML_ELIMIT, "%zu items on one node, more than %u: use more nodes",
                          set->count > set->test_count ? set->count : set->test_count, UINT32_MAX);
     }
-    int result = data->item_rows > 0 ? data_arrange_groups(&arranging, error) : data_arrange_solo(&arranging, error);
+    int result = data->item_rows > 0            ? data_arrange_groups(&arranging, error)
+                 : data_is_for_disk(&arranging) ? data_arrange_disk(&arranging, error)
+                                                : data_arrange_solo(&arranging, error);
+    data_spill_give_back(data);
+    if (result == 0) {
+        count_set(data, set);
+    }
     if (result == 0 && set->store != NULL) {
         shards_move(data, shards, count, set->store);
     } else if (result != 0) {
@@ -58,10 +77,17 @@ int data_arrange(struct data *data, const uint32_t *shards, uint32_t count, cons
 }
 
 void data_set_close(struct data *data, struct data_set *set) {
+    if (set->own_bytes > 0) {
+        pthread_mutex_lock(&data->lock);
+        data->set_bytes -= set->own_bytes;
+        pthread_mutex_unlock(&data->lock);
+    }
     if (set->store != NULL) {
         pthread_mutex_lock(&data->lock);
         data_store_release(set->store);
         pthread_mutex_unlock(&data->lock);
+    } else if (set->disk != NULL) {
+        data_disk_close(set->disk);
     } else {
         free(set->items);
         free(set->tests);

@@ -129,13 +129,13 @@ static void groups_find(const struct arranging *arranging, struct place *places,
     }
 }
 
-static int shard_to_order(const struct arranging *arranging, const struct data_shard *shard, struct data_order *order,
-                          struct error *error) {
-    const struct data_run *train = &shard->runs[AML_TRAIN];
+static int runs_to_order(const struct arranging *arranging, const struct data_run runs[2], struct data_order *order,
+                         struct error *error) {
+    const struct data_run *train = &runs[AML_TRAIN];
     size_t size = arranging->data->item_size;
     unsigned char *items;
     int result = records_to_items(arranging, train, &items, error);
-    result = result != 0 ? result : records_to_items(arranging, &shard->runs[AML_TEST], &order->items[AML_TEST], error);
+    result = result != 0 ? result : records_to_items(arranging, &runs[AML_TEST], &order->items[AML_TEST], error);
     if (result == 0) {
         struct place *places = places_make(arranging, train);
         groups_find(arranging, places, (uint32_t)train->count, order);
@@ -198,13 +198,46 @@ void data_order_close(struct data_order *order) {
     }
 }
 
+/* Puts all of a shard's records of one use into a run: the shard's own, or one that the caller frees, when some are on
+ * disk. */
+static int shard_load(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                      struct data_run *run, struct error *error) {
+    const struct data_run *here = &shard->runs[use];
+    size_t spilled = shard->spilled[use].bytes;
+    *run = *here;
+    if (spilled == 0) {
+        return 0;
+    }
+    run->count = shard_count(shard, use);
+    run->bytes = run->capacity = shard_bytes(shard, use);
+    run->records = memory_resized(NULL, run->bytes, 1);
+    if (here->bytes > 0) {
+        memcpy(run->records + spilled, here->records, here->bytes);
+    }
+    return data_spilled_read(data, shard, use, run->records, error);
+}
+
+static int loaded_to_order(const struct arranging *arranging, const struct data_shard *shard, struct data_order *order,
+                           struct error *error) {
+    struct data_run runs[2] = {{.count = 0}};
+    int result = shard_load(arranging->data, shard, AML_TRAIN, &runs[AML_TRAIN], error);
+    result = result != 0 ? result : shard_load(arranging->data, shard, AML_TEST, &runs[AML_TEST], error);
+    result = result != 0 ? result : runs_to_order(arranging, runs, order, error);
+    for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
+        if (runs[use].records != shard->runs[use].records) {
+            free(runs[use].records);
+        }
+    }
+    return result;
+}
+
 /* Replaces a shard's records by its items in order. */
 static int shard_put_in_order(const struct arranging *arranging, uint32_t number, struct error *error) {
     struct data *data = arranging->data;
     struct data_shard *shard = &data->shards[number];
     struct data_order *order = memory_zeroed(1, sizeof *order);
     order->seed = arranging->seed;
-    int result = shard_to_order(arranging, shard, order, error);
+    int result = loaded_to_order(arranging, shard, order, error);
     if (result != 0) {
         data_order_close(order);
         return result;
@@ -214,12 +247,15 @@ static int shard_put_in_order(const struct arranging *arranging, uint32_t number
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         struct data_run *run = &shard->runs[use];
         data->bytes -= run->bytes;
+        run->count = shard_count(shard, use);
         run->bytes = run->count * data->item_size;
         data->bytes += run->bytes;
         free(run->records);
         run->records = NULL;
         run->capacity = 0;
     }
+    data_spilled_drop(data, shard);
+    data_warn_exceeded(data);
     pthread_mutex_unlock(&data->lock);
     return 0;
 }

@@ -2,6 +2,7 @@
 #include "workers/data_private.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 
 /* A packed shard: this head, then the records of both uses, in the order of the input. */
@@ -31,11 +32,13 @@ bool data_has(struct data *data, uint32_t shard) {
 
 /* The bytes of a shard's records of one use; the run's own are those of the items that have replaced the records. */
 static uint64_t records_bytes(const struct data *data, const struct data_shard *shard, unsigned use) {
-    return data->varied ? shard->runs[use].bytes : shard->runs[use].count * (uint64_t)data->record_size;
+    return data->varied ? shard_bytes(shard, use) : shard_count(shard, use) * (uint64_t)data->record_size;
 }
 
-static void write_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
-                          const struct data_keys *keys, unsigned char *at) {
+static int write_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                         const struct data_keys *keys, unsigned char *at, struct error *error) {
+    int result = data_spilled_read(data, shard, use, at, error);
+    at += shard->spilled[use].bytes;
     if (shard->order != NULL) {
         data_order_records(data, shard, use, keys, at);
     } else if (data->varied && shard->runs[use].bytes > 0) {
@@ -45,10 +48,12 @@ static void write_records(const struct data *data, const struct data_shard *shar
             memcpy(at + i * data->record_size, shard_record(data, shard, use, i), data->record_size);
         }
     }
+    return result;
 }
 
 struct buffer *data_pack(struct data *data, uint32_t number, const struct data_keys *keys) {
     struct buffer *packed = NULL;
+    struct error error = {0};
     pthread_mutex_lock(&data->lock);
     const struct data_shard *shard = &data->shards[number];
     if (shard->held) {
@@ -56,17 +61,25 @@ struct buffer *data_pack(struct data *data, uint32_t number, const struct data_k
         memcpy(head.magic, MAGIC, sizeof head.magic);
         memcpy(head.totals, shard->totals, sizeof head.totals);
         for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-            head.counts[use] = shard->runs[use].count;
+            head.counts[use] = shard_count(shard, use);
             head.bytes[use] = records_bytes(data, shard, use);
         }
         packed = buffer_new(sizeof head + head.bytes[AML_TRAIN] + head.bytes[AML_TEST]);
         unsigned char *records = packed->data + sizeof head;
-        write_records(data, shard, AML_TRAIN, keys, records);
-        write_records(data, shard, AML_TEST, keys, records + head.bytes[AML_TRAIN]);
+        int result = write_records(data, shard, AML_TRAIN, keys, records, &error);
+        result =
+            result != 0 ? result : write_records(data, shard, AML_TEST, keys, records + head.bytes[AML_TRAIN], &error);
         head.hash = packed_hash(&head, records);
         memcpy(packed->data, &head, sizeof head);
+        if (result != 0) {
+            buffer_drop(packed);
+            packed = NULL;
+        }
     }
     pthread_mutex_unlock(&data->lock);
+    if (error.code != 0) {
+        log_warn("shard %u can't be given to another node: %s", number, error.text);
+    }
     return packed;
 }
 
@@ -133,6 +146,10 @@ bool data_unpack(struct data *data, uint32_t number, const unsigned char *bytes,
     struct data_shard *shard = &data->shards[number];
     const unsigned char *records = bytes + sizeof head;
     for (unsigned use = AML_TRAIN; use <= AML_TEST && !shard->held; use++) {
+        if (data_spill_run(data, shard, use, records, head.bytes[use], (uint32_t)head.counts[use])) {
+            records += head.bytes[use];
+            continue;
+        }
         struct data_run run = {.count = head.counts[use], .bytes = head.bytes[use], .capacity = head.bytes[use]};
         run.records = memory_resized(NULL, run.bytes, 1);
         if (run.bytes > 0) {

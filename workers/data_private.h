@@ -63,6 +63,16 @@ static inline void totals_add(double totals[WIRE_TOTALS], const double more[WIRE
     }
 }
 
+/* The number and the bytes of a shard's records of one use, in memory and on disk. (Or of the items that have replaced
+ * them.) */
+static inline size_t shard_count(const struct data_shard *shard, unsigned use) {
+    return shard->spilled[use].count + shard->runs[use].count;
+}
+
+static inline size_t shard_bytes(const struct data_shard *shard, unsigned use) {
+    return shard->spilled[use].bytes + shard->runs[use].bytes;
+}
+
 static inline struct record_head record_head(const unsigned char *record) {
     struct record_head head;
     memcpy(&head, record, sizeof head);
@@ -73,7 +83,7 @@ static inline size_t record_size(const struct data *data, const unsigned char *r
     return data->varied ? record_head(record).bytes : data->record_size;
 }
 
-/* Record `i` of a shard of fixed items. */
+/* Record `i` of a shard of fixed items, all of whose records are in memory. */
 static inline const unsigned char *shard_record(const struct data *data, const struct data_shard *shard,
                                                 enum aml_item_use use, size_t i) {
     const struct data_store *store = shard->store;
@@ -100,4 +110,35 @@ void data_store_release(struct data_store *store);
 /* Arranges items without rows or varied items, one by one. */
 int data_arrange_solo(const struct arranging *arranging, struct error *error);
 
+/* ---- data_spill.c: records on disk. Under the lock, but for reading ---- */
+
+/* Writes records out if they take too much memory. Releases the lock meanwhile. */
+void data_spill_excess(struct data *data);
+/* At the end of a reading: writes the rest of the records, if any were written. Releases the lock meanwhile. */
+void data_spill_rest(struct data *data);
+/* Writes records that are not in the shard yet, if there is too little memory for them. Returns whether it did. */
+bool data_spill_run(struct data *data, struct data_shard *shard, enum aml_item_use use, const unsigned char *records,
+                    size_t size, uint32_t count);
+/* Gives what was dropped back to the disk, which may take some milliseconds for each segment. Takes the lock. In the
+ * thread that arranges. */
+void data_spill_give_back(struct data *data);
+/* Drops the shard's records on disk, for data_spill_give_back. */
+void data_spilled_drop(struct data *data, struct data_shard *shard);
+/* Reads the shard's records on disk, in the order of the input, which take spilled[use].bytes. */
+int data_spilled_read(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                      unsigned char *records, struct error *error);
+/* Reads the shard's records on disk into the page cache only, and checks them; drops them from it. */
+int data_spilled_check(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                       struct error *error);
+void data_spilled_forget(const struct data *data, const struct data_shard *shard, enum aml_item_use use);
+/* Says once in the log that data that can't be on disk exceeds the limit. */
+void data_warn_exceeded(struct data *data);
+
+/* ---- data_disk.c: sets on disk ---- */
+
+/* Whether the set is more than the memory for data, with what arranging takes. */
+bool data_is_for_disk(const struct arranging *arranging);
+/* data_arrange_solo for a set on disk. */
+int data_arrange_disk(const struct arranging *arranging, struct error *error);
+void data_disk_close(struct data_disk *disk); /* NULL is fine */
 #endif

@@ -1,20 +1,11 @@
 /* Sets of items that are arranged one by one: varied items, and fixed ones without rows. See data.h. */
-#include "workers/data_private.h"
+#include "workers/data_solo.h"
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-/* An item that is to be dealt to a part and a thread. */
-struct solo {
-    const unsigned char *record;
-    uint64_t hash;
-    uint32_t weight; /* bytes in memory */
-    uint32_t number; /* in the order of the set's records */
-    uint32_t part, thread; /* `part`: of the iteration; then the slice of the part, counted over all parts */
-};
 
 /* The size of a varied item in memory: struct aml_item, the slots, the bytes. */
 static size_t varied_size(const struct record_head *head) {
@@ -86,6 +77,10 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
     }
 }
 
+void solo_sort(struct solo *items, size_t count) {
+    sort_items(items, count, order_of_set);
+}
+
 /* Deals a shard's items to the parts of an iteration, beginning with another part in each shard. The result depends on
  * this shard alone, so an item is in the same part on every node. */
 static void deal_parts(struct solo *items, size_t count, unsigned parts, struct hand *hands, uint64_t salt) {
@@ -100,7 +95,7 @@ static void deal_parts(struct solo *items, size_t count, unsigned parts, struct 
     }
 }
 
-static void deal_threads(struct solo *items, size_t count, unsigned threads) {
+void solo_deal_threads(struct solo *items, size_t count, unsigned threads) {
     struct hand *hands = memory_zeroed(threads, sizeof *hands);
     sort_items(items, count, order_to_deal);
     for (size_t i = 0; i < count; i++) {
@@ -113,53 +108,91 @@ static void deal_threads(struct solo *items, size_t count, unsigned threads) {
     sort_items(items, count, order_of_set);
 }
 
+/* Lists records that are one behind the other. */
+static struct solo *list_records(const struct data *data, const unsigned char *records, size_t count,
+                                 struct solo *item) {
+    for (size_t i = 0; i < count; i++, item++) {
+        item->record = records;
+        if (data->varied) {
+            struct record_head head = record_head(records);
+            item->weight = (uint32_t)varied_size(&head);
+            records += head.bytes;
+        } else {
+            item->weight = 1;
+            records += data->record_size;
+        }
+    }
+    return item;
+}
+
+static struct solo *list_stored(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
+                                struct solo *item) {
+    for (size_t i = 0; i < shard->runs[use].count; i++, item++) {
+        item->record = shard_record(data, shard, use, i);
+        item->weight = 1;
+    }
+    return item;
+}
+
 /* Lists a shard's items in the order of its records. The first item gets the number `number`. */
 static void list_shard(const struct arranging *arranging, uint32_t shard_number, enum aml_item_use use, uint32_t number,
                        struct solo *items) {
     const struct data *data = arranging->data;
     const struct data_shard *shard = &data->shards[shard_number];
-    const unsigned char *varied = shard->runs[use].records;
+    const struct data_spilled *spilled = &shard->spilled[use];
     uint64_t salt = hash_mix(arranging->seed ^ hash_mix(2 * (uint64_t)shard_number + use));
-    for (uint32_t i = 0; i < shard->runs[use].count; i++) {
-        struct solo *item = &items[i];
-        *item = (struct solo){.hash = hash_mix(salt + i), .number = number + i};
-        if (data->varied) {
-            struct record_head head = record_head(varied);
-            item->record = varied;
-            item->weight = (uint32_t)varied_size(&head);
-            varied += head.bytes;
-        } else {
-            item->record = shard_record(data, shard, use, i);
-            item->weight = 1;
-        }
+    size_t count = shard_count(shard, use);
+    for (size_t i = 0; i < count; i++) {
+        items[i] = (struct solo){.hash = hash_mix(salt + i), .number = number + (uint32_t)i};
+    }
+    struct solo *item = items;
+    for (uint32_t s = 0; s < spilled->segment_count; s++) {
+        const struct data_segment *segment = &spilled->segments[s];
+        item = list_records(data, data->limit.records.map + segment->offset, segment->count, item);
+    }
+    item = shard->store != NULL ? list_stored(data, shard, use, item)
+                                : list_records(data, shard->runs[use].records, shard->runs[use].count, item);
+    assert(item == items + count);
+}
+
+struct hand *solo_hands(unsigned count) {
+    return memory_zeroed(count, sizeof(struct hand));
+}
+
+unsigned solo_slice(const struct arranging *arranging, enum aml_item_use use, unsigned slice, uint32_t s) {
+    while (use == AML_TRAIN && s == slice_first(arranging, slice + 1)) {
+        slice++;
+    }
+    return slice;
+}
+
+void solo_list_shard(const struct arranging *arranging, uint32_t shard, enum aml_item_use use, unsigned slice,
+                     uint32_t number, struct hand *hands, unsigned parts, struct solo *items) {
+    size_t count = shard_count(&arranging->data->shards[shard], use);
+    list_shard(arranging, shard, use, number, items);
+    deal_parts(items, count, parts, hands, arranging->seed ^ hash_mix(shard));
+    for (size_t i = 0; i < count && use == AML_TRAIN; i++) {
+        items[i].part = items[i].part * arranging->set->slices + slice;
     }
 }
 
 /* Lists all items of one use, dealt to parts and threads, in the set's order. The caller frees the list. */
 static struct solo *list_items(const struct arranging *arranging, enum aml_item_use use, unsigned parts,
                                size_t *item_count) {
-    const struct data *data = arranging->data;
     size_t count = use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
     struct solo *items = memory_resized(NULL, count, sizeof *items);
-    struct hand *hands = memory_zeroed(parts, sizeof *hands);
+    struct hand *hands = solo_hands(parts);
     unsigned slice = 0;
     size_t n = 0;
     for (uint32_t s = 0; s < arranging->shard_count; s++) {
         uint32_t shard = arranging->shards[s];
-        size_t shard_count = data->shards[shard].runs[use].count;
-        list_shard(arranging, shard, use, (uint32_t)n, items + n);
-        deal_parts(items + n, shard_count, parts, hands, arranging->seed ^ hash_mix(shard));
-        while (use == AML_TRAIN && s == slice_first(arranging, slice + 1)) {
-            slice++;
-        }
-        for (size_t i = n; i < n + shard_count && use == AML_TRAIN; i++) {
-            items[i].part = items[i].part * arranging->set->slices + slice;
-        }
-        n += shard_count;
+        slice = solo_slice(arranging, use, slice, s);
+        solo_list_shard(arranging, shard, use, slice, (uint32_t)n, hands, parts, items + n);
+        n += shard_count(&arranging->data->shards[shard], use);
     }
     assert(n == count);
     free(hands);
-    deal_threads(items, count, arranging->set->threads);
+    solo_deal_threads(items, count, arranging->set->threads);
     *item_count = count;
     return items;
 }
@@ -273,6 +306,18 @@ static int place_varied(const struct arranging *arranging, const struct solo *it
 }
 
 /* ---- Both kinds ---- */
+
+int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
+               struct error *error) {
+    size_t size = arranging->data->item_size;
+    if (arranging->data->varied) {
+        return place_varied(arranging, items, count, placed, error);
+    }
+    for (size_t i = 0; i < count && size > 0; i++) {
+        memcpy(placed + i * size, items[i].record, size);
+    }
+    return 0;
+}
 
 static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
     struct data_set *set = arranging->set;

@@ -1,0 +1,35 @@
+/* What sets of items that are arranged one by one share, in memory (data_solo.c) and on disk (data_disk.c). */
+#ifndef AGILEML_WORKERS_DATA_SOLO_H
+#define AGILEML_WORKERS_DATA_SOLO_H
+
+#include "workers/data_private.h"
+
+/* An item that is to be dealt to a part and a thread. */
+struct solo {
+    const unsigned char *record;
+    uint64_t hash;
+    uint32_t weight;       /* bytes in memory */
+    uint32_t number;       /* in the order of the set's records */
+    uint32_t part, thread; /* `part`: of the iteration; then the slice of the part, counted over all parts */
+};
+
+/* Lists a shard's items in the order of its records, and deals those of training to the set's parts and slices: each
+ * item's `part` is then that of the set's blocks. `slice` is the shard's, and the first item gets the number `number`.
+ * The records on disk must be mapped. `hands` has an entry for each of `parts` parts of the iteration. */
+struct hand;
+void solo_list_shard(const struct arranging *arranging, uint32_t shard, enum aml_item_use use, unsigned slice,
+                     uint32_t number, struct hand *hands, unsigned parts, struct solo *items);
+struct hand *solo_hands(unsigned count); /* the caller frees it */
+/* The slice of the s-th of the set's shards, when `slice` is that of the shard before. */
+unsigned solo_slice(const struct arranging *arranging, enum aml_item_use use, unsigned slice, uint32_t s);
+
+/* Orders items as the set has them: by part and thread, then by hash, which shuffles them. */
+void solo_sort(struct solo *items, size_t count);
+/* Deals the items to threads, part by part, and orders them as the set has them. */
+void solo_deal_threads(struct solo *items, size_t count, unsigned threads);
+/* Writes the items of these records, one behind the other: `placed` has room for their weights if they are varied, else
+ * for count x item_size bytes. New rows get slots in the items' order. */
+int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
+               struct error *error);
+
+#endif
