@@ -230,4 +230,10 @@ void progress_summary_text(const json_t *line, char bytes[PROGRESS_LINE_TEXT]) {
     progress_add(&text, ", %s received\n", number);
     progress_bytes_text(progress_number(line, "memory_bytes"), number);
     progress_add(&text, "%-*s %s in the largest node\n", SUMMARY_COLUMN, "memory", number);
+    double disk = progress_number(line, "disk_bytes");
+    if (disk > 0) {
+        progress_bytes_text(disk, number);
+        progress_add(&text, "%-*s %s of data that does not fit in memory, nodes waited %.1f s for it\n", SUMMARY_COLUMN,
+                     "disk", number, progress_number(line, "disk_wait_seconds"));
+    }
 }

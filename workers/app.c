@@ -1,6 +1,7 @@
 /* The public functions of agileml.h: aml_main with the command line, and the functions that an app calls. They check
  * their arguments; the work is done in runtime.c, params.c, data.c and ratings.c. */
 #include "agileml/base/log.h"
+#include "agileml/base/machine_memory.h"
 #include "agileml/base/options.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
@@ -79,6 +80,11 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "leave the job when the cloud only recommends it, as at SIGTERM"},
         {"standby-memory", "MIB", AML_OPTION_INTEGER, &o->standby_memory, 0, 1 << 20,
          "for data that other nodes work on, to take it over without reading it again; 0: none"},
+        {"memory", "SIZE", AML_OPTION_STRING, &o->memory, 0, 0,
+         "of this process, as 4G, 512M or MiB: data beyond it is on disk. Not given: 60 % of the machine's or "
+         "cgroup's"},
+        {"spill", "FOLDER", AML_OPTION_STRING, &o->spill, 0, 0,
+         "where data beyond --memory is, on a local disk. Not given: TMPDIR or /var/tmp"},
         {"check", NULL, AML_OPTION_FLAG, &o->check, 0, 0,
          "check options and input, then stop, as proteus run does first"},
         {"supervised", NULL, AML_OPTION_FLAG, &o->supervised, 0, 0,
@@ -382,6 +388,26 @@ static int parse_options(struct runtime *runtime, int argc, char **argv, struct 
     return 0;
 }
 
+/* Finds out how much memory the process may use, and where data beyond that goes. */
+static int make_memory(struct runtime *runtime, struct error *error) {
+    const struct runtime_options *options = &runtime->options;
+    const char *folder = options->spill;
+    const char *variable = getenv("TMPDIR");
+    if (folder == NULL) {
+        folder = variable != NULL && variable[0] != '\0' ? variable : "/var/tmp";
+    }
+    if (folder[0] == '\0' || strlen(folder) >= sizeof runtime->spill.folder) {
+        return error_set(error, AML_EINPUT, "--spill '%.100s': expected the path of a folder, of at most %zu bytes",
+                         folder, sizeof runtime->spill.folder - 1);
+    }
+    snprintf(runtime->spill.folder, sizeof runtime->spill.folder, "%s", folder);
+    if (options->memory != NULL) {
+        return memory_size_parse(options->memory, "memory", &runtime->memory.limit, error);
+    }
+    runtime->memory.limit = (uint64_t)((double)machine_memory("") * RUNTIME_MEMORY_SHARE);
+    return 0;
+}
+
 /* Parses the command line, calls `configure`, and checks everything. Returns 0; 1 when the program is done already
  * (--help and the like); or an error. */
 static int aml_configure(struct runtime *runtime, int argc, char **argv, struct error *error) {
@@ -413,7 +439,8 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
                          (unsigned long long)WIRE_CLOCK_MAX);
     }
-    result = make_job(runtime, error);
+    result = make_memory(runtime, error);
+    result = result != 0 ? result : make_job(runtime, error);
     result = result != 0 ? result : make_settings(runtime, error);
     result = result != 0 ? result : make_registration(runtime, error);
     if (result == 0 && options->check) {
@@ -581,9 +608,16 @@ static int check_fixed(aml_worker *worker, const uint64_t *keys, const void *byt
     return result;
 }
 
+/* Checks that items could be kept so far. */
+static int check_kept(aml_worker *worker) {
+    struct error error = {0};
+    return data_failed(&worker->runtime->data, &error) ? aml_error(worker, error.code, "%s", error.text) : 0;
+}
+
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
     int result = check_emit(worker, use, false, "aml_emit");
     result = result != 0 ? result : check_fixed(worker, keys, bytes);
+    result = result != 0 ? result : check_kept(worker);
     return result != 0 ? result : data_emit(&worker->runtime->data, worker->chunk, use, keys, bytes);
 }
 
@@ -630,6 +664,7 @@ int aml_emit_varied(aml_worker *worker, enum aml_item_use use, uint64_t key, con
                     unsigned run_count, const void *bytes, size_t size) {
     int result = check_emit(worker, use, true, "aml_emit_varied");
     result = result != 0 ? result : check_varied(worker, key, runs, run_count, bytes, size);
+    result = result != 0 ? result : check_kept(worker);
     return result != 0
                ? result
                : data_emit_varied(&worker->runtime->data, worker->chunk, use, key, runs, run_count, bytes, size);

@@ -47,7 +47,7 @@ struct node_assignment {
     uint64_t from_clock, until_clock; /* both included */
     uint64_t done;                    /* clocks up to this are flushed under the origin */
     uint64_t last;                    /* the clock that was evaluated, and reported, as the job's last one; 0: none */
-    unsigned set;  /* index in node_work.sets */
+    unsigned set;                     /* index in node_work.sets */
 };
 
 /* An evaluation that the controller has requested by EVALUATE. */
@@ -99,6 +99,8 @@ struct node_hooks {
     uint64_t (*memory_bytes)(void *context);                          /* resident set size; may be NULL */
     void (*bytes)(void *context, uint64_t *sent, uint64_t *received); /* over the network; may be NULL */
     uint64_t (*bytes_read)(void *context);                            /* of input files; may be NULL */
+    /* Data on disk as it does not fit in memory, and how long clocks have waited for it; may be NULL. */
+    void (*disk)(void *context, uint64_t *bytes, uint64_t *wait_us);
     void *context;
 };
 
@@ -161,12 +163,12 @@ struct node_work {
 struct node_reports {
     struct message *list; /* in the order of clocks */
     unsigned count;
-    unsigned sent;    /* the first `sent` messages were sent; the rest is being collected */
-    uint64_t sent_us; /* when PROGRESS was sent last */
+    unsigned sent;     /* the first `sent` messages were sent; the rest is being collected */
+    uint64_t sent_us;  /* when PROGRESS was sent last */
     uint64_t waits_us; /* when WAITS was */
-    unsigned again;   /* messages of the last repeated burst that are not acknowledged yet */
-    unsigned burst;   /* how many messages the next burst repeats */
-    unsigned still;   /* heartbeats since a message was acknowledged */
+    unsigned again;    /* messages of the last repeated burst that are not acknowledged yet */
+    unsigned burst;    /* how many messages the next burst repeats */
+    unsigned still;    /* heartbeats since a message was acknowledged */
 };
 
 /* NONE --SAVE--> REQUESTED --hooks.save--> RUNNING --node_saved--> OVER --SAVE of a later attempt--> REQUESTED

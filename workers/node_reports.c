@@ -116,6 +116,9 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     if (hooks->bytes_read != NULL) {
         progress->bytes_read = hooks->bytes_read(hooks->context);
     }
+    if (hooks->disk != NULL) {
+        hooks->disk(hooks->context, &progress->disk_bytes, &progress->disk_wait_us);
+    }
     progress->shards_taken = node->fetch.taken;
     message_add_copy(&message, metrics, node->options.metric_count * sizeof *metrics);
     keep_progress(node, message);

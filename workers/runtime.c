@@ -258,6 +258,12 @@ static uint64_t hook_bytes_read(void *context) {
     return atomic_load(&runtime->loader.bytes_read);
 }
 
+static void hook_disk(void *context, uint64_t *bytes, uint64_t *wait_us) {
+    const struct runtime *runtime = context;
+    *bytes = atomic_load(&runtime->spill.bytes);
+    *wait_us = atomic_load(&runtime->spill.waited_us);
+}
+
 /* ---- The whole process ---- */
 
 /* Checks that other nodes can reach the address of --listen, since they connect to it. */
@@ -303,6 +309,7 @@ static int open_signals(struct runtime *runtime, struct error *error) {
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
+    signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit of file sizes fails instead */
     runtime->signals = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);
     runtime->asked.wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (runtime->signals < 0 || runtime->asked.wake < 0) {
@@ -343,6 +350,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .memory_bytes = hook_memory,
                   .bytes = hook_bytes,
                   .bytes_read = hook_bytes_read,
+                  .disk = hook_disk,
                   .context = runtime},
     };
     node.registration = runtime->terms.registration;

@@ -28,6 +28,7 @@
 #include "workers/node.h"
 #include "workers/notice.h"
 #include "workers/pool.h"
+#include "workers/spill.h"
 
 #include <stdatomic.h>
 
@@ -40,10 +41,15 @@ enum {
     RUNTIME_CACHE_DENSE = 1 << 24  /* the cache of a dense table has room for all rows, if there are fewer than this */
 };
 
+/* The part of the machine's or cgroup's memory that a process may use without --memory; the part of that for data. */
+#define RUNTIME_MEMORY_SHARE 0.6
+#define RUNTIME_DATA_SHARE   0.75
+
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     struct log_options log;
     const char *controller, *tier, *name, *listen, *key, *compress;
+    const char *memory, *spill; /* NULL: not given */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
     int64_t threads, server_threads, lots, slice;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
@@ -186,9 +192,10 @@ struct runtime_terms {
     struct message_register registration;
 };
 
-/* The last measured resident size, and when it was measured. */
+/* How much memory the process uses, and may use. */
 struct runtime_memory {
-    uint64_t bytes, us;
+    uint64_t bytes, us; /* the last measured resident size, and when it was measured */
+    uint64_t limit;     /* bytes that the process is to keep to; 0: not known, no limit */
 };
 
 struct runtime {
@@ -207,7 +214,8 @@ struct runtime {
     struct aml_worker configuring;
     struct runtime_command command;
     struct runtime_loader loader;
-    struct data data; /* opened with the first set */
+    struct data data;   /* opened with the first set */
+    struct spill spill; /* where data beyond memory.limit is */
     enum runtime_contact contact;
     struct runtime_cloud cloud;
     struct runtime_memory memory;

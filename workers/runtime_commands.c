@@ -74,6 +74,7 @@ static void call_begin(struct aml_worker *worker) {
     check_enter(worker, CALL_BEGIN);
     runtime_function_done(worker, runtime->app->begin(worker, runtime->app->context), "begin");
     runtime->check.call++; /* the app's next function is another call */
+    data_set_forget(&runtime->command.set->items);
 }
 
 static void call_clock(struct aml_worker *worker, unsigned round) {
@@ -152,10 +153,34 @@ static void choose_slice(struct runtime *runtime) {
     command->items += command->slice < items->slices ? data_slice_count(items, clock_part(runtime), command->slice) : 0;
 }
 
+/* Calls one of the functions for sets on disk (data.h), in thread 0. */
+static void fail_disk(struct runtime *runtime, int result, const struct error *error) {
+    if (result != 0) {
+        runtime_fail(runtime, result, error->text);
+    }
+}
+
+static void begin_part(struct runtime *runtime) {
+    struct error error = {0};
+    if (!runtime_failed(runtime)) {
+        fail_disk(runtime, data_part_begin(&runtime->command.set->items, clock_part(runtime), &error), &error);
+    }
+}
+
+static void end_part(struct runtime *runtime) {
+    struct error error = {0};
+    if (!runtime_failed(runtime)) {
+        fail_disk(runtime, data_part_end(&runtime->command.set->items, &error), &error);
+    }
+}
+
 /* All threads call this. */
 static void run_slices(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     const struct data_set *items = &runtime->command.set->items;
+    if (worker->thread == 0) {
+        begin_part(runtime);
+    }
     for (bool more = true; more;) {
         if (worker->thread == 0) {
             choose_slice(runtime);
@@ -166,6 +191,9 @@ static void run_slices(struct aml_worker *worker) {
             run_slice(worker); /* at its end no thread reads the slice's number any more */
         }
         more = more && (items->slices > 1);
+    }
+    if (worker->thread == 0) {
+        end_part(runtime);
     }
 }
 
@@ -216,7 +244,12 @@ static void call_evaluate(struct aml_worker *worker) {
     }
 }
 
-static void run_evaluate(const struct runtime *runtime, struct aml_worker *worker) {
+static void begin_tests(struct runtime *runtime) {
+    struct error error = {0};
+    fail_disk(runtime, data_tests_begin(&runtime->command.set->items, &error), &error);
+}
+
+static void run_evaluate(struct runtime *runtime, struct aml_worker *worker) {
     worker->clock = runtime->command.clock;
     if (runtime->command.again) {
         memset(worker->metrics, 0, sizeof worker->metrics);
@@ -226,6 +259,9 @@ static void run_evaluate(const struct runtime *runtime, struct aml_worker *worke
         run_leading(worker, "begin", call_begin);
         run_check(worker, check_begun);
     }
+    if (worker->thread == 0) {
+        begin_tests(runtime); /* other threads may use them already: if they are damaged, the result is dropped */
+    }
     if (runtime->app->clock_alone) {
         run_leading(worker, "evaluate", call_evaluate);
     } else {
@@ -234,6 +270,9 @@ static void run_evaluate(const struct runtime *runtime, struct aml_worker *worke
         crash_leave();
     }
     run_check(worker, check_evaluated);
+    if (worker->thread == 0 && runtime->app->evaluate_always) { /* it has used the training items, perhaps */
+        data_set_forget(&runtime->command.set->items);
+    }
 }
 
 static void call_finish(struct aml_worker *worker) {

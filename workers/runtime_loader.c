@@ -154,6 +154,11 @@ static int loader_read(struct runtime *runtime) {
     for (unsigned f = 0; f < runtime->loader.input.file_count; f++) {
         atomic_fetch_add(&runtime->loader.bytes_read, runtime->loader.input.files[f].bytes);
     }
+    struct error error = {0};
+    if (result == 0 && data_failed(&runtime->data, &error)) {
+        runtime_fail(runtime, error.code, error.text);
+        result = error.code;
+    }
     memory_give_back(); /* the buffers of reading and parsing */
     return result;
 }
@@ -312,6 +317,10 @@ static struct runtime_set *set_of(struct runtime *runtime, const struct node_set
     if (runtime->data.shards == NULL) {
         data_open(&runtime->data, runtime->app, runtime->node.plan.terms.shards,
                   (size_t)runtime->options.standby_memory << 20);
+        if (runtime->memory.limit > 0) {
+            data_limit_memory(&runtime->data, (size_t)((double)runtime->memory.limit * RUNTIME_DATA_SHARE),
+                              &runtime->spill);
+        }
     }
     runtime->loader.sets =
         memory_resized(runtime->loader.sets, runtime->loader.set_count + 1, sizeof(struct runtime_set *));

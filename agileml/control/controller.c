@@ -372,6 +372,7 @@ void traffic_add(struct member_traffic *sum, const struct member_traffic *more) 
     sum->bytes_received += more->bytes_received;
     sum->bytes_read += more->bytes_read;
     sum->shards_taken += more->shards_taken;
+    sum->disk_wait_us += more->disk_wait_us;
 }
 
 void controller_remove_member(struct controller *controller, struct member *member) {

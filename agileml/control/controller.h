@@ -54,13 +54,13 @@ struct controller_options {
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
     aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
     uint32_t replacements;            /* nodes that the policy may have replaced */
-    const char *checkpoint;    /* the directory for checkpoints; NULL: none are written */
-    uint32_t checkpoint_every; /* iterations */
-    bool checkpoint_at_end;    /* a checkpoint of the job's last clock is written, too */
-    const char *resume;        /* a directory that holds a checkpoint; NULL: start at clock 0 */
-    bool observed;             /* a launcher started all nodes with the same options and observes: the job's end waits
+    const char *checkpoint;           /* the directory for checkpoints; NULL: none are written */
+    uint32_t checkpoint_every;        /* iterations */
+    bool checkpoint_at_end;           /* a checkpoint of the job's last clock is written, too */
+    const char *resume;               /* a directory that holds a checkpoint; NULL: start at clock 0 */
+    bool observed;       /* a launcher started all nodes with the same options and observes: the job's end waits
                                   for its OBSERVE, too */
-    struct store *store;       /* remains the caller's; NULL: nothing is stored */
+    struct store *store; /* remains the caller's; NULL: nothing is stored */
     void (*end)(void *context, int code, const char *text); /* called once, when the job is over and nobody is waited
                                                                for any more */
     void *context;
@@ -135,12 +135,14 @@ struct member_traffic {
     uint64_t bytes_sent, bytes_received; /* over the network */
     uint64_t bytes_read;                 /* of input files */
     uint64_t shards_taken;               /* from other nodes, instead of reading */
+    uint64_t disk_wait_us;               /* how long clocks have waited for data on disk */
 };
 
 struct member_usage {
     struct member_traffic traffic;
     uint64_t items; /* of completed clocks */
     uint64_t memory_bytes;
+    uint64_t disk_bytes; /* of data that does not fit in memory */
     uint64_t compute_us; /* of the member's last clock */
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
@@ -275,14 +277,14 @@ struct controller_progress {
     uint64_t items_redone;           /* items processed again, of clocks that a lost node had begun */
     uint64_t items_helped;           /* items of a node's lots that other nodes have worked on */
     uint64_t failures, evictions;
-    uint64_t trained_us;                 /* how long training lasted under earlier runs of the controller */
-    struct member_traffic gone;          /* of nodes that are gone */
-    uint64_t iteration_bytes_sent;       /* by all nodes, up to the iteration's start */
+    uint64_t trained_us;           /* how long training lasted under earlier runs of the controller */
+    struct member_traffic gone;    /* of nodes that are gone */
+    uint64_t iteration_bytes_sent; /* by all nodes, up to the iteration's start */
     uint64_t iteration_bytes_received;
     uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint that the job resumed from */
     uint64_t before_us, before_items; /* training time and items processed up to `first`, by earlier jobs */
-    bool reliable_lost;  /* a reliable node was lost without warning, perhaps with the only copy of state */
-    uint64_t line_count; /* lines of the whole report so far */
+    bool reliable_lost;    /* a reliable node was lost without warning, perhaps with the only copy of state */
+    uint64_t line_count;   /* lines of the whole report so far */
     uint32_t replacements; /* stragglers that were evicted for others in their place */
     uint32_t replacing;    /* REPLACING_... */
 };
@@ -497,7 +499,7 @@ struct controller {
     struct tuner tuner;
     struct controller_progress progress;
     struct controller_clocks clocks;
-    struct lost lost;            /* the work of lost nodes on clocks that are not completed */
+    struct lost lost; /* the work of lost nodes on clocks that are not completed */
     struct controller_checkpoint checkpoint;
     char resume[WIRE_PATH_MAX];
     struct controller_save save;

@@ -567,8 +567,10 @@ void progress_receive(struct controller *controller, struct member *member, cons
     member->usage.traffic = (struct member_traffic){.bytes_sent = report->bytes_sent,
                                                     .bytes_received = report->bytes_received,
                                                     .bytes_read = report->bytes_read,
-                                                    .shards_taken = report->shards_taken};
+                                                    .shards_taken = report->shards_taken,
+                                                    .disk_wait_us = report->disk_wait_us};
     member->usage.memory_bytes = report->memory_bytes;
+    member->usage.disk_bytes = report->disk_bytes;
     member->usage.compute_us = catch_up ? member->usage.compute_us : report->compute_us;
     progress_step(controller);
 }

@@ -44,6 +44,8 @@ bool report_key(const char *key) {
                                        "items_redone",
                                        "items_helped",
                                        "shards_taken",
+                                       "disk_bytes",
+                                       "disk_wait_seconds",
                                        "bytes_read",
                                        "imbalance",
                                        "items_before",
@@ -398,6 +400,20 @@ char *report_note(const struct controller *controller, const char *text, size_t 
 
 /* ---- The summary ---- */
 
+/* What nodes have on disk because it does not fit in memory, and how long clocks have waited for it. */
+static void set_disk(json_t *object, uint64_t bytes, uint64_t wait_us) {
+    set_whole(object, "disk_bytes", bytes);
+    set_real(object, "disk_wait_seconds", (double)wait_us / 1e6);
+}
+
+static uint64_t disk_bytes_now(const struct controller *controller) {
+    uint64_t bytes = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        bytes += controller->members[m].usage.disk_bytes;
+    }
+    return bytes;
+}
+
 char *report_summary(const struct controller *controller, double seconds) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
@@ -425,6 +441,7 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "bytes_received", traffic.bytes_received);
     set_whole(object, "bytes_read", traffic.bytes_read);
     set_whole(object, "shards_taken", traffic.shards_taken);
+    set_disk(object, disk_bytes_now(controller), traffic.disk_wait_us);
     char failed[ERROR_TEXT_MAX];
     if (checkpoints_last_failed(controller, failed, sizeof failed)) {
         json_object_set_new(object, "checkpoint_failed", report_text(failed));
@@ -509,6 +526,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     set_whole(object, "bytes_sent", member->usage.traffic.bytes_sent);
     set_whole(object, "bytes_received", member->usage.traffic.bytes_received);
     set_whole(object, "memory_bytes", member->usage.memory_bytes);
+    set_disk(object, member->usage.disk_bytes, member->usage.traffic.disk_wait_us);
     set_whole(object, "silent_ms", silence_of(member, controller_now(controller)) / 1000);
     return object;
 }

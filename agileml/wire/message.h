@@ -241,6 +241,8 @@ struct message_progress {
     uint64_t bytes_read;   /* of input files, since the node began */
     uint64_t shards_taken; /* from other nodes, since the node began */
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
+    uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
+    uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
 };
 
 /* How long a node has waited for each server's state of its clocks, since its last WAITS; never repeated. Frame: struct
@@ -261,10 +263,10 @@ struct message_evaluate {
 /* A node is alive, and how far it is. The header's epoch and `version` identify its plan. The controller repeats
  * whatever the node lacks. */
 struct message_heartbeat {
-    uint8_t state;      /* enum node_state */
-    uint64_t clock;     /* the highest clock begun under any of its origins */
-    uint64_t barrier;   /* number of the latest barrier that this node obeys */
-    uint64_t version;   /* of its plan */
+    uint8_t state;    /* enum node_state */
+    uint64_t clock;   /* the highest clock begun under any of its origins */
+    uint64_t barrier; /* number of the latest barrier that this node obeys */
+    uint64_t version; /* of its plan */
     /* Version of the latest plan for which the node is ready: the data of its assignments is loaded, the first state of
      * their rows has arrived, and its replicas are in step. */
     uint64_t ready;
@@ -344,7 +346,7 @@ struct message_note {
 /* The result of an operator's request. */
 struct message_outcome {
     uint64_t request; /* the request's own number */
-    int32_t code; /* enum aml_error_code */
+    int32_t code;     /* enum aml_error_code */
     char text[WIRE_TEXT_MAX];
 };
 
@@ -540,12 +542,12 @@ enum lot_kind { LOT_ASK = 0, LOT_GIVE, LOT_KEEP, LOT_DONE, LOT_LEFT };
 
 struct message_lot {
     struct message_passed passed;
-    uint8_t kind;      /* enum lot_kind */
-    uint32_t lot;      /* its number */
-    uint64_t clock;    /* of the owner's work */
-    uint64_t claim;    /* number of the LOT_ASK, unique for this helper */
-    uint64_t digest;   /* of the lot's data shards, on which both must agree */
-    uint64_t items;    /* LOT_DONE: training items in it */
+    uint8_t kind;    /* enum lot_kind */
+    uint32_t lot;    /* its number */
+    uint64_t clock;  /* of the owner's work */
+    uint64_t claim;  /* number of the LOT_ASK, unique for this helper */
+    uint64_t digest; /* of the lot's data shards, on which both must agree */
+    uint64_t items;  /* LOT_DONE: training items in it */
 };
 
 /* The metrics of the lot whose LOT_DONE follows. Frame: metrics, a struct wire_metric_sum each. */

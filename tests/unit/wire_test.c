@@ -76,6 +76,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_received, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_read, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.shards_taken, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.disk_bytes, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
