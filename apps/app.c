@@ -2,6 +2,7 @@
 #include "apps/app.h"
 
 #include "agileml/base/new_file.h"
+#include "agileml/input/source.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -13,6 +14,12 @@
 static int check_readable(aml_worker *worker, const struct app_file *file) {
     const char *path = file->path;
     struct stat status;
+    if (source_is_address(path)) {
+        struct source_identity identity;
+        struct error error = {0};
+        int code = source_identify(path, &identity, &error);
+        return code == 0 ? 0 : aml_error(worker, code, "--%s: %s", file->option, error.text);
+    }
     bool there = stat(path, &status) == 0;
     /* To open a pipe could block for ever. */
     if (there && !S_ISREG(status.st_mode) && !(file->folders && S_ISDIR(status.st_mode))) {

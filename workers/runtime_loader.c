@@ -2,6 +2,7 @@
 #include "workers/runtime_private.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/input/source.h"
 #include "workers/crash.h"
 
 #include <dirent.h>
@@ -94,7 +95,7 @@ static void loader_use(void *context, unsigned table, const uint32_t *slots, siz
 static uint64_t input_bytes(const char *path) {
     struct stat status;
     if (stat(path, &status) != 0) {
-        return 0; /* the app can't open it either, and reports that */
+        return source_bytes(path); /* of an object, or 0: the app can't open it either, and reports that */
     }
     if (!S_ISDIR(status.st_mode)) {
         return (uint64_t)status.st_size;

@@ -4,6 +4,8 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
+#include "agileml/input/source.h"
+#include "agileml/input/source_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -89,7 +91,7 @@ int splits_make(struct splits *splits, const char *path, bool cut, struct error 
     *splits = (struct splits){.path = path, .count = 1};
     struct stat status;
     if (!cut || stat(path, &status) != 0 || !S_ISREG(status.st_mode)) {
-        return 0; /* text_input_open says what is wrong with it */
+        return 0; /* source_text_open says what is wrong with it */
     }
     unsigned char probe[PROBE_BYTES];
     size_t got = 0;
@@ -115,12 +117,11 @@ struct split_part splits_part(const struct splits *splits, uint32_t index, uint3
 }
 
 uint64_t splits_part_bytes(const struct splits *splits, struct split_part part) {
-    struct stat status;
     if (part.first == part.end) {
         return 0;
     }
     if (!splits->plain) {
-        return stat(splits->path, &status) == 0 && S_ISREG(status.st_mode) ? (uint64_t)status.st_size : 0;
+        return source_bytes(splits->path);
     }
     uint64_t end = part.end == splits->count ? splits->bytes : part.end * splits->size;
     return end - part.first * splits->size;
@@ -174,7 +175,7 @@ int split_text_open(struct split_text **opened, const struct splits *splits, uin
     }
     *text = (struct split_text){.name = name, .file = -1};
     int code = splits->plain ? file_open(splits->path, &text->file, error)
-                             : text_input_open(&text->whole, splits->path, error);
+                             : source_text_open(&text->whole, splits->path, error);
     if (code == 0 && splits->plain) {
         code = find_start(text, splits, index, error);
         text->at = text->start;

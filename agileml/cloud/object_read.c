@@ -94,6 +94,16 @@ static void take_identity(struct object_reader *reader, const struct object_resu
     }
 }
 
+int object_reader_begin(struct object_reader *reader, struct error *error) {
+    ask_ahead(reader);
+    const struct object_result *result = object_wait(fetch_at(reader, 0)->call);
+    if (result->error.code != 0) {
+        return error_set(error, result->error.code, "%s", result->error.text);
+    }
+    take_identity(reader, result);
+    return 0;
+}
+
 int object_reader_read(struct object_reader *reader, void *bytes, size_t size, size_t *got, struct error *error) {
     char *to = bytes;
     *got = 0;

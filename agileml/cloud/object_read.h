@@ -21,6 +21,8 @@ int object_reader_open(struct object_reader **reader, const char *path, uint64_t
                        uint64_t offset, uint64_t length, const struct objects_options *options, struct error *error);
 /* Reads the next `size` bytes, or fewer at the range's end alone. Returns 0, or what objects.h says. */
 int object_reader_read(struct object_reader *reader, void *bytes, size_t size, size_t *got, struct error *error);
+/* Fetches the first bytes, and finds out the object's size, without reading anything. */
+int object_reader_begin(struct object_reader *reader, struct error *error);
 /* Skips bytes, as far as they are in the range. What was fetched of them is dropped. */
 void object_reader_skip(struct object_reader *reader, uint64_t bytes);
 /* The object's bytes, once something was read; UINT64_MAX before. */

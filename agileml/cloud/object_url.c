@@ -87,5 +87,8 @@ int object_url_parse(const char *path, struct object_url *url, struct error *err
     if (strlen(path) >= sizeof url->address) {
         return wrong(path, "the address is too long", error);
     }
+    if (!object_url_is(path)) {
+        return wrong(path, "expected s3://BUCKET/KEY or https://HOST/PATH", error);
+    }
     return object_url_is_s3(path) ? parse_s3(path, url, error) : parse_web(path, url, error);
 }

@@ -1,5 +1,5 @@
-/* Addresses of objects: https://HOST/PATH, and s3://BUCKET/KEY as AWS's tools write it (the key's bytes as they are). Plain
- * http:// is for this machine (service_endpoint.h). Opens nothing. Any thread. */
+/* Addresses of objects: https://HOST/PATH, and s3://BUCKET/KEY as AWS's tools write it (the key's bytes as they are).
+ * Plain http:// is for this machine (service_endpoint.h). Opens nothing. Any thread. */
 #ifndef AGILEML_CLOUD_OBJECT_URL_H
 #define AGILEML_CLOUD_OBJECT_URL_H
 

@@ -251,8 +251,8 @@ static char *complete_xml(const struct object_writer *writer) {
     return xml;
 }
 
-/* Whether the object is there as the upload would make it: an earlier attempt to complete it may have succeeded although
- * its answer was lost. */
+/* Whether the object is there as the upload would make it: an earlier attempt to complete it may have succeeded,
+ * although its answer was lost. */
 static bool is_complete(struct object_writer *writer) {
     uint64_t bytes;
     char tag[OBJECT_TAG_MAX];

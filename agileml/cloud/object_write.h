@@ -1,5 +1,6 @@
 /* Writes an object from a stream. It appears whole, when it is complete, or not at all: up to OBJECT_PART_BYTES by one
- * request, more by a multipart upload, whose parts are sent beside each other. S3 alone. Blocks; one thread at a time. */
+ * request, more by a multipart upload, whose parts are sent beside each other. S3 alone. Blocks; one thread at a
+ * time. */
 #ifndef AGILEML_CLOUD_OBJECT_WRITE_H
 #define AGILEML_CLOUD_OBJECT_WRITE_H
 

@@ -1,15 +1,17 @@
-/* A client of S3 and of web servers, for objects: each request is signed (S3), checked and tried again until it succeeds
- * or an error is certain. Requests run beside each other; the caller waits for those that it needs, in one thread.
+/* A client of S3 and of web servers, for objects: each request is signed (S3), checked and tried again until it
+ * succeeds or an error is certain. Requests run beside each other; the caller waits for those that it needs, in one
+ * thread.
  *
- * Tried again, after a random part of a delay that doubles: connections that are cut, can't be made or stall, time outs,
- * 5xx (503 SlowDown), 429 and 408, answers whose range or size is not what was asked for, credentials that have expired
- * (read anew) and signatures that were out of time (by the answer's clock). After OBJECTS_ATTEMPTS the last failure is
- * the error. An answer from another region than assumed is followed there. Credentials are those of credentials.h.
+ * Tried again, after a random part of a delay that doubles: connections that are cut, can't be made or stall, time
+ * outs, 5xx (503 SlowDown), 429 and 408, answers whose range or size is not what was asked for, credentials that have
+ * expired (read anew) and signatures that were out of time (by the answer's clock). After OBJECTS_ATTEMPTS the last
+ * failure is the error. An answer from another region than assumed is followed there. Credentials are those of
+ * credentials.h.
  *
  * The address of s3://BUCKET/KEY is https://BUCKET.s3.REGION.amazonaws.com/KEY, or, with an endpoint of
- * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile, ENDPOINT/BUCKET/KEY; the profile's addressing_style of s3 may say
- * otherwise. REGION is that of AWS_REGION, AWS_DEFAULT_REGION or the profile, or us-east-1 at first. Errors name the
- * address, what was expected, and which credentials were used; never a secret. */
+ * AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the profile, ENDPOINT/BUCKET/KEY; the profile's addressing_style of s3 may
+ * say otherwise. REGION is that of AWS_REGION, AWS_DEFAULT_REGION or the profile, or us-east-1 at first. Errors name
+ * the address, what was expected, and which credentials were used; never a secret. */
 #ifndef AGILEML_CLOUD_OBJECTS_H
 #define AGILEML_CLOUD_OBJECTS_H
 
@@ -100,9 +102,9 @@ int object_head(struct objects *objects, const struct object_url *url, uint64_t 
 int object_exists(struct objects *objects, const struct object_url *url, struct error *error);
 /* Removes an object. Returns 0 also when there is none. */
 int object_delete(struct objects *objects, const struct object_url *url, struct error *error);
-/* Calls `found` for the objects whose keys begin with the address's key, in the order of bytes; with `folders`, only for
- * those that have no further '/', and once for each folder. Stops at the first code of `found` that is not 0. AML_ELIMIT
- * for more than OBJECTS_LIST_MAX. */
+/* Calls `found` for the objects whose keys begin with the address's key, in the order of bytes; with `folders`, only
+ * for those that have no further '/', and once for each folder. Stops at the first code of `found` that is not 0.
+ * AML_ELIMIT for more than OBJECTS_LIST_MAX. */
 int object_list(struct objects *objects, const struct object_url *url, bool folders, object_found *found, void *context,
                 struct error *error);
 /* Aborts unfinished multipart uploads of this very key, or with `below` of all keys that begin with it. Counts them.

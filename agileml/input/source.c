@@ -2,12 +2,13 @@
 #include "agileml/input/source.h"
 
 #include "agileml/base/text_input.h"
+#include "agileml/input/source_objects.h"
 
 #include <ctype.h>
 #include <string.h>
 
 /* The schemes of this program; files come last, as every path begins with their prefix. */
-static const struct source_scheme *const schemes[] = {&source_files};
+static const struct source_scheme *const schemes[] = {&source_s3, &source_https, &source_http, &source_files};
 
 /* Returns whether the path begins with letters and "://". */
 static bool names_scheme(const char *path) {
@@ -65,6 +66,17 @@ int source_read_at(const char *path, const struct source_identity *identity, uin
     code = code != 0 ? code : source_read(source, bytes, size, got, error);
     source_close(source);
     return code;
+}
+
+uint64_t source_bytes(const char *path) {
+    struct source_identity identity;
+    struct error none = {0};
+    return source_identify(path, &identity, &none) == 0 && identity.bytes != SOURCE_TO_END ? identity.bytes : 0;
+}
+
+bool source_is_address(const char *path) {
+    const struct source_scheme *scheme = source_scheme_of(path);
+    return scheme != NULL && scheme != &source_files;
 }
 
 int source_changed(const char *path, struct error *error) {

@@ -70,6 +70,11 @@ void source_close(struct source *source);
 int source_read_at(const char *path, const struct source_identity *identity, uint64_t offset, void *bytes, size_t size,
                    size_t *got, struct error *error);
 
+/* Returns the bytes of what is at `path`; 0 when that is not known. */
+uint64_t source_bytes(const char *path);
+/* Whether the path is an address of a known scheme, so that there is no local file. */
+bool source_is_address(const char *path);
+
 /* Reports that the path is not what it was, and returns AML_EINPUT. For schemes. */
 int source_changed(const char *path, struct error *error);
 

@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "agileml/input/source_text.h"
 #include "apps/lda/tokens.h"
 
 #include <errno.h>
@@ -343,7 +344,7 @@ static int read_lines(struct reader *reader, enum lda_format format, struct toke
 
 static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
     const struct lda_corpus *corpus = reader->corpus;
-    int result = text_lines_open(&reader->lines, corpus->path, LINE_MAX_BYTES, reader->error);
+    int result = source_lines_open(&reader->lines, corpus->path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
         return result;
     }
@@ -371,7 +372,7 @@ static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
 }
 
 static int read_text_file(struct reader *reader, const char *path, uint64_t number, struct tokenizer *tokenizer) {
-    int result = text_lines_open(&reader->lines, path, LINE_MAX_BYTES, reader->error);
+    int result = source_lines_open(&reader->lines, path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
         return result;
     }

@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "agileml/input/source_text.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -115,7 +116,7 @@ static int read_words(struct lda_vocabulary *vocabulary, struct text_lines *line
 
 int lda_vocabulary_read(struct lda_vocabulary *vocabulary, const char *path, struct error *error) {
     struct text_lines lines;
-    int result = text_lines_open(&lines, path, FILE_LINE_MAX, error);
+    int result = source_lines_open(&lines, path, FILE_LINE_MAX, error);
     if (result != 0) {
         return result;
     }

@@ -4,6 +4,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "agileml/input/source_text.h"
 #include "apps/mlr/number.h"
 
 #include <assert.h>
@@ -462,7 +463,7 @@ static int open_idx_labels(const struct samples_file *file, struct text_lines *l
             file->path);
     }
     struct idx idx = {0};
-    int result = text_lines_open(labels, file->labels_path, SAMPLES_LINE_MAX, error);
+    int result = source_lines_open(labels, file->labels_path, SAMPLES_LINE_MAX, error);
     if (result != 0) {
         return result;
     }
@@ -587,7 +588,7 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
                      struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
     reading.sample.labelled = true;
-    int result = text_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
+    int result = source_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
         result = read_any(&reading);
     }
@@ -656,7 +657,7 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
     struct text_lines labels = {0};
     struct idx idx = {0};
     int label_type = 0;
-    int result = text_lines_open(&images, file->path, SAMPLES_LINE_MAX, error);
+    int result = source_lines_open(&images, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
         result = read_idx_header(&images, false, &idx, error);
     }
@@ -684,7 +685,7 @@ static int survey_idx(const struct samples_file *file, struct samples_survey *su
 /* Sets *is_idx for a file of unknown format. */
 static int find_idx(const struct samples_file *file, bool *is_idx, struct error *error) {
     struct text_lines lines;
-    int result = text_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
+    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
     if (result == 0) {
         result = text_lines_fill(&lines, 2, error);
         *is_idx = result == 0 && begins_as_idx(&lines);

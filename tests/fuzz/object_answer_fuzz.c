@@ -1,5 +1,6 @@
 /* libFuzzer target for what S3 and web servers answer about objects, and for addresses: the first byte chooses how the
- * rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with items that can't be. */
+ * rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with items that can't
+ * be. */
 #include "agileml/cloud/object_answer.h"
 #include "agileml/cloud/xml_tree.h"
 

@@ -8,6 +8,8 @@
 
 #include "agileml/cloud/object_read.h"
 #include "agileml/cloud/object_write.h"
+#include "agileml/input/list.h"
+#include "agileml/input/source_text.h"
 #include "tests/unit/fake_s3.h"
 
 #include <stdio.h>
@@ -41,6 +43,8 @@ static void test_addresses(void **state) {
         {"s3://bucket/a/b c.csv", 0, "bucket", "a/b c.csv"},
         {"s3://bucket", 0, "bucket", ""},
         {"s3://my.bucket/", 0, "my.bucket", ""},
+        {"", AML_EINPUT, "", ""},
+        {"/a/path", AML_EINPUT, "", ""},
         {"s3:///key", AML_EINPUT, "", ""},
         {"s3://ab/key", AML_EINPUT, "", ""},
         {"s3://b@cket/key", AML_EINPUT, "", ""},
@@ -571,6 +575,60 @@ static void test_sweep(void **state) {
     objects_close(objects);
 }
 
+/* ---- Inputs ---- */
+
+/* Lists what `value` names: paths without their folder. Returns the code. */
+static int list_input(const char *value, char text[400], struct error *error) {
+    struct input_list input = {0};
+    int code = input_list_add(&input, value, error);
+    text[0] = '\0';
+    for (size_t n = 0; n < input.count; n++) {
+        assert_int_equal(input.names[n].identity.bytes, 10);
+        snprintf(text + strlen(text), 400 - strlen(text), "%s ", strrchr(input.names[n].path, '/') + 1);
+    }
+    input_list_close(&input);
+    return code;
+}
+
+static void test_input_lists(void **state) {
+    struct fake_s3 *fake = *state;
+    char text[400];
+    struct error error = {0};
+    static const char *const keys[] = {"d/a.csv", "d/b.csv", "d/c.txt", "d/.hidden", "d/x.gzi", "f/sub/a", "f/b"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        fake_s3_put(fake, keys[i], 10, 1);
+    }
+    assert_int_equal(list_input("s3://bucket/d/", text, &error), 0);
+    assert_string_equal(text, "a.csv b.csv c.txt ");
+    assert_int_equal(list_input("s3://bucket/d/*.csv", text, &error), 0);
+    assert_string_equal(text, "a.csv b.csv ");
+    assert_int_equal(list_input("s3://bucket/d/c.txt,s3://bucket/d/a.csv", text, &error), 0);
+    assert_string_equal(text, "c.txt a.csv ");
+    assert_int_equal(list_input("s3://bucket/none/*", text, &error), AML_EINPUT);
+    struct error within = {0};
+    assert_int_equal(list_input("s3://bucket/f/", text, &within), AML_EINPUT);
+    assert_non_null(strstr(within.text, "a folder within the input"));
+}
+
+static void test_input_text(void **state) {
+    struct fake_s3 *fake = *state;
+    struct text_lines lines;
+    struct error error = {0};
+    char *line;
+    size_t length;
+    fake_s3_put(fake, "text", 16, 1);
+    memcpy(fake_s3_find(fake, "text")->bytes, "one\ntwo\r\nthree\n", 16);
+    assert_int_equal(source_lines_open(&lines, "s3://bucket/text", 100, &error), 0);
+    static const char *const expected[] = {"one", "two", "three"};
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(text_lines_next(&lines, &line, &length, &error), 0);
+        assert_string_equal(line, expected[i]);
+    }
+    text_lines_close(&lines);
+    assert_int_equal(source_lines_open(&lines, "s3://bucket/none", 100, &error), AML_EINPUT);
+    text_lines_close(&lines);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -592,6 +650,8 @@ int main(void) {
         TEST(test_write_is_whole),
         TEST(test_write_refused),
         TEST(test_write_check),
+        TEST(test_input_lists),
+        TEST(test_input_text),
         TEST(test_lists),
         TEST(test_sweep),
     };
