@@ -24,8 +24,8 @@ struct controller_options_read {
     struct job_options job;
     struct plan_policy policy;
     const char *listen;
-    const char *store;                           /* file; NULL: none */
-    double start_timeout;                        /* seconds */
+    const char *store;    /* file; NULL: none */
+    double start_timeout; /* seconds */
     enum progress_mode progress;
     int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
     char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
@@ -306,7 +306,7 @@ static int resolve_folders(struct controller_options_read *options, struct error
 static void print_help(const struct aml_option *table) {
     printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
            "Runs the controller of a job. Its nodes are started by hand, as\n"
-           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient\n"
+           "    APP ... --controller tcp://HOST:PORT --tier reliable|transient|feeder\n"
            "The job begins when so many have joined; more may join later.\n\n");
     options_help(stdout, table);
 }

@@ -114,13 +114,11 @@ static int parse_action(struct words *words, struct event *event, struct error *
 }
 
 static bool take_tier(struct words *words, struct event *event) {
-    if (take(words, "reliable")) {
-        event->tier = TIER_RELIABLE;
-    } else if (take(words, "transient")) {
-        event->tier = TIER_TRANSIENT;
-    } else {
+    const char *word = peek(words);
+    if (word == NULL || !tier_of_name(word, &event->tier)) {
         return false;
     }
+    words->next++;
     event->target = EVENT_TIER;
     return true;
 }
@@ -150,9 +148,10 @@ static int parse_nodes(struct words *words, struct event *event, const char *exp
 
 static int parse_target(struct words *words, struct event *event, struct error *error) {
     const char *expected = event->action == EVENT_EVICT
-                               ? "node names such as node-7, 'reliable N', 'transient N', or all instead of N"
-                               : "controller, node names such as node-7, 'reliable N', 'transient N', or all instead "
-                                 "of N";
+                               ? "node names such as node-7, 'reliable N', 'transient N', 'feeder N', or all instead "
+                                 "of N"
+                               : "controller, node names such as node-7, 'reliable N', 'transient N', 'feeder N', or "
+                                 "all instead of N";
     if (event->action != EVENT_EVICT && take(words, "controller")) {
         event->target = EVENT_CONTROLLER;
         return 0;
@@ -176,8 +175,7 @@ static int parse_notice(struct words *words, struct event *event, struct error *
 }
 
 static int parse_join(struct words *words, struct event *event, struct error *error) {
-    return take_tier(words, event) ? parse_count(words, event, false, error)
-                                   : unexpected(words, "reliable or transient", error);
+    return take_tier(words, event) ? parse_count(words, event, false, error) : unexpected(words, TIER_NAMES, error);
 }
 
 static int parse_start(struct words *words, struct event *event, struct error *error) {
@@ -286,16 +284,28 @@ void events_close(struct events *events) {
 
 /* The cluster after the events of the lines above. */
 struct checked {
-    unsigned tiers[2]; /* nodes so far, with those that have left */
+    unsigned tiers[TIERS]; /* nodes so far, with those that have left */
     bool elastic, market, controller_killed;
 };
 
+static unsigned nodes_of(const struct checked *cluster) {
+    return cluster->tiers[TIER_RELIABLE] + cluster->tiers[TIER_TRANSIENT] + cluster->tiers[TIER_FEEDER];
+}
+
+/* Whether all nodes that the event names are feeders, which come and go in any job. Of node names that is not known. */
+static bool is_of_feeders(const struct event *event) {
+    return event->target == EVENT_TIER && event->tier == TIER_FEEDER;
+}
+
 static int check_nodes(const struct event *event, const struct checked *before, struct error *error) {
     unsigned of_tier = before->tiers[event->tier];
-    unsigned all = before->tiers[TIER_RELIABLE] + before->tiers[TIER_TRANSIENT];
+    unsigned all = nodes_of(before);
     if (event->target == EVENT_TIER && (event->count > of_tier || of_tier == 0)) {
-        return error_set(error, AML_EINPUT, "the job has %u %s node%s", of_tier,
-                         event->tier == TIER_RELIABLE ? "reliable" : "transient", of_tier == 1 ? "" : "s");
+        return error_set(error, AML_EINPUT, "the job has %u %s%s", of_tier,
+                         event->tier == TIER_FEEDER     ? "feeder"
+                         : event->tier == TIER_RELIABLE ? "reliable node"
+                                                        : "transient node",
+                         of_tier == 1 ? "" : "s");
     }
     for (size_t n = 0; n < event->node_count; n++) {
         if (event->nodes[n] > all) {
@@ -306,7 +316,7 @@ static int check_nodes(const struct event *event, const struct checked *before, 
 }
 
 static int check_event(const struct event *event, struct checked *cluster, struct error *error) {
-    if (!cluster->elastic && (event->action == EVENT_JOIN || event->action == EVENT_EVICT)) {
+    if (!cluster->elastic && !is_of_feeders(event) && (event->action == EVENT_JOIN || event->action == EVENT_EVICT)) {
         return error_set(error, AML_EINPUT, "%s: nodes can't come or go with --stage traditional",
                          ACTIONS[event->action]);
     }
@@ -327,13 +337,15 @@ static int check_event(const struct event *event, struct checked *cluster, struc
         return controller ? 0 : check_nodes(event, cluster, error);
     }
     cluster->tiers[event->tier] += event->count;
-    return cluster->tiers[TIER_RELIABLE] + cluster->tiers[TIER_TRANSIENT] <= WIRE_NODES_MAX
+    return nodes_of(cluster) <= WIRE_NODES_MAX
                ? 0
                : error_set(error, AML_ELIMIT, "more than %d nodes in all", WIRE_NODES_MAX);
 }
 
 int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error) {
-    struct checked checked = {.tiers = {[TIER_RELIABLE] = cluster->reliable, [TIER_TRANSIENT] = cluster->transient},
+    struct checked checked = {.tiers = {[TIER_RELIABLE] = cluster->reliable,
+                                        [TIER_TRANSIENT] = cluster->transient,
+                                        [TIER_FEEDER] = cluster->feeders},
                               .elastic = cluster->elastic,
                               .market = cluster->market};
     for (size_t e = 0; e < events->count; e++) {
@@ -348,7 +360,8 @@ int events_check(const struct events *events, const struct events_cluster *clust
 unsigned events_joining(const struct events *events) {
     uint64_t joining = 0;
     for (size_t e = 0; e < events->count; e++) {
-        joining += events->list[e].action == EVENT_JOIN ? events->list[e].count : 0;
+        const struct event *event = &events->list[e];
+        joining += event->action == EVENT_JOIN && event->tier != TIER_FEEDER ? event->count : 0;
     }
     return joining < WIRE_NODES_MAX ? (unsigned)joining : WIRE_NODES_MAX;
 }

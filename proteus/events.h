@@ -6,7 +6,7 @@
  *
  *     kill TARGET             SIGKILL                     TARGET: controller
  *     pause TARGET            SIGSTOP                             node-1 node-2 ...
- *     resume TARGET           SIGCONT                             reliable|transient N|all
+ *     resume TARGET           SIGCONT                             reliable|transient|feeder N|all
  *     join TIER N | evict TIER N|all [notice SECONDSs] | evict NODE... [notice SECONDSs] | start controller
  *
  * '#' begins a comment. */
@@ -57,17 +57,18 @@ void events_close(struct events *events);
 int event_parse(char *line, struct event *event, bool *present, struct error *error);
 void event_close(struct event *event);
 
-/* The cluster of the events. node-1, node-2, ...: reliable nodes first, then transient ones, then those that join. */
+/* The cluster of the events. node-1, node-2, ...: reliable nodes first, then transient ones, then feeders, then those
+ * that join. */
 struct events_cluster {
-    unsigned reliable, transient;
-    bool elastic; /* nodes may come and go */
+    unsigned reliable, transient, feeders;
+    bool elastic; /* nodes other than feeders may come and go */
     bool market;  /* nodes come and go by a market, not by events */
 };
 
 /* Checks that these events are possible in the cluster. Returns 0, AML_EINPUT or AML_ELIMIT. */
 int events_check(const struct events *events, const struct events_cluster *cluster, struct error *error);
 
-/* Returns how many nodes join in all events. */
+/* Returns how many nodes other than feeders join in all events. */
 unsigned events_joining(const struct events *events);
 
 #endif

@@ -203,8 +203,9 @@ static int check_options(struct join_options *options, int operand, int argc, ch
     if (options->controller == NULL) {
         return error_set(error, AML_EINPUT, "--controller tcp://HOST:PORT is missing");
     }
-    if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
-        return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%.100s'", options->tier);
+    enum node_tier tier;
+    if (!tier_of_name(options->tier, &tier)) {
+        return error_set(error, AML_EINPUT, "--tier: expected " TIER_NAMES ", got '%.100s'", options->tier);
     }
     int result = endpoint_parse(&endpoint, options->controller, false, error);
     if (result == 0) {
@@ -218,7 +219,7 @@ int command_join(int argc, char **argv) {
     const struct aml_option table[] = {
         {"controller", "ENDPOINT", AML_OPTION_STRING, &options.controller, 0, 0,
          "tcp://HOST:PORT of the job's controller"},
-        {"tier", "TIER", AML_OPTION_STRING, &options.tier, 0, 0, "this machine is reliable or transient"},
+        {"tier", "TIER", AML_OPTION_STRING, &options.tier, 0, 0, "this machine is reliable or transient, or a feeder"},
         {"count", "N", AML_OPTION_INTEGER, &options.count, 1, WIRE_NODES_MAX, "nodes"},
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, JOIN_THREADS_MAX, "worker threads of each node"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0,

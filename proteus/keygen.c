@@ -37,9 +37,8 @@ static unsigned role_of(const char *name) {
 }
 
 static unsigned tier_of(const char *name) {
-    return strcmp(name, "reliable") == 0    ? 1U << TIER_RELIABLE
-           : strcmp(name, "transient") == 0 ? 1U << TIER_TRANSIENT
-                                            : 0;
+    enum node_tier tier;
+    return tier_of_name(name, &tier) ? 1U << tier : 0;
 }
 
 /* Returns the seconds of a time such as 90m, 12h or 7d; 0: malformed. */
@@ -75,7 +74,7 @@ static int make_token(const struct keygen *keygen, const char *path, struct erro
                          LIFETIME_MAX_DAYS);
     }
     if (keygen->tier != NULL && tier_of(keygen->tier) == 0) {
-        return error_set(error, AML_EINPUT, "--tier '%.100s': expected reliable or transient", keygen->tier);
+        return error_set(error, AML_EINPUT, "--tier '%.100s': expected " TIER_NAMES, keygen->tier);
     }
     if (keygen->tier != NULL && terms.roles != ROLE_NODE) {
         return error_set(error, AML_EINPUT, "--tier is for --role node alone");
@@ -118,7 +117,7 @@ int command_keygen(int argc, char **argv) {
         {"nodes", "N", AML_OPTION_INTEGER, &keygen.nodes, 0, WIRE_NODES_MAX,
          "nodes that may be in the job by a token at a time; 0: any number"},
         {"tier", "TIER", AML_OPTION_STRING, &keygen.tier, 0, 0,
-         "a node's token is for reliable or transient nodes only"},
+         "a node's token is for reliable or transient nodes or feeders only"},
         {.name = "help", .type = AML_OPTION_FLAG, .target = &keygen.help, .help = "this text"},
         {0},
     };

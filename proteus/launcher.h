@@ -34,6 +34,7 @@ struct launcher_options {
     const struct job_options *job;
     const char *host; /* where the controller and the nodes listen */
     int64_t threads;  /* worker threads of each node */
+    int64_t feeders;  /* to begin with */
     const struct app *app;
     const struct marketplace *market; /* buys the nodes' machines; NULL: the nodes are our child processes */
 };

@@ -75,6 +75,7 @@ static void start_job(struct launcher *launcher) {
     launcher->start_us = launcher_now(launcher) + (uint64_t)(launcher_start_timeout(launcher) * 1e6);
     launcher_add_nodes(launcher, TIER_RELIABLE, (unsigned)job->reliable);
     launcher_add_nodes(launcher, TIER_TRANSIENT, (unsigned)job->transient);
+    launcher_add_nodes(launcher, TIER_FEEDER, (unsigned)launcher->options->feeders);
 }
 
 static void controller_ready(void *context, const char *line) {

@@ -19,7 +19,7 @@ static void start_node(struct launcher *launcher, unsigned index) {
         arguments_add(&arguments, "%s", options->app->arguments[a]);
     }
     arguments_add(&arguments, "--controller=%s", launcher->endpoint);
-    arguments_add(&arguments, "--tier=%s", node->tier == TIER_RELIABLE ? "reliable" : "transient");
+    arguments_add(&arguments, "--tier=%s", tier_name(node->tier));
     arguments_add(&arguments, "--name=node-%u", index + 1);
     arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
     arguments_add(&arguments, "--listen=%s", options->host);
@@ -99,9 +99,10 @@ static bool was_refused(const struct launched_node *node) {
     return has_ended(node) && WIFEXITED(node->process.status) && WEXITSTATUS(node->process.status) == 2;
 }
 
-/* Returns whether the node ended unasked, and the job can't go on without it. */
+/* Returns whether the node ended unasked, and the job can't go on without it. Any job can go on without a feeder. */
 static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
-    return has_ended(node) && !node->excused && (!launcher->elastic || !node->joined || was_refused(node));
+    bool may_go = launcher->elastic || node->tier == TIER_FEEDER;
+    return has_ended(node) && !node->excused && (!may_go || !node->joined || was_refused(node));
 }
 
 /* Returns whether the node ended unwell. A late node that never joined is excepted: the job may have been over. */
@@ -186,7 +187,8 @@ void launcher_reap_nodes(struct launcher *launcher) {
     for (unsigned n = 0; n < launcher->node_count; n++) {
         struct launched_node *node = &launcher->nodes[n];
         if (process_ended(&node->process)) {
-            bool wordless = launcher->elastic && node->joined && end_signal(node) != 0;
+            bool may_go = launcher->elastic || node->tier == TIER_FEEDER;
+            bool wordless = may_go && node->joined && end_signal(node) != 0;
             node->judge_us = launcher_after(launcher, wordless ? 0 : LAUNCHER_FAILURE_WAIT_MS);
         }
     }

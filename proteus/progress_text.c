@@ -114,6 +114,9 @@ void progress_add_cluster(struct progress_text *text, const json_t *line) {
     }
     if (has(line, "reliable") && has(line, "transient")) {
         progress_add(text, ", %.0f+%.0f nodes", progress_number(line, "reliable"), progress_number(line, "transient"));
+        if (has(line, "feeders")) {
+            progress_add(text, ", %.0f feeders", progress_number(line, "feeders"));
+        }
     }
 }
 

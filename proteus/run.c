@@ -16,6 +16,7 @@ struct run_options {
     struct app app;
     const char *host;
     int64_t threads;
+    int64_t feeders;
     const char *events_path;
     struct events events;
     struct marketplace_options market;
@@ -73,6 +74,7 @@ static int run_job(struct run_options *options, struct error *error) {
         .job = &options->job,
         .host = options->host,
         .threads = options->threads,
+        .feeders = options->feeders,
         .app = &options->app,
         .market = options->market.prices != NULL ? &options->place : NULL,
     };
@@ -96,8 +98,14 @@ static int run_job(struct run_options *options, struct error *error) {
 static int read_events(struct run_options *options, struct error *error) {
     const struct events_cluster cluster = {.reliable = (unsigned)options->job.reliable,
                                            .transient = (unsigned)options->job.transient,
+                                           .feeders = (unsigned)options->feeders,
                                            .elastic = strcmp(options->job.stage, "traditional") != 0,
                                            .market = options->market.prices != NULL};
+    int64_t nodes = options->job.reliable + options->job.transient + options->feeders;
+    if (nodes > WIRE_NODES_MAX) {
+        return error_set(error, AML_ELIMIT, "%lld nodes with feeders, expected at most %d", (long long)nodes,
+                         WIRE_NODES_MAX);
+    }
     int result = options->events_path != NULL ? events_read(&options->events, options->events_path, error) : 0;
     if (result == 0) {
         result = events_check(&options->events, &cluster, error);
@@ -122,6 +130,10 @@ static int check_market(struct run_options *options, struct error *error) {
     if (strcmp(job->stage, "traditional") == 0) {
         return error_set(error, AML_EINPUT,
                          "--stage traditional: expected another stage with --market, where nodes come and go");
+    }
+    if (options->feeders > 0) {
+        return error_set(error, AML_EINPUT, "--feeders %lld: not with --market, which buys no feeders",
+                         (long long)options->feeders);
     }
     if (job->reliable == 0 || job->transient == 0) {
         return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",
@@ -174,6 +186,8 @@ int command_run(int argc, char **argv) {
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
+        {"feeders", "N", AML_OPTION_INTEGER, &options.feeders, 0, WIRE_NODES_MAX,
+         "nodes that run the app's stages for the others: see docs/proteus.md"},
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
          "planned events of the nodes and the controller"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},

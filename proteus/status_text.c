@@ -118,6 +118,9 @@ void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROL
     add_role(role, json_integer_value(json_object_get(node, "serves")),
              transient && !traditional ? "ActivePS" : "ParamServ");
     add_role(role, json_integer_value(json_object_get(node, "follows")), transient ? "copied" : "BackupPS");
+    if (strcmp(text_of(node, "tier"), "feeder") == 0) {
+        snprintf(role, STATUS_ROLE_TEXT, "feeds");
+    }
 }
 
 static void print_node(FILE *stream, const json_t *node, bool traditional) {

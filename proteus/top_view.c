@@ -302,11 +302,13 @@ static void put_cluster(const struct top_view *view, const struct sheet *sheet) 
     struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
     unsigned reliable = 0;
     unsigned transient = 0;
+    unsigned feeders = 0;
     unsigned expected = 0;
     for (size_t n = 0; n < view->count; n++) {
         const struct top_node *node = &view->nodes[n];
         unsigned *kind = isnan(node->process)                  ? &expected
                          : strcmp(node->tier, "reliable") == 0 ? &reliable
+                         : strcmp(node->tier, "feeder") == 0   ? &feeders
                                                                : &transient;
         ++*kind;
     }
@@ -316,6 +318,9 @@ static void put_cluster(const struct top_view *view, const struct sheet *sheet) 
         return;
     }
     progress_add(&line, "%u reliable and %u transient nodes", reliable, transient);
+    if (feeders > 0) {
+        progress_add(&line, ", %u feeder%s", feeders, feeders == 1 ? "" : "s");
+    }
     if (expected > 0) {
         progress_add(&line, ", %u expected", expected);
     }

@@ -180,7 +180,7 @@ static void put_partitions(const struct writer *writer, const json_t *status) {
 }
 
 static void put_node_counts(const struct writer *writer, const json_t *nodes) {
-    static const char *const tiers[] = {"reliable", "transient"};
+    static const char *const tiers[] = {"reliable", "transient", "feeder"};
     static const char *const states[] = {"registering", "loading", "loaded", "started", "finished", "leaving"};
     put_family(writer, "proteus_nodes", "gauge", "Nodes by tier and state.");
     for (size_t t = 0; t < sizeof tiers / sizeof *tiers; t++) {

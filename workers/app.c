@@ -61,7 +61,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "parameter server threads of this process"},
         {"controller", "ENDPOINT", AML_OPTION_STRING, &o->controller, 0, 0,
          "join the job of the controller at tcp://HOST:PORT"},
-        {"tier", "TIER", AML_OPTION_STRING, &o->tier, 0, 0, "this machine is reliable or transient"},
+        {"tier", "TIER", AML_OPTION_STRING, &o->tier, 0, 0, "this machine is reliable or transient, or a feeder"},
         {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; chosen for it if not given"},
         {"listen", "HOST", AML_OPTION_STRING, &o->listen, 0, 0,
          "this machine's address, at which other nodes reach its servers"},
@@ -103,7 +103,7 @@ static const struct aml_option NO_OPTIONS[] = {{NULL, NULL, AML_OPTION_FLAG, NUL
 static void print_help(const struct aml_app *app, const struct aml_option *own, const struct aml_option *common) {
     printf("%s - %s\n\n", app->name, app->summary != NULL ? app->summary : "an AgileML app");
     printf("usage: proteus run [OPTIONS OF PROTEUS] -- %s [OPTIONS]\n", app->name);
-    printf("       %s --controller tcp://HOST:PORT --tier reliable|transient [OPTIONS]\n", app->name);
+    printf("       %s --controller tcp://HOST:PORT --tier reliable|transient|feeder [OPTIONS]\n", app->name);
     if (own[0].name != NULL) {
         printf("\noptions of %s:\n", app->name);
         options_help(stdout, own);
@@ -290,8 +290,9 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     const struct runtime_options *options = &runtime->options;
     struct message_register *registration = &runtime->terms.registration;
     struct job_terms *job = &registration->job;
-    if (strcmp(options->tier, "reliable") != 0 && strcmp(options->tier, "transient") != 0) {
-        return error_set(error, AML_EINPUT, "--tier: expected reliable or transient, got '%s'", options->tier);
+    enum node_tier tier;
+    if (!tier_of_name(options->tier, &tier)) {
+        return error_set(error, AML_EINPUT, "--tier: expected " TIER_NAMES ", got '%s'", options->tier);
     }
     if (options->name != NULL && (options->name[0] == '\0' || strlen(options->name) >= WIRE_NAME_MAX)) {
         return error_set(error, AML_EINPUT, "--name '%s': expected a name of 1 to %d bytes", options->name,
@@ -302,7 +303,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
         snprintf(registration->host, sizeof registration->host, "?");
     }
     registration->process_id = (uint64_t)getpid();
-    registration->tier = strcmp(options->tier, "transient") == 0 ? TIER_TRANSIENT : TIER_RELIABLE;
+    registration->tier = (uint8_t)tier;
     registration->threads = (uint32_t)options->threads;
     registration->slice = (uint64_t)options->slice * (runtime->app->clock_alone ? 1 : registration->threads);
     snprintf(job->app, sizeof job->app, "%s", runtime->app->name);

@@ -557,6 +557,11 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
 
 /* ---- Messages from the controller ---- */
 
+static bool app_feeds(const struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    return hooks->feeds != NULL && hooks->feeds(hooks->context);
+}
+
 static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
     if (node->contact.heartbeat_ms != 0) {
         return;
@@ -564,6 +569,12 @@ static void receive_welcome(struct node *node, const struct message_welcome *wel
     memcpy(node->name, welcome->name, sizeof node->name);
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
+    if (node->options.registration.tier == TIER_FEEDER && !app_feeds(node)) {
+        node_fail(node, AML_EINPUT,
+                  "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
+                  "on other nodes");
+        return;
+    }
     send_heartbeat(node);
     if (node->departure.requested) {
         send_evict(node);

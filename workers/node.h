@@ -90,6 +90,8 @@ struct node_hooks {
     /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
      * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
+    /* Whether the app has stages that feeders may run. NULL: no app of this process has. */
+    bool (*feeds)(void *context);
     /* Runs the app's finish function; then node_saved. */
     void (*save)(void *context);
     /* Makes the running finish function return soon, since a node has failed; then node_saved. `save` may follow. */

@@ -65,7 +65,9 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
         return; /* of an epoch that is over: the messages are sent again, and are checked and reported again */
     }
     const struct accusation accusation = accusation_of(accuser, accused);
-    accusations_add(&controller->accusations, &accusation);
+    if (!controller_feeds(accused)) { /* whoever accuses a feeder is believed, as its loss costs little */
+        accusations_add(&controller->accusations, &accusation);
+    }
     bool believed = accused == accuser || !is_false(&controller->accusations, &accusation);
     char text[ERROR_TEXT_MAX];
     const struct member *lost = believed ? accused : accuser;

@@ -136,7 +136,7 @@ static void desired_close(struct desired *desired) {
     free(desired->result.owners);
 }
 
-static enum stage desired_stage(const struct controller *controller, const unsigned count[2]) {
+static enum stage desired_stage(const struct controller *controller, const unsigned count[TIERS]) {
     if (controller->options.policy.stage == STAGE_TRADITIONAL || count[TIER_RELIABLE] == 0) {
         return STAGE_TRADITIONAL;
     }
@@ -149,7 +149,7 @@ static enum stage desired_stage(const struct controller *controller, const unsig
 }
 
 static bool may_keep(const struct controller *controller, const struct member *member) {
-    return member->node.servers > 0 &&
+    return member->node.servers > 0 && !controller_feeds(member) &&
            (controller->plan.stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
 }
 
@@ -162,14 +162,15 @@ static void choose_planned(struct controller *controller) {
     bool work = false; /* a settled member that stays can work */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        hurry = hurry || member->stay == MEMBER_LEAVING;
+        hurry = hurry || (member->stay == MEMBER_LEAVING && !controller_feeds(member));
         bool stays = member->settled && member->stay == MEMBER_STAYS;
         keep = keep || (stays && may_keep(controller, member));
         work = work || (stays && member->node.threads > 0);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->planned = member->stay == MEMBER_STAYS && (member->settled || !hurry || !keep || !work);
+        member->planned =
+            member->stay == MEMBER_STAYS && !controller_feeds(member) && (member->settled || !hurry || !keep || !work);
         kept = kept || (member->planned && may_keep(controller, member));
     }
     for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* leaving members wait for new ones */
@@ -181,7 +182,7 @@ static void choose_planned(struct controller *controller) {
 /* Makes the plan for the chosen members. Returns false and an error when these members can't run the job. */
 static bool make_desired(struct controller *controller, struct desired *desired, struct error *error) {
     struct plan_policy policy = controller->options.policy;
-    unsigned count[2] = {0, 0};
+    unsigned count[TIERS] = {0};
     unsigned used = 0;
     choose_planned(controller);
     desired->result = (struct plan_result){.servers = memory_zeroed(policy.partitions, sizeof(actor_id)),
@@ -318,6 +319,43 @@ bool change_has_part(const struct controller *controller, const struct member *m
     return plan_names(controller, member->node.actor, coming);
 }
 
+/* Sends DONE to the members that were dismissed, once that is stored. */
+static void send_dismissals(struct controller *controller) {
+    bool stored = persist_all(controller);
+    for (unsigned m = 0; stored && m < controller->member_count; m++) {
+        if (controller->members[m].stay == MEMBER_DISMISSED) {
+            controller_send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
+        }
+    }
+}
+
+/* Dismisses leaving feeders at once, whatever else changes: no plan has a part for them. */
+static void dismiss_feeders(struct controller *controller) {
+    bool more = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (member->stay == MEMBER_LEAVING && controller_feeds(member)) {
+            member->stay = MEMBER_DISMISSED;
+            more = true;
+        }
+    }
+    if (more) {
+        controller->plan.names_absent = true;
+        send_dismissals(controller);
+    }
+}
+
+/* Whether the nodes that the plan names are others than the members: some were dismissed or lost, or a feeder has
+ * joined. Other nodes that join are named by the plan that has a part for them. */
+static bool names_are_old(const struct controller *controller) {
+    bool old = controller->plan.names_absent;
+    for (unsigned m = 0; m < controller->member_count && !old; m++) {
+        const struct member *member = &controller->members[m];
+        old = controller_feeds(member) && !member->named && !member->welcome_due && member->stay == MEMBER_STAYS;
+    }
+    return old;
+}
+
 /* Dismisses leaving members that have no part in the plan any more. */
 static void dismiss(struct controller *controller) {
     bool more = false;
@@ -338,12 +376,7 @@ static void dismiss(struct controller *controller) {
     controller->change.due = true; /* nodes that have joined meanwhile may get a part now */
     controller->plan.names_absent = true;
     checkpoints_check_writers(controller);
-    bool stored = persist_all(controller);
-    for (unsigned m = 0; stored && m < controller->member_count; m++) {
-        if (controller->members[m].stay == MEMBER_DISMISSED) {
-            controller_send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
-        }
-    }
+    send_dismissals(controller);
 }
 
 void change_cancel(struct controller *controller) {
@@ -412,7 +445,7 @@ void change_check_commit(struct controller *controller) {
 
 /* The tuner may want another stage under the same members: for a trial, or after one. */
 void change_check_stage(struct controller *controller) {
-    unsigned count[2];
+    unsigned count[TIERS];
     controller_count_members(controller, count);
     bool other = controller->change.state == CHANGE_NONE && controller->plan.steady &&
                  desired_stage(controller, count) != controller->plan.stage;
@@ -575,6 +608,9 @@ static void step_stop(struct controller *controller) {
 
 void change_step(struct controller *controller) {
     bool passed = false;
+    if (controller->phase == PHASE_TRAIN) {
+        dismiss_feeders(controller);
+    }
     if (controller->phase != PHASE_TRAIN || checkpoints_hold(controller)) {
         return;
     }
@@ -590,7 +626,7 @@ void change_step(struct controller *controller) {
             prepare(controller);
         } else if (controller->change.state == CHANGE_NONE) {
             dismiss(controller); /* the clocks for which a leaving member was needed may be committed by now */
-            if (controller->plan.names_absent) {
+            if (names_are_old(controller)) {
                 change_publish(controller);
             }
         } else if (controller->change.state == CHANGE_PREPARE && all_ready(controller)) {

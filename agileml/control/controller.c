@@ -341,8 +341,9 @@ struct member *controller_find_member(struct controller *controller, actor_id ac
 }
 
 bool controller_is_outside(const struct controller *controller, const struct member *member) {
-    return member->goes_by.version == 0 && !member->settled && controller->plan.placement != NULL &&
-           !change_has_part(controller, member);
+    return controller->plan.placement != NULL &&
+           (controller_feeds(member) ||
+            (member->goes_by.version == 0 && !member->settled && !change_has_part(controller, member)));
 }
 
 static unsigned members_of_tier(const struct controller *controller, unsigned tier) {
@@ -353,8 +354,8 @@ static unsigned members_of_tier(const struct controller *controller, unsigned ti
     return count;
 }
 
-void controller_count_members(const struct controller *controller, unsigned count[2]) {
-    count[TIER_RELIABLE] = count[TIER_TRANSIENT] = 0;
+void controller_count_members(const struct controller *controller, unsigned count[TIERS]) {
+    memset(count, 0, TIERS * sizeof *count);
     for (unsigned m = 0; m < controller->member_count; m++) {
         count[controller->members[m].node.tier] += controller->members[m].stay != MEMBER_STAYS ? 0 : 1;
     }
@@ -521,10 +522,12 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     controller->member_count++;
     members_admit(controller);
     expected_joined(controller, member->name);
-    controller->change.due = true;
-    expected_replan(controller);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
-    rebalance_joined(controller);
+    if (!controller_feeds(member)) {
+        controller->change.due = true;
+        expected_replan(controller);
+        rebalance_joined(controller);
+    }
     return member;
 }
 
@@ -612,8 +615,8 @@ static void receive_register(struct controller *controller, actor_id from, const
 static void receive_loaded(struct controller *controller, struct member *member, const struct message *message) {
     size_t count;
     const double *totals = records_totals(message, &count);
-    if (member->loaded || controller->phase != PHASE_LOAD || message->loaded.version != controller->plan.version ||
-        controller_recovers(controller)) {
+    if (controller_feeds(member) || member->loaded || controller->phase != PHASE_LOAD ||
+        message->loaded.version != controller->plan.version || controller_recovers(controller)) {
         return; /* repeated, of another plan, or void; the answer to the next heartbeat brings what the node lacks */
     }
     bool first = true;
@@ -666,8 +669,10 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->state = beat->state;
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
     member->goes_by.barrier = beat->barrier;
-    controller_committed(controller, beat->committed);
-    silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
+    if (!controller_feeds(member)) { /* a feeder has no clocks, and is not believed about others */
+        controller_committed(controller, beat->committed);
+        silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
+    }
     if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         if (controller->end.code == 0) {
             controller_send_empty(controller, member->node.actor, MESSAGE_DONE);
@@ -716,12 +721,12 @@ static struct member *member_named(struct controller *controller, const char *na
 /* Whether the job could go on without the members that are leaving and those marked in `also`. If not, `why` receives
  * the reason. */
 static bool enough_without(const struct controller *controller, const unsigned char *also, char *why, size_t size) {
-    unsigned left[2] = {0, 0};
+    unsigned left[TIERS] = {0};
     uint64_t threads = 0;
-    unsigned serving[2] = {0, 0};
+    unsigned serving[TIERS] = {0};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->stay == MEMBER_STAYS && also[m] == 0) {
+        if (member->stay == MEMBER_STAYS && also[m] == 0 && !controller_feeds(member)) {
             left[member->node.tier]++;
             threads += member->node.threads;
             serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
@@ -765,15 +770,17 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
 static void give_notice(struct controller *controller, const unsigned char *chosen, uint64_t notice_us) {
     const char **names = memory_zeroed(controller->member_count, sizeof *names);
     unsigned named = 0;
+    bool feeders = true; /* only feeders leave: the plan is no other without them */
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         if (chosen[m] != 0 && member->stay == MEMBER_STAYS) {
             member->stay = MEMBER_LEAVING;
             member->evicted_us = controller_now(controller);
             names[named++] = member->name;
+            feeders = feeders && controller_feeds(member);
         }
     }
-    if (named > 0 || controller->change.due) { /* a later notice may leave less time */
+    if ((named > 0 && !feeders) || controller->change.due) { /* a later notice may leave less time */
         replan_after_eviction(controller, notice_us);
     }
     if (named > 0) {
@@ -796,7 +803,8 @@ static void evict(struct controller *controller, actor_id from, const struct mes
     char why[128];
     unsigned new = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        new += chosen[m] != 0 && controller->members[m].stay == MEMBER_STAYS ? 1 : 0;
+        const struct member *member = &controller->members[m];
+        new += chosen[m] != 0 && member->stay == MEMBER_STAYS && !controller_feeds(member) ? 1 : 0;
     }
     if (controller->phase >= PHASE_LEAVE) {
         controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
@@ -938,8 +946,9 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
 }
 
 static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
-    if (message->text.code == AML_ESTOP && controller->plan.stage != STAGE_TRADITIONAL &&
-        controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE) {
+    bool may_go = controller->plan.stage != STAGE_TRADITIONAL && controller->phase > PHASE_GATHER;
+    bool alone = controller_feeds(member) && controller->phase >= PHASE_TRAIN; /* the others need no feeder */
+    if (controller->phase < PHASE_LEAVE && (alone || (message->text.code == AML_ESTOP && may_go))) {
         recover_lost(controller, member, message->text.text); /* a user ended this node, not the job */
         return;
     }

@@ -31,11 +31,15 @@ uint64_t controller_now(const struct controller *controller);
 uint64_t controller_trained_us(const struct controller *controller);
 double controller_seconds(const struct controller *controller);
 struct member *controller_find_member(struct controller *controller, actor_id node);
-/* Whether the member is only registered: it has reported no plan, and no clock depends on it. Nobody waits for such a
- * member, so a registration alone stops no job. */
+/* Whether the member is a feeder. No plan has a part for it, and nobody waits for it. */
+static inline bool controller_feeds(const struct member *member) {
+    return member->node.tier == TIER_FEEDER;
+}
+/* Whether the member is only registered, that is, it has reported no plan, and no clock depends on it; or is a feeder.
+ * Nobody waits for such a member, so a registration alone stops no job. */
 bool controller_is_outside(const struct controller *controller, const struct member *member);
 /* Counts the members that stay, by tier. */
-void controller_count_members(const struct controller *controller, unsigned count[2]);
+void controller_count_members(const struct controller *controller, unsigned count[TIERS]);
 /* Takes a member's report that the clocks up to `clock` are committed. It counts only up to the last completed clock,
  * that is, the last one of which all origins have reported PROGRESS. With 0, earlier reports are counted again, as a
  * further clock was completed. */

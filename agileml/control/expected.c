@@ -50,6 +50,9 @@ void expected_replan(struct controller *controller) {
     bool leaving = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
+        if (controller_feeds(member)) {
+            continue;
+        }
         bool new = !member->planned && !member->settled && member->stay == MEMBER_STAYS;
         first_us = new && member->joined_us < first_us ? member->joined_us : first_us;
         leaving = leaving || member->stay == MEMBER_LEAVING;

@@ -201,6 +201,9 @@ static unsigned roles_choose(const struct plan_node *nodes, unsigned node_count,
     bool transient_only = stage == STAGE_3 && transient_works;
     unsigned any = 0;
     for (unsigned n = 0; n < node_count; n++) {
+        if (nodes[n].tier == TIER_FEEDER) {
+            continue;
+        }
         roles[n] = roles_of_server(&nodes[n], stage, &active_left);
         if (nodes[n].threads > 0 && (nodes[n].tier == TIER_TRANSIENT || !transient_only)) {
             roles[n] |= ROLE_WORKS;

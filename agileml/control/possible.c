@@ -16,6 +16,11 @@ uint64_t possible_clock(const struct controller *controller) {
     return ahead < last ? ahead : last;
 }
 
+/* Returns the highest clock that the member can have begun. Feeders begin none. */
+static uint64_t possible_for(const struct controller *controller, const struct member *member) {
+    return controller_feeds(member) ? 0 : possible_clock(controller);
+}
+
 /* Gives up the member, which has sent what `format` says. */
 __attribute__((format(printf, 3, 4))) static void fail(struct controller *controller, struct member *member,
                                                        const char *format, ...) {
@@ -61,7 +66,7 @@ static bool check_heartbeat(struct controller *controller, struct member *member
         {"plan", beat->version, controller->plan.version},
         {"ready for plan", beat->ready, beat->version},
         {"barrier", beat->barrier, controller->barrier.number},
-        {"clock", beat->clock, clock},
+        {"clock", beat->clock, possible_for(controller, member)},
         {"committed clock", beat->committed, clock},
     };
     return within(controller, member, "HEARTBEAT", numbers, sizeof numbers / sizeof *numbers);
@@ -69,7 +74,7 @@ static bool check_heartbeat(struct controller *controller, struct member *member
 
 static bool check_progress(struct controller *controller, struct member *member, const struct message *message) {
     const struct message_progress *report = &message->progress;
-    uint64_t clock = possible_clock(controller);
+    uint64_t clock = possible_for(controller, member);
     const struct limited numbers[] = {{"clock", report->clock, clock}, {"committed clock", report->committed, clock}};
     if (actor_node(report->origin) != member->node.actor) {
         const struct member *other = controller_find_member(controller, actor_node(report->origin));

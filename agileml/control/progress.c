@@ -69,14 +69,15 @@ static void check_stop(struct controller *controller, bool known) {
 /* ---- Clocks and iterations ---- */
 
 static void add_sample(struct controller *controller, double seconds) {
-    unsigned count[2];
+    unsigned count[TIERS];
     controller_count_members(controller, count);
     if (controller->plan.steady && controller->change.state == CHANGE_NONE) {
         struct tuner_sample sample = {
             .stage = controller->plan.stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
         uint64_t compute_us = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
-            sample.threads += controller->members[m].node.threads;
+            const struct member *member = &controller->members[m];
+            sample.threads += controller_feeds(member) ? 0 : member->node.threads;
             compute_us = controller->members[m].usage.compute_us > compute_us ? controller->members[m].usage.compute_us
                                                                               : compute_us;
         }

@@ -26,7 +26,11 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         return;
     }
     if (controller_is_outside(controller, member)) { /* the others need no recovery */
+        bool feeds = controller_feeds(member);
         controller_remove_member(controller, member);
+        if (feeds) {
+            return; /* no plan had a part for it; the next one does not name it */
+        }
         controller->change.due = true;
         controller->change.due_us = 0;
         if (!controller->recovery.due) { /* else the fence cancels the change, and stores the losses */
@@ -231,12 +235,12 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
     int code = AML_EINPUT;
     /* If the settled members that stay can't run the job, leaving members are added, then new ones. */
     for (int round = 0; round < 3 && code != 0; round++) {
-        unsigned count[2] = {0, 0};
+        unsigned count[TIERS] = {0};
         unsigned used = 0;
         for (unsigned m = 0; m < controller->member_count; m++) {
             const struct member *member = &controller->members[m];
             if (member->stay != MEMBER_DISMISSED && (member->stay == MEMBER_STAYS || round > 0) &&
-                (member->settled || round > 1)) {
+                (member->settled || round > 1) && !controller_feeds(member)) {
                 nodes[used++] = member->node;
                 count[member->node.tier]++;
             }

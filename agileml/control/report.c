@@ -35,6 +35,7 @@ bool report_key(const char *key) {
                                        "stage",
                                        "reliable",
                                        "transient",
+                                       "feeders",
                                        "memory_bytes",
                                        "bytes_sent",
                                        "bytes_received",
@@ -123,7 +124,7 @@ static void set_stage(json_t *object, const struct controller *controller) {
 }
 
 static void set_cluster(json_t *object, const struct controller *controller) {
-    uint64_t tiers[2] = {0, 0};
+    uint64_t tiers[TIERS] = {0};
     uint64_t memory = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         tiers[controller->members[m].node.tier]++;
@@ -133,6 +134,9 @@ static void set_cluster(json_t *object, const struct controller *controller) {
     set_stage(object, controller);
     set_whole(object, "reliable", tiers[TIER_RELIABLE]);
     set_whole(object, "transient", tiers[TIER_TRANSIENT]);
+    if (tiers[TIER_FEEDER] > 0) {
+        set_whole(object, "feeders", tiers[TIER_FEEDER]);
+    }
     set_whole(object, "memory_bytes", memory);
 }
 
@@ -271,10 +275,6 @@ char *report_recovery(const struct controller *controller, uint64_t clock, doubl
 
 /* ---- Nodes ---- */
 
-static const char *tier_text(enum node_tier tier) {
-    return tier == TIER_RELIABLE ? "reliable" : "transient";
-}
-
 static const char *state_text(const struct member *member) {
     static const char *const states[] = {"registering", "loading", "loaded", "started", "finished"};
     return states[member->state];
@@ -308,7 +308,7 @@ char *report_nodes(const struct controller *controller, struct member *const *me
         const struct member *member = members[n];
         json_t *node = json_object();
         json_object_set_new(node, "name", report_text(member->name));
-        json_object_set_new(node, "tier", json_string(tier_text(member->node.tier)));
+        json_object_set_new(node, "tier", json_string(tier_name(member->node.tier)));
         json_object_set_new(node, "host", report_text(member->host));
         set_whole(node, "threads", member->node.threads);
         json_object_set_new(node, "state", json_string(member->shown.leaving ? "leaving" : state_text(member)));
@@ -512,7 +512,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "name", report_text(member->name));
     json_object_set_new(object, "host", report_text(member->host));
     set_whole(object, "pid", member->process_id);
-    json_object_set_new(object, "tier", json_string(tier_text(member->node.tier)));
+    json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
     set_whole(object, "threads", member->node.threads);
     json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
@@ -537,7 +537,7 @@ static json_t *status_expected(const struct controller *controller) {
         const struct wire_machine *machine = &controller->expected.machines[m];
         json_t *object = json_object();
         json_object_set_new(object, "name", report_text(machine->name));
-        json_object_set_new(object, "tier", json_string(tier_text(machine->tier)));
+        json_object_set_new(object, "tier", json_string(tier_name((enum node_tier)machine->tier)));
         uint64_t waited_us = controller_now(controller) - controller->expected.since_us[m];
         set_real(object, "pending_seconds", (double)waited_us / 1e6);
         json_array_append_new(list, object);

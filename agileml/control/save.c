@@ -12,13 +12,13 @@ enum {
 
 /* Whether servers answer the member: they answer only nodes that the plan names, so none that has joined since. */
 static bool can_save(const struct member *member) {
-    return member->named && member->stay != MEMBER_DISMISSED;
+    return member->named && member->stay != MEMBER_DISMISSED && !controller_feeds(member);
 }
 
 /* Returns the node that runs the app's finish function in this attempt: the first reliable node, as users look for the
  * model there, and after SAVE_ATTEMPTS_EACH attempts the next. Without reliable nodes, a transient node. */
 static struct member *saver(struct controller *controller) {
-    unsigned count[TIER_TRANSIENT + 1] = {0};
+    unsigned count[TIERS] = {0};
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         count[member->node.tier] += can_save(member) ? 1 : 0;

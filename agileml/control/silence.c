@@ -154,7 +154,8 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
             accusers += accused_by(controller, &controller->members[o]) == accused ? 1 : 0;
         }
         bool alone = accusers == 1 && controller->member_count > 2;
-        bool keep = accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT);
+        bool keep = !controller_feeds(accused) &&
+                    (accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT));
         struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
         if (!is_confirmed(controller, accuser, accused, victim->node.tier, now_us)) {
             continue;

@@ -82,6 +82,7 @@ void net_token_title(const struct net_token_terms *terms, char title[NET_TOKEN_T
                          : terms->roles != ROLE_NODE           ? "everything"
                          : terms->tiers == 1 << TIER_RELIABLE  ? "a reliable node"
                          : terms->tiers == 1 << TIER_TRANSIENT ? "a transient node"
+                         : terms->tiers == 1 << TIER_FEEDER    ? "a feeder"
                                                                : "a node";
     int used = snprintf(title, NET_TOKEN_TITLE_MAX, "for %s", holder);
     if (terms->expires != 0 && gmtime_r(&expires, &utc) != NULL) {

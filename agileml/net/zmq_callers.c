@@ -229,8 +229,9 @@ static int key_lacks(const struct routing *routing, const char *what, struct err
 static enum caller_verdict callers_judge_register(struct callers *callers, struct caller *caller, unsigned tier,
                                                   struct error *error) {
     if (caller->tiers != 0 && (caller->tiers >> tier & 1) == 0) {
-        key_lacks(&caller->routing,
-                  tier == TIER_RELIABLE ? "joining as a reliable node" : "joining as a transient node", error);
+        static const char *const joining[TIERS] = {"joining as a reliable node", "joining as a transient node",
+                                                   "joining as a feeder"};
+        key_lacks(&caller->routing, joining[tier], error);
         return CALLER_MAY_NOT;
     }
     if (caller->has_place) {

@@ -74,7 +74,7 @@ static const struct layout LAYOUTS[] = {
                           {sizeof(struct wire_endpoint), sizeof(struct wire_metric), sizeof(struct wire_option)},
                           {WIRE_SERVERS_MAX, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
                           {TEXT(registration.name), TEXT(registration.host), TEXT(registration.key),
-                           U64(registration.process_id, ANY), U8(registration.tier, TIER_TRANSIENT),
+                           U64(registration.process_id, ANY), U8(registration.tier, TIER_FEEDER),
                            U32(registration.threads, 65535), U64(registration.slice, ANY), TEXT(registration.job.app),
                            ID(registration.job.digest), U32(registration.job.staleness, WIRE_STALENESS_MAX),
                            U32(registration.job.clocks_per_iteration, 1U << 20),
@@ -302,6 +302,22 @@ int actor_compare(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
+static const char *const TIER_TEXTS[TIERS] = {"reliable", "transient", "feeder"};
+
+const char *tier_name(enum node_tier tier) {
+    return TIER_TEXTS[tier];
+}
+
+bool tier_of_name(const char *name, enum node_tier *tier) {
+    for (unsigned t = 0; t < TIERS; t++) {
+        if (strcmp(name, TIER_TEXTS[t]) == 0) {
+            *tier = (enum node_tier)t;
+            return true;
+        }
+    }
+    return false;
+}
+
 const char *message_name(unsigned type) {
     const struct layout *layout = layout_of(type);
     return layout != NULL ? layout->name : "unknown";
@@ -505,7 +521,7 @@ static int evaluate_check(const struct message *message, struct error *error) {
 static int allocation_check(const struct message *message, struct error *error) {
     const struct wire_machine *machines = (const void *)message->frames[0]->data;
     for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
-        if (machines[m].name[0] == '\0' || machines[m].tier > TIER_TRANSIENT) {
+        if (machines[m].name[0] == '\0' || machines[m].tier > TIER_FEEDER) {
             return error_set(error, AML_EPROTOCOL, "ALLOCATION: machine %zu has no name, or unknown tier %u", m,
                              machines[m].tier);
         }

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 12,
+    WIRE_VERSION = 13,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -630,7 +630,9 @@ struct message {
 
 /* ---- Records in payload frames: packed by construction, little-endian ---- */
 
-enum node_tier { TIER_RELIABLE = 0, TIER_TRANSIENT = 1 };
+/* What a node is for. A feeder makes batches for the nodes that work (docs/design.md, "Feeders"): it serves and follows
+ * no partition and has no assignment, so its loss needs no recovery. */
+enum node_tier { TIER_RELIABLE = 0, TIER_TRANSIENT = 1, TIER_FEEDER = 2, TIERS = 3 };
 
 /* How far a node is. */
 enum node_state {
@@ -725,6 +727,12 @@ struct wire_restore_point {
 };
 
 /* ---- Encoding ---- */
+
+/* Returns "reliable", "transient" or "feeder", as users write it. */
+const char *tier_name(enum node_tier tier);
+/* Finds the tier of this name. Returns false when there is none. */
+bool tier_of_name(const char *name, enum node_tier *tier);
+#define TIER_NAMES "reliable, transient or feeder"
 
 /* Returns the message's name, for people; "unknown" for a number that no message has. */
 const char *message_name(unsigned type);

@@ -35,7 +35,8 @@ static int set_up(void **state) {
 /* Three nodes by a token for three. An observer sees them, an operator evicts one and stops the job. */
 static void test_a_job_by_tokens(void **state) {
     (void)state;
-    run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1; "
+    run_well(BEGIN
+             "begin --reliable 1 --transient 2 --stage 1; "
              "for node in r/reliable s/transient t/transient; do " SUM " --iterations 100000 --slow-us 2000 "
              "--controller=$at --name=${node%%/*} --tier=${node#*/} --key node.token 2>>nodes & done; "
              "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
@@ -53,7 +54,8 @@ static void test_a_job_by_tokens(void **state) {
 /* The fourth node waits outside until one of three has gone. */
 static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
     (void)state;
-    run_well(BEGIN "begin --reliable 1 --transient 2 --stage 1 --failure-timeout 2; "
+    run_well(BEGIN
+             "begin --reliable 1 --transient 2 --stage 1 --failure-timeout 2; "
              "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key node.token "
              "2>>nodes & last=$!; }; node reliable; node transient; node transient; first=$last; "
              "while ! grep -q '\"type\":\"iteration\"' report; do kill -0 $controller || exit 1; sleep 0.05; done; "
@@ -66,7 +68,8 @@ static void test_a_token_for_three_lets_a_fourth_wait(void **state) {
 /* A process that was given up while it stood still joins anew after its token's time. */
 static void test_a_node_rejoins_after_its_tokens_time(void **state) {
     (void)state;
-    run_well(BEGIN "begin --reliable 1 --transient 1 --stage 1 --failure-timeout 1; "
+    run_well(BEGIN
+             "begin --reliable 1 --transient 1 --stage 1 --failure-timeout 1; "
              "$bin/proteus keygen --role node --tier transient --key job.key --lifetime 3s short.token; "
              "made=$(date +%%s); "
              "node() { " SUM " --iterations 100000 --slow-us 2000 --controller=$at --tier=$1 --key $2 2>>nodes & "
@@ -87,15 +90,15 @@ static void test_refusals(void **state) {
     run_refused("$bin/proteus keygen --role node --key node.token new.token", "a token, expected the job's key");
     run_refused("$bin/proteus keygen --role nod --key job.key new.token", "expected node, operator or observer");
     run_refused("$bin/proteus keygen --role node --tier spot --key job.key new.token",
-                "expected reliable or transient");
+                "expected reliable, transient or feeder");
     run_refused("$bin/proteus keygen --role node new.token", "--role needs --key");
     run_refused("$bin/proteus keygen --role node --key job.key --lifetime soon new.token", "such as 90m, 12h or 7d");
     run_refused("$bin/proteus keygen --role node --key job.key node.token", "never overwritten");
     run_well("[ ! -e new.token ]; " BEGIN "begin --reliable 1 --transient 0; "
-             "$bin/proteus keygen --role node --key job.key --lifetime 1s late.token && sleep 2; "
-             SUM " --iterations 2 --controller=$at --tier=reliable --key late.token 2>refused; [ $? = 2 ] && "
-             "grep -q 'has expired' refused || exit 10; "
-             SUM " --iterations 2 --controller=$at --tier=reliable --key observer.token 2>refused; [ $? = 2 ] && "
+             "$bin/proteus keygen --role node --key job.key --lifetime 1s late.token && sleep 2; " SUM
+             " --iterations 2 --controller=$at --tier=reliable --key late.token 2>refused; [ $? = 2 ] && "
+             "grep -q 'has expired' refused || exit 10; " SUM
+             " --iterations 2 --controller=$at --tier=reliable --key observer.token 2>refused; [ $? = 2 ] && "
              "grep -q 'does not allow REGISTER' refused || exit 11; "
              "kill $controller; wait $controller; true");
 }

@@ -612,7 +612,8 @@ static void player_take_plan(struct fake *fake, struct player *player, const str
     if (message->epoch < player->epoch || message->plan.version <= player->plan.plan.version) {
         return;
     }
-    if (player->plan.frame_count > 0 && player->plan.epoch < message->epoch) {
+    bool late = player->tier == TIER_FEEDER; /* a feeder may take the plan when clocks have been done since */
+    if (player->plan.frame_count > 0 && player->plan.epoch < message->epoch && !late) {
         assert_int_equal(message->plan.restore, fake->clock);
     }
     message_close(&player->plan);
@@ -2680,6 +2681,192 @@ static void test_no_plan_names_who_has_left(void **state) {
 
 /* ---- What operators ask for ---- */
 
+/* ---- Feeders ---- */
+
+static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64_t epoch) {
+    struct message message = {.type = MESSAGE_ACCUSE, .accuse = {.accused = node(accused), .text = "FLUSH: bad rows"}};
+    give_as(fake, accuser, epoch, &message);
+}
+
+static void die(struct fake *fake, unsigned number, unsigned signal) {
+    char name[WIRE_NAME_MAX] = {0};
+    struct message gone = {.type = MESSAGE_GONE, .gone = {.request = 17, .signal = signal}, .frame_count = 1};
+    snprintf(name, sizeof name, "%s", player_names[number]);
+    gone.frames[0] = buffer_copy(name, sizeof name);
+    fake->players[number].there = false;
+    give(fake, OPERATOR, &gone);
+}
+
+/* Whether the newest plan names the node, with the endpoint of its server. */
+static bool is_named(const struct fake *fake, unsigned number) {
+    struct plan_view plan = plan_open(&fake->newest);
+    bool named = false;
+    for (size_t n = 0; n < plan.node_count; n++) {
+        named = named || plan.nodes[n].actor == node(number);
+    }
+    assert_true((plan_endpoint(&plan, actor_of_part(node(number), 1)) != NULL) == named);
+    plan_close(&plan);
+    return named;
+}
+
+/* The newest plan names the feeder, and has nothing for it to do. */
+static void expect_feeder(const struct fake *fake, unsigned number) {
+    struct plan_view plan = plan_open(&fake->newest);
+    assert_true(is_named(fake, number));
+    for (size_t n = 0; n < plan.node_count; n++) {
+        assert_true(plan.nodes[n].actor != node(number) || plan.nodes[n].tier == TIER_FEEDER);
+    }
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        assert_false(placement_names_node(&plan.placement[p], node(number)));
+    }
+    for (size_t a = 0; a < plan.assignment_count; a++) {
+        assert_true(actor_node(plan.assignments[a].origin) != node(number));
+    }
+    plan_close(&plan);
+}
+
+/* The job begins without its feeders, and no clock waits for one that comes: it is named by a plan that is otherwise
+ * the same. */
+static void test_feeders_are_not_waited_for(void **state) {
+    (void)state;
+    static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3, STAGE_TRADITIONAL};
+    for (unsigned s = 0; s < 4; s++) {
+        struct fake *fake = cluster_new(stages[s], 40);
+        enter(fake, 3, TIER_FEEDER);
+        cluster_open(fake, 1, 2);
+        play_to(fake, 5);
+        expect_feeder(fake, 3);
+        uint64_t version = fake->newest.plan.version;
+        uint64_t barrier = fake->controller.barrier.number;
+        enter(fake, 4, TIER_FEEDER);
+        play_rounds(fake, 10);
+        expect_feeder(fake, 4);
+        assert_int_equal(fake->newest.plan.version, version + 1);
+        assert_int_equal(fake->controller.barrier.number, barrier);
+        assert_int_equal(fake->newest.plan.from_clock, 0);
+        assert_int_equal(lines_with(fake, "\"tier\":\"feeder\""), 2);
+        play_rounds(fake, 10);
+        assert_int_equal(fake->newest.plan.version, version + 1); /* once */
+        expect_good_end(fake, 40);
+        assert_true(lines_with(fake, "\"feeders\":2") > 0);
+        assert_int_equal(fake->saves.saver_count, 1);
+        assert_int_equal(fake->saves.savers[0], 0);
+        fake_close(fake);
+    }
+}
+
+/* Feeders die, all at once, and one is evicted: no epoch ends, and nothing is done again. */
+static void test_the_loss_of_feeders_needs_no_recovery(void **state) {
+    (void)state;
+    static const enum stage stages[] = {STAGE_1, STAGE_3, STAGE_TRADITIONAL};
+    for (unsigned s = 0; s < 3; s++) {
+        struct fake *fake = cluster_new(stages[s], 400);
+        enter(fake, 3, TIER_FEEDER);
+        enter(fake, 4, TIER_FEEDER);
+        enter(fake, 5, TIER_FEEDER);
+        cluster_open(fake, 1, 2);
+        play_to(fake, 5);
+        ask(fake, OPERATOR, MESSAGE_EVICT, "n5");
+        expect_outcome(fake, OPERATOR, 0, "");
+        play_rounds(fake, 5);
+        assert_true(fake->players[5].done);
+        assert_int_equal(fake->controller.progress.evictions, 1);
+        fake->players[3].there = fake->players[4].there = false;
+        for (unsigned r = 0; fake->controller.member_count > 3; r++) {
+            assert_true(r < ROUNDS_MAX);
+            play(fake);
+        }
+        play_rounds(fake, 5);
+        assert_false(is_named(fake, 3) || is_named(fake, 4) || is_named(fake, 5));
+        assert_int_equal(fake->controller.progress.failures, 2);
+        assert_int_equal(fake->controller.plan.epoch, 1);
+        assert_int_equal(fake->players[0].fences, 0);
+        expect_good_end(fake, 400);
+        assert_int_equal(fake->controller.progress.items_redone, 0);
+        fake_close(fake);
+    }
+}
+
+/* A feeder that hangs holds up neither a change of plan nor a recovery. */
+static void test_a_feeder_that_hangs_holds_up_nothing(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 400);
+    enter(fake, 3, TIER_FEEDER);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    fake->players[3].stopped = true;
+    uint64_t stopped_us = fake->now_us;
+    enter(fake, 4, TIER_TRANSIENT);
+    for (unsigned r = 0; assignment_items(&fake->newest, node(4), fake->clock) == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    die(fake, 2, 0);
+    for (unsigned r = 0; fake->controller.plan.restore == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_true(fake->now_us < stopped_us + TIMEOUT_MS * UINT64_C(1000)); /* it is still taken for a member */
+    assert_int_equal(fake->controller.member_count, 4);
+    fake->players[3].stopped = false;
+    play_rounds(fake, 20);
+    assert_int_equal(fake->players[3].fences, 0);
+    assert_int_equal(fake->players[3].epoch, 2); /* it has learned of the epoch by its plan */
+    expect_feeder(fake, 3);
+    expect_good_end(fake, 400);
+    fake_close(fake);
+}
+
+/* A feeder that says what only a node with clocks can know is given up. Its accusations count for nothing, and whoever
+ * accuses a feeder is believed. */
+static void test_feeders_are_not_believed(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 400);
+    enter(fake, 3, TIER_FEEDER);
+    enter(fake, 4, TIER_FEEDER);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    fake->players[3].accuses = node(1);
+    accuse(fake, 3, 1, 1);
+    play_rounds(fake, 3 * TIMEOUT_MS / 20);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake->players[3].clock = 1;
+    play_rounds(fake, 5);
+    assert_int_equal(lines_with(fake, "HEARTBEAT with clock 1, at most 0 is possible"), 1);
+    accuse(fake, 2, 4, 1);
+    play_rounds(fake, 5);
+    assert_int_equal(fake->controller.progress.failures, 2);
+    assert_int_equal(fake->controller.plan.epoch, 1);
+    assert_false(is_named(fake, 3) || is_named(fake, 4));
+    expect_good_end(fake, 400);
+    fake_close(fake);
+}
+
+/* A feeder that fails, as one whose app has no stages does: before training begins the job ends, later the feeder goes
+ * alone. */
+static void test_a_feeder_that_fails(void **state) {
+    (void)state;
+    for (unsigned late = 0; late < 2; late++) {
+        struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_EINPUT, .text = "no stages"}};
+        struct fake *fake = cluster_new(STAGE_TRADITIONAL, 40);
+        enter(fake, 2, TIER_FEEDER);
+        cluster_open(fake, 1, 1);
+        while (late ? fake->clock < 5 : !fake->players[2].welcomed) {
+            play(fake);
+        }
+        give(fake, 2, &failure);
+        fake->players[2].there = false;
+        if (late) {
+            expect_good_end(fake, 40);
+        } else {
+            play_to_end(fake);
+            assert_int_equal(fake->end.code, AML_EINPUT);
+            assert_string_equal(fake->end.text, "no stages");
+        }
+        fake_close(fake);
+    }
+}
+
 static void test_status_is_json(void **state) {
     (void)state;
     static const char *const keys[] = {"app",      "phase",     "change",      "stage",       "epoch",
@@ -3408,7 +3595,7 @@ static void test_allocated_machines_are_expected_until_they_join(void **state) {
     allocate(fake, "b c d"); /* the whole list; 'b' joined while it was on its way */
     assert_true(!is_expected(fake, "a") && !is_expected(fake, "b") && is_expected(fake, "c") && is_expected(fake, "d"));
     assert_true(fabs(fake->controller.clocks.balance.pending_seconds - 7) < 0.1); /* of one that joined anew alone */
-    assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2); /* only what is new */
+    assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2);            /* only what is new */
     assert_int_equal(lines_with(fake, "\"nodes\":[\"d\"]"), 1);
     allocate(fake, "c d");
     assert_int_equal(lines_with(fake, "\"event\":\"allocation\""), 2);
@@ -3569,14 +3756,6 @@ static void crash(struct fake *fake, unsigned number, unsigned signal, const cha
 }
 
 /* The node's process has ended by a signal, without CRASHED: only GONE has the signal. */
-static void die(struct fake *fake, unsigned number, unsigned signal) {
-    char name[WIRE_NAME_MAX] = {0};
-    struct message gone = {.type = MESSAGE_GONE, .gone = {.request = 17, .signal = signal}, .frame_count = 1};
-    snprintf(name, sizeof name, "%s", player_names[number]);
-    gone.frames[0] = buffer_copy(name, sizeof name);
-    fake->players[number].there = false;
-    give(fake, OPERATOR, &gone);
-}
 
 static void recover_all(struct fake *fake) {
     play(fake);
@@ -4214,11 +4393,6 @@ static struct fake *begin_with_four(void) {
     return fake;
 }
 
-static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64_t epoch) {
-    struct message message = {.type = MESSAGE_ACCUSE, .accuse = {.accused = node(accused), .text = "FLUSH: bad rows"}};
-    give_as(fake, accuser, epoch, &message);
-}
-
 /* Those who are left answer the fence, and the job goes on. */
 static void recover_from_clock_0(struct fake *fake) {
     assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
@@ -4344,6 +4518,11 @@ int main(void) {
         cmocka_unit_test(test_a_silent_minority_is_not_asked_again),
         cmocka_unit_test(test_short_stops_of_our_own_add_up_to_no_silence),
         cmocka_unit_test(test_options_are_checked),
+        cmocka_unit_test(test_feeders_are_not_waited_for),
+        cmocka_unit_test(test_the_loss_of_feeders_needs_no_recovery),
+        cmocka_unit_test(test_a_feeder_that_hangs_holds_up_nothing),
+        cmocka_unit_test(test_feeders_are_not_believed),
+        cmocka_unit_test(test_a_feeder_that_fails),
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),

@@ -18,6 +18,9 @@ enum { NODES_MAX = 6, ITEMS_MAX = 8, SERVERS = 10 };
 #define TRANSIENT(threads, servers)                                                                                    \
     { 0, TIER_TRANSIENT, threads, servers }
 
+#define FEEDER(threads, servers)                                                                                       \
+    { 0, TIER_FEEDER, threads, servers }
+
 #define WEIGHED(threads, weight)                                                                                       \
     { 0, TIER_TRANSIENT, threads, 0, weight }
 
@@ -44,6 +47,24 @@ static const struct example {
      .policy = {STAGE_1, 4, 6},
      .servers = {1, 1, 1, 1},
      .owners = {1, 1, 2, 2, 3, 3}},
+    {.name = "feeders have no part in stage 3, and do not count as transient nodes",
+     .node_count = 4,
+     .nodes = {FEEDER(8, 2), RELIABLE(1, 1), TRANSIENT(1, 1), FEEDER(8, 2)},
+     .policy = {STAGE_3, 4, 3},
+     .servers = {21, 21, 21, 21},
+     .backups = {11, 11, 11, 11},
+     .owners = {3, 3, 3}},
+    {.name = "feeders have no part in stage traditional",
+     .node_count = 2,
+     .nodes = {FEEDER(8, 2), TRANSIENT(1, 1)},
+     .policy = {STAGE_TRADITIONAL, 2, 2},
+     .servers = {11, 11},
+     .owners = {2, 2}},
+    {.name = "feeders alone make no job",
+     .node_count = 1,
+     .nodes = {FEEDER(8, 2)},
+     .policy = {STAGE_TRADITIONAL, 2, 2},
+     .error = "no node may serve the parameters"},
     {.name = "traditional serves on all",
      .node_count = 3,
      .nodes = {RELIABLE(1, 1), TRANSIENT(1, 1), TRANSIENT(1, 1)},

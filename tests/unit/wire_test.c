@@ -37,7 +37,7 @@ static const struct wire_field {
     FIELD(MESSAGE_REGISTER, TEXT, registration.name, 0),
     FIELD(MESSAGE_REGISTER, TEXT, registration.host, 0),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.process_id, UINT64_MAX),
-    FIELD(MESSAGE_REGISTER, WHOLE, registration.tier, TIER_TRANSIENT),
+    FIELD(MESSAGE_REGISTER, WHOLE, registration.tier, TIER_FEEDER),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.threads, 65535),
     FIELD(MESSAGE_REGISTER, TEXT, registration.job.app, 0),
     FIELD(MESSAGE_REGISTER, WHOLE, registration.job.digest, UINT64_MAX),
@@ -556,7 +556,7 @@ static void test_allocated_machines_have_names_and_tiers(void **state) {
     second_machine(&message)->name[0] = '\0';
     expect_refused(&message);
     message = new_message(MESSAGE_ALLOCATION);
-    second_machine(&message)->tier = TIER_TRANSIENT + 1;
+    second_machine(&message)->tier = TIERS;
     expect_refused(&message);
     message = new_message(MESSAGE_ALLOCATION); /* more than there may be nodes */
     buffer_drop(message.frames[0]);

@@ -432,7 +432,9 @@ class Heading {
     static nodes(report) {
         const there = report.present;
         const reliable = there.filter((row) => row.tier === "reliable").length;
-        return `${reliable} + ${there.length - reliable}`;
+        const feeders = there.filter((row) => row.tier === "feeder").length;
+        const transient = there.length - reliable - feeders;
+        return `${reliable} + ${transient}${feeders > 0 ? `, ${feeders} feeders` : ""}`;
     }
     static cost(report) {
         const dollars = report.market?.dollars ?? report.money.last?.dollars;

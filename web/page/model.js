@@ -62,7 +62,8 @@ class Newest {
 }
 
 const NOT_METRICS = new Set(["type", "iteration", "iterations", "seconds", "stage", "reliable", "transient",
-    "memory_bytes", "bytes_sent", "bytes_received", "items", "items_per_second", "imbalance", "clock", "partial"]);
+    "feeders", "memory_bytes", "bytes_sent", "bytes_received", "items", "items_per_second", "imbalance", "clock",
+    "partial"]);
 const MARKS = {
     stage: { letter: "S", label: "stage changed", colour: "c4" },
     evict: { letter: "E", label: "notice of an eviction", colour: "leaving" },
