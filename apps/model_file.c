@@ -146,9 +146,10 @@ static int check_bytes(const unsigned char *bytes, size_t size, const char *path
         return error_set(error, AML_EINPUT,
                          "%s: the model file is damaged, truncated or too long: its checksum does not match", path);
     }
-    if (version != kind->version) {
-        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %u", path, version,
-                         kind->version);
+    uint32_t oldest = kind->oldest != 0 ? kind->oldest : kind->version;
+    if (version < oldest || version > kind->version) {
+        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected %s%u", path, version,
+                         oldest < kind->version ? "at most " : "", kind->version);
     }
     return 0;
 }

@@ -19,8 +19,9 @@ enum {
 struct model_file_kind {
     const char *app; /* the app that writes such files, for messages */
     unsigned char magic[MODEL_FILE_MAGIC];
-    uint32_t version;
-    size_t smallest; /* bytes of the smallest possible file, with its checksum */
+    uint32_t version; /* written; the newest that is read */
+    uint32_t oldest;  /* version that is read; 0: no older one */
+    size_t smallest;  /* bytes of the smallest possible file, with its checksum */
 };
 
 /* Writing. The new file has a temporary name until model_file_end, which replaces an older file once the new bytes are

@@ -67,6 +67,7 @@ void text_lines_skip(struct text_lines *lines, size_t size) {
     assert(size <= lines->held);
     lines->bytes += size;
     lines->held -= size;
+    lines->taken += size;
 }
 
 /* Returns how many held bytes are before the next mark; all of them when there is none. */
@@ -118,6 +119,8 @@ static inline bool take_plain_line(struct text_lines *lines, char **line, size_t
     *length = (size_t)(end - *line);
     *end = '\0';
     lines->number++;
+    lines->start = lines->taken;
+    lines->taken += *length + 1;
     lines->bytes = end + 1;
     lines->held -= *length + 1;
     return true;
@@ -144,6 +147,7 @@ int text_lines_next(struct text_lines *lines, char **line, size_t *length, struc
                          text_input_name(lines->path), lines->number);
     }
     *line = lines->bytes;
+    lines->start = lines->taken;
     text_lines_skip(lines, *length + end);
     (*line)[*length] = '\0'; /* in the place of the line's end, or in the room that text_lines_fill leaves */
     return 0;

@@ -16,12 +16,14 @@ enum text_mark { TEXT_MARK_LF = 0, TEXT_MARK_CR, TEXT_MARK_ZERO, TEXT_MARKS };
 struct text_lines {
     const char *path; /* the caller's */
     uint64_t number;  /* of the last line taken, from 1 */
+    uint64_t start;   /* of the last line taken: the bytes of the text before it */
     char *bytes;      /* the next `held` bytes of the file, see text_lines_fill */
     size_t held;
     /* Only text_lines.c uses the fields below. */
     struct text_input *input;
     size_t longest; /* bytes of a line, without its end */
     char *buffer;
+    uint64_t taken;           /* bytes of the text before `bytes` */
     size_t capacity, end;     /* the bytes of the buffer from `bytes` to `end` are not taken yet */
     size_t marks[TEXT_MARKS]; /* the buffer has no such mark from `bytes` to here; at most `end` */
     bool ended;               /* nothing follows in the file */

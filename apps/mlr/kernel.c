@@ -28,13 +28,19 @@ static void reference_softmax(float *logits, const uint32_t *labels, size_t coun
     }
 }
 
+/* Returns a value of a sample. */
+static inline float value_of(const struct mlr_sparse *sample, uint32_t i) {
+    return sample->values != NULL ? sample->values[i] : 1;
+}
+
 static void reference_sparse_logits(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
                                     float *logits) {
     for (size_t s = 0; s < count; s++) {
         for (uint32_t k = 0; k < weights->classes; k++) {
             double z = (double)weights->rows[weights->bias * weights->stride + k];
             for (uint32_t i = 0; i < samples[s].count; i++) {
-                z += (double)samples[s].values[i] * (double)weights->rows[samples[s].features[i] * weights->stride + k];
+                z += (double)value_of(&samples[s], i) *
+                     (double)weights->rows[samples[s].features[i] * weights->stride + k];
             }
             logits[s * weights->classes + k] = (float)z;
         }
@@ -46,8 +52,8 @@ static inline bool in_part(uint32_t feature, unsigned part, unsigned parts) {
 }
 
 /* Returns the factor by which L2 shrinks a feature's weights. */
-static inline float keep_of(const struct mlr_step *step, uint32_t feature) {
-    float decay = step->decay * step->decay_of[feature];
+static inline float keep_of(const struct mlr_step *step, const struct mlr_pace *pace) {
+    float decay = step->decay * pace->decay;
     return decay < 1 ? 1 - decay : 0;
 }
 
@@ -62,8 +68,9 @@ static void reference_sparse_update(const struct mlr_weights *weights, const str
                 continue;
             }
             float *w = weights->rows + feature * weights->stride;
+            const struct mlr_pace *pace = &step->paces[feature];
             for (uint32_t k = 0; k < weights->classes; k++) {
-                w[k] = keep_of(step, feature) * w[k] - step->scale * samples[s].values[i] * e[k];
+                w[k] = keep_of(step, pace) * w[k] - step->scale * pace->rate * value_of(&samples[s], i) * e[k];
             }
             touched[feature] = 1;
         }
@@ -136,33 +143,66 @@ MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, 
     }
 }
 
-/* Four rows at a time: z is read and written once for them. */
+/* Computes a sample's logits, four rows at a time: z is read and written once for them. `classes` and `ones`, whether
+ * all values are 1, are constants where that is worth code of its own. */
+MLR_BODY void sample_logits(const struct mlr_weights *weights, const struct mlr_sparse *x, uint32_t classes, bool ones,
+                            float *restrict z) {
+    size_t stride = weights->stride;
+    memcpy(z, weights->rows + weights->bias * stride, classes * sizeof *z);
+    uint32_t i = 0;
+    for (; i + 4 <= x->count; i += 4) {
+        const float *w0 = weights->rows + x->features[i] * stride;
+        const float *w1 = weights->rows + x->features[i + 1] * stride;
+        const float *w2 = weights->rows + x->features[i + 2] * stride;
+        const float *w3 = weights->rows + x->features[i + 3] * stride;
+        const float *v = ones ? NULL : x->values + i;
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] += ones ? (w0[k] + w1[k]) + (w2[k] + w3[k])
+                         : (v[0] * w0[k] + v[1] * w1[k]) + (v[2] * w2[k] + v[3] * w3[k]);
+        }
+    }
+    for (; i < x->count; i++) {
+        const float *w = weights->rows + x->features[i] * stride;
+        float v = ones ? 1 : x->values[i];
+        for (uint32_t k = 0; k < classes; k++) {
+            z[k] += v * w[k];
+        }
+    }
+}
+
 MLR_BODY void sparse_logits_body(const struct mlr_weights *weights, const struct mlr_sparse *samples, size_t count,
                                  float *logits) {
     uint32_t classes = weights->classes;
-    size_t stride = weights->stride;
     for (size_t s = 0; s < count; s++) {
         const struct mlr_sparse *x = &samples[s];
-        float *restrict z = logits + s * classes;
-        memcpy(z, weights->rows + weights->bias * stride, classes * sizeof *z);
-        uint32_t i = 0;
-        for (; i + 4 <= x->count; i += 4) {
-            const float *w0 = weights->rows + x->features[i] * stride;
-            const float *w1 = weights->rows + x->features[i + 1] * stride;
-            const float *w2 = weights->rows + x->features[i + 2] * stride;
-            const float *w3 = weights->rows + x->features[i + 3] * stride;
-            const float *v = x->values + i;
-            for (uint32_t k = 0; k < classes; k++) {
-                z[k] += (v[0] * w0[k] + v[1] * w1[k]) + (v[2] * w2[k] + v[3] * w3[k]);
-            }
+        bool ones = x->values == NULL;
+        if (classes == 2 && ones) {
+            sample_logits(weights, x, 2, true, logits + s * 2);
+        } else if (classes == 2) {
+            sample_logits(weights, x, 2, false, logits + s * 2);
+        } else {
+            sample_logits(weights, x, classes, ones, logits + s * classes);
         }
-        for (; i < x->count; i++) {
-            const float *w = weights->rows + x->features[i] * stride;
-            float v = x->values[i];
-            for (uint32_t k = 0; k < classes; k++) {
-                z[k] += v * w[k];
-            }
+    }
+}
+
+/* Takes the step of a sample with errors e for its features in `part`. Of one part all features are in it. */
+MLR_BODY void sample_update(const struct mlr_weights *weights, const struct mlr_sparse *x, const float *restrict e,
+                            uint32_t classes, const struct mlr_step *step, unsigned part, unsigned parts,
+                            unsigned char *restrict touched) {
+    for (uint32_t i = 0; i < x->count; i++) {
+        uint32_t feature = x->features[i];
+        if (parts > 1 && !in_part(feature, part, parts)) {
+            continue;
         }
+        float *restrict w = weights->rows + feature * weights->stride;
+        const struct mlr_pace *pace = &step->paces[feature];
+        float v = step->scale * pace->rate * value_of(x, i);
+        float keep = keep_of(step, pace);
+        for (uint32_t k = 0; k < classes; k++) {
+            w[k] = keep * w[k] - v * e[k];
+        }
+        touched[feature] = 1;
     }
 }
 
@@ -173,20 +213,11 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
     float *restrict bias = weights->rows + weights->bias * weights->stride;
     bool with_bias = in_part(weights->bias, part, parts);
     for (size_t s = 0; s < count; s++) {
-        const struct mlr_sparse *x = &samples[s];
         const float *e = errors + s * classes;
-        for (uint32_t i = 0; i < x->count; i++) {
-            uint32_t feature = x->features[i];
-            if (!in_part(feature, part, parts)) {
-                continue;
-            }
-            float *restrict w = weights->rows + feature * weights->stride;
-            float v = step->scale * x->values[i];
-            float keep = keep_of(step, feature);
-            for (uint32_t k = 0; k < classes; k++) {
-                w[k] = keep * w[k] - v * e[k];
-            }
-            touched[feature] = 1;
+        if (classes == 2 && parts == 1) {
+            sample_update(weights, &samples[s], e, 2, step, 0, 1, touched);
+        } else {
+            sample_update(weights, &samples[s], e, classes, step, part, parts, touched);
         }
         for (uint32_t k = 0; k < classes && with_bias; k++) {
             bias[k] -= step->scale * e[k];

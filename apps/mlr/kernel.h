@@ -31,17 +31,23 @@ struct mlr_loss {
 /* A sparse sample: x has values[i] at feature features[i], and zeros elsewhere. No feature twice. */
 struct mlr_sparse {
     const uint32_t *features; /* [count] */
-    const float *values;      /* [count] */
+    const float *values;      /* [count]; NULL: all are 1 */
     uint32_t count;
+};
+
+/* What a sparse step does to a feature. */
+struct mlr_pace {
+    float decay; /* each sample with the feature takes step.decay times this from its weights, at most all */
+    float rate;  /* the gradient's factor */
 };
 
 /* The parameters of a step, or of a dense step's slice. All slices of a step have their errors by the weights before
  * it; the first one takes the momentum too, and only it has a decay. */
 struct mlr_step {
-    float scale;           /* r/n */
-    float decay;           /* dense: the part that L2 takes from all weights except the biases, 0..1 */
-    const float *decay_of; /* sparse: each sample takes decay decay_of[f], at most 1, from its features f instead */
-    float momentum;        /* dense, with `velocity` */
+    float scale;                  /* r/n */
+    float decay;                  /* dense: the part that L2 takes from all weights except the biases, 0..1 */
+    const struct mlr_pace *paces; /* sparse: of each row */
+    float momentum;               /* dense, with `velocity` */
     float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
     unsigned slice;  /* dense: the slice's number, from 0 */
     bool sliced;     /* the step has several slices: a device keeps the weights before the first one */

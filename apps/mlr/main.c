@@ -39,6 +39,10 @@ static const double DENSE_FROM = 0.25;
 /* --rate 0 is this divided by the mean squared length of a sample, its bias included. The curvature of the loss is at
  * most half that length, and mostly far less: probabilities are near 0 or 1, and features differ from one another. */
 static const double RATE_OF_LENGTH = 40;
+/* With --rare 0.5 that rate is multiplied by this, as most steps are then longer than the rate. */
+static const double RATE_OF_RARE = 0.1;
+/* The default of --rare for hashed samples, most of whose features are rare. */
+static const double RARE_OF_CRITEO = 0.5;
 
 /* A thread's sums, in a cache line of their own. */
 struct thread_loss {
@@ -77,12 +81,20 @@ struct mlr_names {
     const char *format, *scale, *layout, *device;
 };
 
+/* Options of hashed samples: --hash-bits, --cross and --rare. */
+struct mlr_hashing {
+    int64_t bits;
+    const char *crosses;
+    double rare;
+};
+
 struct mlr {
     const char *test, *test_labels, *model_out;
     struct mlr_names names;
     struct samples_file file;
     int64_t index_base, batch;
     double test_fraction, rate, decay, lag, lambda, momentum;
+    struct mlr_hashing hashing;
     uint64_t seed;
     /* Set by mlr_configure. */
     enum layout layout;
@@ -95,8 +107,8 @@ struct mlr {
     struct mlr_narrow narrow_kernel;
     bool with_device; /* dense, on an accelerator */
     /* Set by mlr_begin for the node's present samples. */
-    double first_rate; /* --rate, or the rate that --rate 0 chooses */
-    float *decay_of;   /* sparse: [slots], see struct mlr_step */
+    double first_rate;      /* --rate, or the rate that --rate 0 chooses */
+    struct mlr_pace *paces; /* sparse: [slots], see struct mlr_step */
     /* Made by the first mlr_begin, for good. */
     float *velocity;           /* with --momentum */
     struct mlr_device *device; /* NULL: the threads take the steps */
@@ -157,6 +169,12 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
         return aml_error(worker, AML_EINPUT, "--layout dense: expected at most %d features, %s has %u",
                          DENSE_FEATURES_MAX, mlr->file.path, survey->features);
     }
+    if (mlr->hashing.rare < 0) {
+        mlr->hashing.rare = !mlr->dense && survey->format == SAMPLES_CRITEO ? RARE_OF_CRITEO : 0;
+    }
+    if (mlr->dense && mlr->hashing.rare > 0) {
+        return aml_error(worker, AML_EINPUT, "--rare: expected sparse samples, these are dense (see --layout)");
+    }
     if (!mlr->dense && mlr->momentum > 0) {
         return aml_error(worker, AML_EINPUT, "--momentum: expected dense samples, these are sparse (see --layout)");
     }
@@ -179,11 +197,35 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-static int survey_data(aml_worker *worker, struct mlr *mlr) {
+/* Sets up what --hash-bits and --cross ask for, and makes the survey of Criteo lines. */
+static int survey_criteo(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
+    struct mlr_hash *hash = &mlr->file.hash;
+    *hash = (struct mlr_hash){.bits = (uint32_t)(mlr->hashing.bits > 0 ? mlr->hashing.bits : MLR_HASH_BITS_DEFAULT)};
+    if (hash->bits < MLR_HASH_BITS_MIN) {
+        return aml_error(worker, AML_EINPUT, "--hash-bits: expected %d to %d, got %u", MLR_HASH_BITS_MIN,
+                         MLR_HASH_BITS_MAX, hash->bits);
+    }
+    if (mlr->scale.kind != SCALE_AUTO && mlr->scale.kind != SCALE_NONE && mlr->scale.kind != SCALE_UNIT) {
+        return aml_error(worker, AML_EINPUT, "--scale: expected none or unit for Criteo lines, got '%s'",
+                         mlr->names.scale);
+    }
+    mlr->scale.kind = mlr->scale.kind == SCALE_AUTO ? SCALE_NONE : mlr->scale.kind;
+    mlr->file.format = SAMPLES_CRITEO;
+    int result = mlr->hashing.crosses != NULL ? mlr_hash_add_crosses(hash, mlr->hashing.crosses, &error) : 0;
+    result = result == 0 ? samples_survey_criteo(&mlr->file, &mlr->survey, &error) : result;
+    return app_result(worker, result, &error);
+}
+
+/* Reads all samples to make the survey. */
+static int survey_samples(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    if (mlr->hashing.bits > 0 || mlr->hashing.crosses != NULL) {
+        return aml_error(worker, AML_EINPUT, "--%s: expected Criteo lines, %s is something else (see --format)",
+                         mlr->hashing.bits > 0 ? "hash-bits" : "cross", mlr->file.path);
+    }
     bool find_base = mlr->index_base < 0;
     mlr->file.index_base = find_base ? 0 : (uint32_t)mlr->index_base;
-    samples_survey_close(&mlr->survey);
     int result = samples_survey(&mlr->file, find_base, mlr->scale.kind == SCALE_MAX, &mlr->survey, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
@@ -195,6 +237,21 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     }
     if (mlr->scale.kind == SCALE_AUTO) {
         mlr->scale.kind = mlr->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
+    }
+    return 0;
+}
+
+static int survey_data(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    bool criteo = false;
+    samples_survey_close(&mlr->survey);
+    int result = samples_are_criteo(&mlr->file, &criteo, &error);
+    if (result != 0) {
+        return app_result(worker, result, &error);
+    }
+    result = criteo ? survey_criteo(worker, mlr) : survey_samples(worker, mlr);
+    if (result != 0) {
+        return result;
     }
     mlr->scale.features = mlr->survey.features;
     mlr->scale.maxima = mlr->survey.maxima;
@@ -231,11 +288,11 @@ struct emitting {
     aml_worker *worker;
     const struct mlr *mlr;
     enum aml_item_use use;
-    uint64_t first_number; /* the number of this file's first item */
-    uint64_t emitted;
-    float *values;  /* [capacity] the sample's scaled values */
-    uint64_t *keys; /* [capacity] */
-    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
+    uint64_t first_place; /* added to the places of this file's items, to make keys */
+    uint64_t end_place;   /* behind the last item's place */
+    float *values;        /* [capacity] the sample's scaled values */
+    uint64_t *keys;       /* [capacity] */
+    float *bytes; /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
                      * and the values */
     uint32_t capacity;
 };
@@ -270,21 +327,24 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
     return aml_emit(emitting->worker, use, NULL, item);
 }
 
-/* Emits a sparse sample, whose last row is that of the biases. */
+/* Emits a sparse sample, whose last row is that of the biases. Its bytes are the label, then the values; the label
+ * alone when all values are 1. */
 static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
                        uint32_t label) {
     uint32_t used = 0;
+    bool ones = true;
     memcpy(&emitting->bytes[0], &label, sizeof label);
     for (uint32_t i = 0; i < count; i++) {
         if (emitting->values[i] != 0) {
             emitting->keys[used++] = sample->features != NULL ? sample->features[i] : i;
             emitting->bytes[used] = emitting->values[i];
+            ones = ones && emitting->values[i] == 1;
         }
     }
     emitting->keys[used] = emitting->mlr->survey.features;
     const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
-    return aml_emit_varied(emitting->worker, use, emitting->first_number + sample->number, &run, 1, emitting->bytes,
-                           ((size_t)used + 1) * sizeof(float));
+    return aml_emit_varied(emitting->worker, use, emitting->first_place + sample->place, &run, 1, emitting->bytes,
+                           ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
 }
 
 static int emit_sample(void *context, const struct sample *sample, struct error *error) {
@@ -304,13 +364,13 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     if (!emitting_room(emitting, room + 1)) {
         return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
     }
-    if (app_held_out(aml_mix(mlr->seed, sample->number), mlr->test_fraction)) {
+    if (app_held_out(aml_mix(mlr->seed, sample->place), mlr->test_fraction)) {
         use = AML_TEST;
     }
     uint32_t count = scale_sample(&mlr->scale, sample, emitting->values);
     int kept = mlr->dense ? emit_dense(emitting, use, sample, count, (uint32_t)label)
                           : emit_sparse(emitting, use, sample, count, (uint32_t)label);
-    emitting->emitted++;
+    emitting->end_place = emitting->first_place + sample->place + 1;
     if (kept == 1 && use == AML_TRAIN) {
         double squares = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -321,65 +381,123 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     return kept < 0 ? kept : 0;
 }
 
-static int mlr_read(aml_worker *worker, void *context) {
-    const struct mlr *mlr = context;
+static void emitting_close(struct emitting *emitting) {
+    free(emitting->values);
+    free(emitting->keys);
+    free(emitting->bytes);
+}
+
+/* A file of Criteo lines that is being read in several threads. */
+struct criteo_file {
+    const struct mlr *mlr;
+    const struct samples_file *file;
+    enum aml_item_use use;
+    struct criteo_columns columns;
+    bool header;
+};
+
+/* Emits the samples of some of its lines. */
+static int emit_lines(aml_worker *worker, const struct aml_lines *lines, void *context) {
+    const struct criteo_file *criteo = context;
+    struct emitting emitting = {.worker = worker, .mlr = criteo->mlr, .use = criteo->use};
+    const struct samples_run run = {.text = lines->text,
+                                    .size = lines->size,
+                                    .name = aml_mix(lines->file, lines->split),
+                                    .offset = lines->offset,
+                                    .header = criteo->header && lines->first != 0};
+    struct error error = {0};
+    const char *at = NULL;
+    int result = samples_read_run(criteo->file, &criteo->columns, &run, emit_sample, &emitting, &at, &error);
+    emitting_close(&emitting);
+    if (result != 0 && error.code != 0 && at != NULL) {
+        return aml_error(worker, result, "%s:%llu: %s", criteo->file->path,
+                         (unsigned long long)aml_line_number(worker, lines, at), error.text);
+    }
+    return app_result(worker, result, &error);
+}
+
+static int read_criteo(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
+                       enum aml_item_use use) {
+    struct criteo_file criteo = {.mlr = mlr, .file = file, .use = use};
+    struct error error = {0};
+    int result = samples_criteo_columns(file, &criteo.columns, &criteo.header, &error);
+    return result == 0 ? aml_read_lines(worker, file->path, emit_lines, &criteo) : app_result(worker, result, &error);
+}
+
+static int read_samples(aml_worker *worker, const struct mlr *mlr, const struct samples_file *test) {
     struct emitting emitting = {.worker = worker, .mlr = mlr, .use = AML_TRAIN};
     struct error error = {0};
-    struct samples_file test = mlr->file;
-    test.path = mlr->test;
-    test.labels_path = mlr->test_labels;
     struct app_file files[INPUT_FILES];
     input_files(mlr, files);
     app_name_files(worker, files, INPUT_FILES);
     int result = samples_read(&mlr->file, emit_sample, &emitting, &error);
-    if (result == 0 && mlr->test != NULL) {
+    if (result == 0 && test->path != NULL) {
         emitting.use = AML_TEST;
-        emitting.first_number = emitting.emitted;
-        result = samples_read(&test, emit_sample, &emitting, &error);
+        emitting.first_place = emitting.end_place;
+        result = samples_read(test, emit_sample, &emitting, &error);
     }
-    free(emitting.values);
-    free(emitting.keys);
-    free(emitting.bytes);
+    emitting_close(&emitting);
     return app_result(worker, result, &error);
+}
+
+static int mlr_read(aml_worker *worker, void *context) {
+    const struct mlr *mlr = context;
+    struct samples_file test = mlr->file;
+    test.path = mlr->test;
+    test.labels_path = mlr->test_labels;
+    if (mlr->survey.format != SAMPLES_CRITEO) {
+        return read_samples(worker, mlr, &test);
+    }
+    int result = read_criteo(worker, mlr, &mlr->file, AML_TRAIN);
+    return result == 0 && test.path != NULL ? read_criteo(worker, mlr, &test, AML_TEST) : result;
 }
 
 /* ---- Training ---- */
 
 static void mlr_forget_items(struct mlr *mlr) {
     struct minibatch *batch = &mlr->minibatch;
-    free(mlr->decay_of);
+    free(mlr->paces);
     free(mlr->threads.losses);
     free(mlr->threads.scratch);
     free(batch->logits);
     free(batch->labels);
     free(batch->sparse);
     free(batch->before);
-    mlr->decay_of = NULL;
+    mlr->paces = NULL;
     mlr->threads.losses = NULL;
     mlr->threads.scratch = NULL;
     *batch = (struct minibatch){0};
 }
 
-/* A sparse step changes only the weights of its samples' features. L2 takes more from the weights of a rarer feature,
- * so that the expected decay of each weight is that of a dense step. This node's counts stand for those of all nodes,
- * as samples are spread at random. */
-static int make_decay_of(aml_worker *worker, struct mlr *mlr) {
+/* Sets a feature's pace: `count` of this node's `samples` have it, of `total` of all nodes. L2 takes more from the
+ * weights of a rarer feature, as a sparse step changes only its samples' features: so the expected decay of each weight
+ * is that of a dense step. This node's counts stand for those of all nodes, as samples are spread at random; but a
+ * feature's first sample here is counted once, as no other node may have any. */
+static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, float count, double samples, double total) {
+    double part = (1 + ((double)count - 1) * total / samples) / total;
+    pace->rate = mlr->hashing.rare > 0 ? (float)pow(part, -mlr->hashing.rare) : 1;
+    pace->decay = (float)samples / count * pace->rate;
+}
+
+static int make_paces(aml_worker *worker, struct mlr *mlr) {
     size_t count;
     const struct aml_item *item = aml_items(worker, &count);
     uint32_t slots = aml_table_rows(worker, WEIGHTS).count;
-    mlr->decay_of = calloc((size_t)slots + 1, sizeof *mlr->decay_of);
-    if (mlr->decay_of == NULL) {
+    mlr->paces = calloc((size_t)slots + 1, sizeof *mlr->paces);
+    if (mlr->paces == NULL) {
         return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u features", slots);
     }
     for (size_t i = 0; i < count; i++) {
         const uint32_t *features = aml_item_slots(item);
         for (uint32_t f = 0; f + 1 < item->row_count; f++) {
-            mlr->decay_of[features[f]]++;
+            mlr->paces[features[f]].rate++; /* counts, at first */
         }
         item = i + 1 < count ? aml_item_next(item) : item;
     }
     for (uint32_t slot = 0; slot < slots; slot++) {
-        mlr->decay_of[slot] = mlr->decay_of[slot] > 0 ? (float)count / mlr->decay_of[slot] : 0;
+        if (mlr->paces[slot].rate > 0) {
+            set_pace(mlr, &mlr->paces[slot], mlr->paces[slot].rate, (double)count, (double)aml_total_items(worker));
+        }
     }
     return 0;
 }
@@ -433,8 +551,9 @@ static int mlr_begin(aml_worker *worker, void *context) {
         }
     }
     double length = 1 + aml_total(worker, TOTAL_SQUARES) / (double)aml_total_items(worker);
-    mlr->first_rate = mlr->rate > 0 ? mlr->rate : RATE_OF_LENGTH / length * (1 - mlr->momentum);
-    return mlr->dense ? 0 : make_decay_of(worker, mlr);
+    double rate = RATE_OF_LENGTH / length * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->hashing.rare);
+    mlr->first_rate = mlr->rate > 0 ? mlr->rate : rate;
+    return mlr->dense ? 0 : make_paces(worker, mlr);
 }
 
 /* Makes room for minibatches of `count` samples. */
@@ -479,7 +598,9 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
         const float *bytes = aml_item_bytes(item);
         memcpy(&batch->labels[s], bytes, sizeof batch->labels[s]);
         batch->sparse[s] =
-            (struct mlr_sparse){.features = aml_item_slots(item), .values = bytes + 1, .count = item->row_count - 1};
+            (struct mlr_sparse){.features = aml_item_slots(item),
+                                .values = item->size > sizeof(uint32_t) ? bytes + 1 : NULL, /* NULL: all are 1 */
+                                .count = item->row_count - 1};
         batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all */
         batch->values += item->row_count;
         item = last && s + 1 == count ? item : aml_item_next(item);
@@ -650,7 +771,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         batch->step = (struct mlr_step){.scale = (float)(rate / samples),
                                         .momentum = (float)mlr->momentum,
                                         .velocity = mlr->velocity,
-                                        .decay_of = mlr->decay_of};
+                                        .paces = mlr->paces};
         /* This node's share of the step's L2 is its share of the samples. */
         double share = mlr->dense ? (double)(end - first) / samples : 1 / samples;
         batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
@@ -706,8 +827,10 @@ static int mlr_finish(aml_worker *worker, void *context) {
     if (mlr->model_out == NULL) {
         return 0;
     }
-    const struct mlr_model_header header = {
-        .scale = mlr->scale, .index_base = mlr->file.index_base, .labels = &mlr->survey.labels};
+    const struct mlr_model_header header = {.scale = mlr->scale,
+                                            .index_base = mlr->file.index_base,
+                                            .hash = &mlr->file.hash,
+                                            .labels = &mlr->survey.labels};
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
     int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);
@@ -763,6 +886,7 @@ int main(int argc, char **argv) {
                       .index_base = -1,
                       .batch = 256,
                       .decay = 0.98,
+                      .hashing = {.rare = -1},
                       .lambda = 1e-4};
     const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
     const struct aml_option options[] = {
@@ -772,7 +896,11 @@ int main(int argc, char **argv) {
         {"test-labels", "FILE", AML_OPTION_STRING, &mlr.test_labels, 0, 0, "the labels of idx data to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &mlr.names.format, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"format", "NAME", AML_OPTION_STRING, &mlr.names.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
+        {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX,
+         "of criteo: fields are hashed into 2^B features; 0: 20"},
+        {"cross", "PAIRS", AML_OPTION_STRING, &mlr.hashing.crosses, 0, 0,
+         "of criteo: a feature for both fields of each pair, too, such as C1xC2,I5xC3"},
         {"label-column", "N", AML_OPTION_INTEGER, &mlr.file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.index_base, -1, 1,
@@ -790,6 +918,9 @@ int main(int argc, char **argv) {
          "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
+        {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
+         "of sparse samples: steps of a feature that a part p of the samples has are p^-X times as long; -1: 0.5 of "
+         "criteo, else 0"},
         {"model-out", "FILE", AML_OPTION_STRING, &mlr.model_out, 0, 0, "write the model there (docs/mlr.md)"},
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
          "no job: predict labels by a model that --model-out wrote; see mlr --predict --help"},

@@ -12,10 +12,13 @@
 
 enum { HEADER_SIZE = 28, LABEL_SIZE = MLR_LABEL_MAX + 1 };
 
-static const struct model_file_kind MODEL_KIND = {.app = "mlr",
-                                                  .magic = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'},
-                                                  .version = MLR_MODEL_VERSION,
-                                                  .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
+static struct model_file_kind model_kind(uint32_t version) {
+    return (struct model_file_kind){.app = "mlr",
+                                    .magic = {'A', 'M', 'L', 'M', 'L', 'M', 'D', 'L'},
+                                    .version = version,
+                                    .oldest = MLR_MODEL_VERSION,
+                                    .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
+}
 
 /* ---- Writing ---- */
 
@@ -33,10 +36,28 @@ static void writer_floats(struct mlr_model_writer *writer, const float *values, 
     }
 }
 
+static bool is_hashed(const struct mlr_hash *hash) {
+    return hash != NULL && hash->bits > 0;
+}
+
+static void writer_hash(struct mlr_model_writer *writer, const struct mlr_hash *hash) {
+    unsigned char *numbers = model_file_room(writer->file, 8);
+    put32(numbers, hash->bits);
+    put32(numbers + 4, hash->cross_count);
+    for (uint32_t c = 0; c < hash->cross_count; c++) {
+        unsigned char *fields = model_file_room(writer->file, 2);
+        fields[0] = hash->crosses[c].first;
+        fields[1] = hash->crosses[c].second;
+    }
+}
+
 static void writer_header(struct mlr_model_writer *writer, const struct mlr_model_header *header) {
     const uint32_t numbers[] = {header->scale.kind, header->index_base, writer->features, writer->classes};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
         put32(model_file_room(writer->file, sizeof numbers[i]), numbers[i]);
+    }
+    if (is_hashed(header->hash)) {
+        writer_hash(writer, header->hash);
     }
     for (uint32_t k = 0; k < writer->classes; k++) {
         memcpy(model_file_room(writer->file, LABEL_SIZE), header->labels->items[k].text, LABEL_SIZE);
@@ -51,7 +72,8 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
     assert(header->scale.kind < SCALE_AUTO && header->labels->count >= 2);
     *opened = NULL;
     struct model_file_writer *file;
-    int result = model_file_begin(&file, path, &MODEL_KIND, 0, error);
+    struct model_file_kind kind = model_kind(is_hashed(header->hash) ? MLR_MODEL_VERSION_HASHED : MLR_MODEL_VERSION);
+    int result = model_file_begin(&file, path, &kind, 0, error);
     if (result != 0) {
         return result;
     }
@@ -107,6 +129,23 @@ static int load_refuse(const struct loading *l, const char *what) {
     return error_set(l->error, AML_EINPUT, "%s: the model file %s", l->path, what);
 }
 
+static int load_hash(struct loading *l) {
+    struct mlr_hash *hash = &l->model->hash;
+    const unsigned char *bytes = l->bytes + l->at;
+    size_t left = l->size - l->at;
+    *hash = left >= 8 ? (struct mlr_hash){.bits = get32(bytes), .cross_count = get32(bytes + 4)} : *hash;
+    if (left < 8 || hash->cross_count > MLR_HASH_CROSSES_MAX || left - 8 < 2 * (size_t)hash->cross_count) {
+        return load_refuse(l, "ends in its header, or has too many crosses");
+    }
+    for (uint32_t c = 0; c < hash->cross_count; c++) {
+        hash->crosses[c] = (struct mlr_hash_cross){.first = bytes[8 + 2 * c], .second = bytes[9 + 2 * c]};
+    }
+    l->at += 8 + 2 * (size_t)hash->cross_count;
+    return mlr_hash_valid(hash) && l->model->scale.features == UINT32_C(1) << hash->bits
+               ? 0
+               : load_refuse(l, "has bits or crosses of its hash out of range");
+}
+
 static int load_header(struct loading *l, uint32_t *classes) {
     struct mlr_model *model = l->model;
     const unsigned char *numbers = l->bytes + MODEL_FILE_MAGIC;
@@ -120,6 +159,10 @@ static int load_header(struct loading *l, uint32_t *classes) {
     }
     model->scale.kind = (enum scale_kind)kind;
     l->at = HEADER_SIZE;
+    int result = get32(numbers) == MLR_MODEL_VERSION_HASHED ? load_hash(l) : 0;
+    if (result != 0) {
+        return result;
+    }
     size_t maxima = kind == SCALE_MAX ? model->scale.features * sizeof(float) : 0;
     return l->size - l->at < *classes * (size_t)LABEL_SIZE + maxima ? load_refuse(l, "ends in its header") : 0;
 }
@@ -135,7 +178,7 @@ static int load_labels(struct loading *l, uint32_t classes) {
         mlr_labels_add(labels, &label);
     }
     mlr_labels_sort(labels);
-    const unsigned char *first = l->bytes + HEADER_SIZE;
+    const unsigned char *first = l->bytes + l->at - classes * (size_t)LABEL_SIZE;
     for (uint32_t k = 0; k < labels->count; k++) {
         if (memcmp(labels->items[k].text, first + k * (size_t)LABEL_SIZE, LABEL_SIZE) != 0) {
             return load_refuse(l, "has labels out of order");
@@ -193,7 +236,8 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     *model = (struct mlr_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     uint32_t classes = 0;
-    int result = model_file_load(path, &MODEL_KIND, &loading.bytes, &loading.size, error);
+    struct model_file_kind kind = model_kind(MLR_MODEL_VERSION_HASHED);
+    int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
     result = result != 0 ? result : load_header(&loading, &classes);
     result = result != 0 ? result : load_labels(&loading, classes);
     result = result != 0 ? result : load_maxima(&loading);

@@ -57,8 +57,30 @@ static int predict_sample(void *context, const struct sample *sample, struct err
     return 0;
 }
 
+/* Sets the format: the model says whether samples are Criteo lines. */
+static int choose_format(struct run *run, struct error *error) {
+    bool hashed = run->model.hash.bits > 0;
+    bool criteo = false;
+    int result = hashed ? 0 : samples_are_criteo(&run->file, &criteo, error);
+    if (result != 0) {
+        return result;
+    }
+    if (hashed && run->file.format != SAMPLES_AUTO && run->file.format != SAMPLES_CRITEO) {
+        return error_set(error, AML_EINPUT, "--format %s: expected criteo, as %s was trained on Criteo lines",
+                         run->format, run->model_path);
+    }
+    if (criteo) {
+        return error_set(error, AML_EINPUT, "%s: these are Criteo lines, but %s was not trained on such",
+                         run->file.path, run->model_path);
+    }
+    run->file.format = hashed ? SAMPLES_CRITEO : run->file.format;
+    run->file.hash = run->model.hash;
+    return 0;
+}
+
 static int predict_file(struct run *run, struct error *error) {
-    int result = tool_output_open(&run->out, error);
+    int result = choose_format(run, error);
+    result = result == 0 ? tool_output_open(&run->out, error) : result;
     if (result != 0) {
         return result;
     }
@@ -103,7 +125,7 @@ int mlr_predict_main(int argc, char **argv) {
         {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0,
          "samples, with labels to compare with or without; format as in training"},
         {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
-        {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
         {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
          "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
          "than the model has features"},

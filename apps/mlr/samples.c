@@ -1,9 +1,11 @@
 /* See samples.h. */
 #include "apps/mlr/samples.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "agileml/input/estimate.h"
 #include "agileml/input/source_text.h"
 #include "apps/mlr/number.h"
 
@@ -24,7 +26,7 @@ enum {
 
 static const uint32_t NO_LABEL = UINT32_MAX;
 
-const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", NULL};
+const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", NULL};
 
 /* A file that is being read. */
 struct reading {
@@ -42,6 +44,15 @@ struct reading {
     uint32_t label;                /* text, csv: the label's field, from 0; NO_LABEL: no field is a label */
     enum text_separator separator; /* text, csv: what separates fields */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
+    struct criteo_reading *criteo; /* NULL: not begun */
+};
+
+/* What the lines of a Criteo file become. */
+struct criteo_reading {
+    struct criteo_columns columns;
+    struct criteo_record record;
+    struct mlr_hash_features features;
+    struct mlr_label labels[2];
 };
 
 /* Reports text[length] where `expected` was expected. */
@@ -345,6 +356,59 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
     return give_sample(r);
 }
 
+/* ---- criteo ---- */
+
+/* Puts the line's place before an error of criteo.h or hash.h. */
+static int criteo_refuse(const struct reading *r, const struct error *error) {
+    return error_set(r->error, error->code, "%s:%llu: %s", r->file->path, (unsigned long long)r->lines.number,
+                     error->text);
+}
+
+static void criteo_labels(struct criteo_reading *criteo) {
+    (void)mlr_label_make(&criteo->labels[0], "0", 1);
+    (void)mlr_label_make(&criteo->labels[1], "1", 1);
+}
+
+/* Makes a sample of a line, see criteo_take. */
+static int criteo_sample(struct criteo_reading *criteo, const struct mlr_hash *hash, const char *line, size_t length,
+                         char *copy, struct sample *sample, struct error *error) {
+    int result = criteo_take(&criteo->columns, line, length, copy, &criteo->record, error);
+    result = result == 0 ? mlr_hash_run(hash, &criteo->record, &criteo->features, error) : result;
+    sample->labelled = criteo->columns.labelled;
+    if (result == 0 && sample->labelled) {
+        sample->label = criteo->labels[criteo->record.label];
+    }
+    sample->features = criteo->features.slots;
+    sample->values = criteo->features.values;
+    sample->count = criteo->features.count;
+    sample->ones = !criteo->features.added;
+    return result;
+}
+
+static int begin_criteo(struct reading *r, char *line, size_t length, bool *header) {
+    struct error error = {0};
+    r->criteo = memory_zeroed(1, sizeof *r->criteo);
+    criteo_labels(r->criteo);
+    int result = criteo_columns(&r->criteo->columns, line, length, r->file->label_optional, header, &error);
+    return result == 0 ? 0 : criteo_refuse(r, &error);
+}
+
+static int read_criteo_line(struct reading *r, char *line, size_t length) {
+    struct error error = {0};
+    bool header = false;
+    if (length == 0) {
+        return 0;
+    }
+    int result = r->criteo == NULL ? begin_criteo(r, line, length, &header) : 0;
+    if (result != 0 || header) {
+        return result;
+    }
+    result = criteo_sample(r->criteo, &r->file->hash, line, length, line, &r->sample, &error);
+    return result == 0 ? give_sample(r) : criteo_refuse(r, &error);
+}
+
+/* ---- Lines ---- */
+
 /* Sets the format by a line that is neither empty nor a comment. */
 static void detect_format(struct reading *r, const char *line, size_t length) {
     const char *first = text_skip_blanks(line);
@@ -376,6 +440,10 @@ static void detect_separator(struct reading *r, const char *line, size_t length)
 
 static int read_line(struct reading *r, char *line, size_t length) {
     r->sample.line = r->lines.number;
+    r->sample.place = r->lines.start;
+    if (r->format == SAMPLES_CRITEO) {
+        return read_criteo_line(r, line, length);
+    }
     if (r->format == SAMPLES_AUTO) {
         detect_format(r, line, length);
     }
@@ -525,6 +593,7 @@ static int read_idx_sample(struct reading *r, struct text_lines *labels, int lab
     }
     text_lines_skip(&r->lines, size);
     r->sample.count = size;
+    r->sample.place = r->sample.number;
     r->sample.values = r->values;
     return give_sample(r);
 }
@@ -578,7 +647,9 @@ static int read_any(struct reading *r) {
     }
     if (result == 0 && r->sample.number == 0) {
         result = error_set(r->error, AML_EINPUT, "%s: no samples, expected %s data", r->file->path,
-                           r->format == SAMPLES_IDX ? "idx" : "libsvm, text or csv");
+                           r->format == SAMPLES_IDX      ? "idx"
+                           : r->format == SAMPLES_CRITEO ? "criteo"
+                                                         : "libsvm, text or csv");
     }
     return result;
 }
@@ -596,6 +667,7 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
     text_lines_close(&reading.lines);
     free(reading.features);
     free(reading.values);
+    free(reading.criteo);
     return result;
 }
 
@@ -730,6 +802,136 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
     }
     mlr_labels_sort(&survey->labels);
     return 0;
+}
+
+/* ---- Criteo lines in several threads ---- */
+
+int samples_criteo_columns(const struct samples_file *file, struct criteo_columns *columns, bool *header,
+                           struct error *error) {
+    struct text_lines lines;
+    char *line = NULL;
+    size_t length = 0;
+    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
+    if (result != 0) {
+        return result;
+    }
+    do {
+        result = text_lines_next(&lines, &line, &length, error);
+    } while (result == 0 && line != NULL && length == 0);
+    if (result == 0 && line == NULL) {
+        result = error_set(error, AML_EINPUT, "%s: no samples, expected criteo data", file->path);
+    } else if (result == 0) {
+        struct error what = {0};
+        result = criteo_columns(columns, line, length, file->label_optional, header, &what);
+        if (result != 0) {
+            error_set(error, result, "%s:%llu: %s", file->path, (unsigned long long)lines.number, what.text);
+        }
+    }
+    text_lines_close(&lines);
+    return result;
+}
+
+/* Returns the length of the line at `text`, which has an end. */
+static size_t line_length(const char *text, size_t left, bool with_cr) {
+    const char *end = memchr(text, '\n', left);
+    size_t length = end != NULL ? (size_t)(end - text) : left;
+    const char *cr = with_cr ? memchr(text, '\r', length) : NULL;
+    return cr != NULL ? (size_t)(cr - text) : length;
+}
+
+static int read_run_lines(struct criteo_reading *criteo, const struct mlr_hash *hash, const struct samples_run *run,
+                          char *copy, samples_sink *sink, void *context, const char **at, struct error *error) {
+    const char *end = run->text + run->size;
+    bool with_cr = memchr(run->text, '\r', run->size) != NULL;
+    bool header = run->header;
+    struct sample sample = {.number = 0};
+    for (const char *line = run->text; line < end;) {
+        size_t length = line_length(line, (size_t)(end - line), with_cr);
+        *at = line;
+        if (length > SAMPLES_LINE_MAX) {
+            return error_set(error, AML_EINPUT, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
+        }
+        if (length > 0 && !header) {
+            int result = criteo_sample(criteo, hash, line, length, copy, &sample, error);
+            sample.place = hash_pair(run->name, run->offset + (uint64_t)(line - run->text));
+            result = result == 0 ? sink(context, &sample, error) : result;
+            if (result != 0) {
+                return result;
+            }
+        }
+        header = header && length == 0;
+        line += length;
+        line = line < end ? text_next_line(line) : line;
+    }
+    return 0;
+}
+
+int samples_read_run(const struct samples_file *file, const struct criteo_columns *columns,
+                     const struct samples_run *run, samples_sink *sink, void *context, const char **at,
+                     struct error *error) {
+    const char *zero = memchr(run->text, '\0', run->size);
+    bool special = memchr(run->text, '"', run->size) != NULL || memchr(run->text, ' ', run->size) != NULL ||
+                   (columns->separator != '\t' && memchr(run->text, '\t', run->size) != NULL);
+    struct criteo_reading *criteo = calloc(1, sizeof *criteo);
+    char *copy = special ? malloc(run->size) : NULL;
+    int result;
+    *at = zero;
+    if (zero != NULL) {
+        result = error_set(error, AML_EINPUT, "expected text, got a zero byte");
+    } else if (criteo == NULL || (special && copy == NULL)) {
+        result = error_set(error, AML_ENOMEM, "no memory for lines of %zu bytes", run->size);
+    } else {
+        criteo->columns = *columns;
+        criteo_labels(criteo);
+        result = read_run_lines(criteo, &file->hash, run, copy, sink, context, at, error);
+    }
+    free(criteo);
+    free(copy);
+    return result;
+}
+
+/* ---- Criteo files, which need no reading ---- */
+
+int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error) {
+    struct text_lines lines;
+    char *line = NULL;
+    size_t length = 0;
+    *criteo = file->format == SAMPLES_CRITEO;
+    if (file->format != SAMPLES_AUTO || file->labels_path != NULL) {
+        return 0;
+    }
+    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
+    if (result != 0) {
+        return result;
+    }
+    result = text_lines_fill(&lines, 2, error);
+    bool idx = result == 0 && begins_as_idx(&lines);
+    while (result == 0 && !idx && length == 0) {
+        result = text_lines_next(&lines, &line, &length, error);
+        if (result != 0 || line == NULL) {
+            break;
+        }
+    }
+    *criteo = result == 0 && line != NULL && criteo_recognized(line, length);
+    text_lines_close(&lines);
+    return result;
+}
+
+int samples_survey_criteo(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
+    static const char *const texts[] = {"0", "1"};
+    *survey = (struct samples_survey){.format = SAMPLES_CRITEO, .features = UINT32_C(1) << file->hash.bits};
+    int result = estimate_lines(file->path, &survey->samples, error);
+    survey->values = survey->samples * (CRITEO_FIELDS + file->hash.cross_count);
+    for (size_t k = 0; k < 2; k++) {
+        struct mlr_label label;
+        (void)mlr_label_make(&label, texts[k], 1);
+        (void)mlr_labels_add(&survey->labels, &label);
+    }
+    mlr_labels_sort(&survey->labels);
+    if (result != 0) {
+        samples_survey_close(survey);
+    }
+    return result;
 }
 
 void samples_survey_close(struct samples_survey *survey) {

@@ -10,6 +10,7 @@
  * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features
  *   is a number.
  * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte (or of 4, signed) in another.
+ * - criteo: lines of a label, 13 integers and 26 categories (criteo.h), whose features are hashed (hash.h).
  *
  * Lines and their fields (quotes, blanks, line ends) are by the rules of text_fields.h and text_lines.h; empty lines
  * are skipped. */
@@ -17,6 +18,7 @@
 #define APPS_MLR_SAMPLES_H
 
 #include "agileml/base/error.h"
+#include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
 
 #include <stdbool.h>
@@ -29,7 +31,7 @@ enum {
     SAMPLES_LINE_MAX = 1 << 24      /* bytes of a line, without its end */
 };
 
-enum samples_format { SAMPLES_AUTO = 0, SAMPLES_LIBSVM, SAMPLES_TEXT, SAMPLES_CSV, SAMPLES_IDX };
+enum samples_format { SAMPLES_AUTO = 0, SAMPLES_LIBSVM, SAMPLES_TEXT, SAMPLES_CSV, SAMPLES_IDX, SAMPLES_CRITEO };
 
 /* The formats' names, in the order of the enum; NULL ends them. */
 extern const char *const samples_formats[];
@@ -41,8 +43,9 @@ struct samples_file {
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
     int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
+    struct mlr_hash hash;       /* criteo: how a line's fields become features */
     /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); lines of `features`
-     * fields, when label_column is 0 (text, csv); no labels_path (idx). */
+     * fields, when label_column is 0 (text, csv); no labels_path (idx); lines of 39 fields (criteo). */
     bool label_optional;
     uint32_t features; /* with label_optional */
 };
@@ -50,11 +53,15 @@ struct samples_file {
 /* One sample, valid during the call that it is passed to. */
 struct sample {
     uint64_t number; /* in the file, from 0 */
-    uint64_t line;   /* in the file, from 1; 0: it has no lines */
+    uint64_t place;  /* in the file: the bytes of its text before the line; idx: the number; of a run a mix of its name
+                      * and the place in its text */
+    uint64_t line;   /* in the file, from 1; 0: it has no lines, or the sample is of a run */
     bool labelled;   /* false: `label` is not set */
     struct mlr_label label;
-    const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1 */
+    const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo: any order,
+                               * none twice */
     const float *values;      /* [count] finite */
+    bool ones;                /* all values are known to be 1 */
     uint32_t count;           /* at most SAMPLES_VALUES_MAX */
 };
 
@@ -66,14 +73,36 @@ typedef int samples_sink(void *context, const struct sample *sample, struct erro
  * or what the sink returned. */
 int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error);
 
+/* ---- Criteo lines in several threads ---- */
+
+/* A run of whole lines of a file. Each line has an end. */
+struct samples_run {
+    const char *text; /* [size], and a 0 behind */
+    size_t size;
+    uint64_t name, offset; /* of a part of the file, and of text[0] in it */
+    bool header;           /* the first line that is not empty is the file's header */
+};
+
+/* Finds out what the columns of a file of Criteo lines are, and whether it has a header. Returns what samples_read
+ * does. */
+int samples_criteo_columns(const struct samples_file *file, struct criteo_columns *columns, bool *header,
+                           struct error *error);
+/* Passes the samples of a run to `sink`, in any thread. Samples have no numbers. Returns 0; AML_EINPUT or what the sink
+ * returned, with *at the line and no place in *error; AML_ENOMEM. */
+int samples_read_run(const struct samples_file *file, const struct criteo_columns *columns,
+                     const struct samples_run *run, samples_sink *sink, void *context, const char **at,
+                     struct error *error);
+
+/* ---- Surveys ---- */
+
 /* The shape and labels of a set of samples. */
 struct samples_survey {
     enum samples_format format; /* never SAMPLES_AUTO */
-    uint64_t samples;
-    uint64_t values;     /* written in the file; of idx, all */
-    uint32_t features;   /* the largest feature of a sample + 1, at least 1 */
-    uint32_t index_base; /* libsvm: 0 when index 0 occurs, else 1 */
-    bool dense;          /* every sample has all features */
+    uint64_t samples;           /* criteo: an estimate */
+    uint64_t values;            /* written in the file; of idx, all */
+    uint32_t features;          /* the largest feature of a sample + 1, at least 1 */
+    uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */
+    bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
     float *maxima; /* [features] largest absolute value of each, when `with_maxima`; else NULL */
 };
@@ -82,6 +111,11 @@ struct samples_survey {
  * file->index_base. After success samples_survey_close must follow. */
 int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
                    struct error *error);
+/* Sets *criteo to whether the file has format SAMPLES_CRITEO, or SAMPLES_AUTO and a first line that looks like it. */
+int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error);
+/* Makes the survey of a file of Criteo lines without reading it: the slots of its hash as features, the labels 0 and 1,
+ * and an estimate of the number of samples by the file's beginning, the same in every process. */
+int samples_survey_criteo(const struct samples_file *file, struct samples_survey *survey, struct error *error);
 void samples_survey_close(struct samples_survey *survey);
 
 #endif

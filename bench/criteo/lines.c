@@ -1,9 +1,9 @@
-/* criteo_lines: writes made-up Criteo lines (label, 13 integers, 26 categories, separated by tabs) onto standard output,
- * any number of them, faster than most disks. A line is a copy of a random line of --source with noise: each field is
- * another line's with a chance of 1/8; a category is a new value with a chance of 1/64, so that the number of different
- * values grows with the file, as it does in real logs; a label is turned with a chance of 1/8, so no model can have a
- * log-loss below 0.377. Line N is a function of --seed and N alone: other ranges (--first) are other lines of the same
- * distribution, to test on. */
+/* criteo_lines: writes made-up Criteo lines (label, 13 integers, 26 categories, separated by tabs) onto standard
+ * output, any number of them, faster than most disks. A line is a copy of a random line of --source with noise: each
+ * field is another line's with a chance of 1/8; a category is a new value with a chance of 1/64, so that the number of
+ * different values grows with the file, as it does in real logs; a label is turned with a chance of 1/8, so no model
+ * can have a log-loss below 0.377. Line N is a function of --seed and N alone: other ranges (--first) are other lines
+ * of the same distribution, to test on. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_lines.h"

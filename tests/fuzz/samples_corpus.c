@@ -15,10 +15,13 @@ enum {
     COLUMN_1 = 5 * 4,
     COLUMN_LAST = 3 * 4,
     HALF = 8 + 4,
-    LABEL_OPTIONAL = 128 - 128 % 5 + 5,
-    /* plus the format */ COLUMN_ANY = 4 * 4,
+    LABEL_OPTIONAL = 132, /* a multiple of the number of formats */
+    COLUMN_ANY = 4 * 4,
     FEATURES_3 = 2 * 32
 };
+
+#define TABS_13 "\t\t\t\t\t\t\t\t\t\t\t\t\t"
+#define TABS_25 "\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t"
 
 #define SEED(format, options, cut, gzip, text)                                                                         \
     { format, options, cut, gzip, text, sizeof(text) - 1 }
@@ -49,6 +52,15 @@ static const struct {
     SEED(LABEL_OPTIONAL, COLUMN_ANY + FEATURES_3, 0, false, "y;a;b;c\r7;1;2;3\r"),
     SEED(LABEL_OPTIONAL, 0, 0, false, "\0\0\x08\x01\0\0\0\x02\x07\x08"),
     SEED(SAMPLES_AUTO, 0, 0, false, "PK\x03\x04"),
+    SEED(SAMPLES_CRITEO, 12, 0, false, "0\t1" TABS_13 "68fd1e64" TABS_25 "\n1\t-1" TABS_13 "80e26c9b" TABS_25 "a\r\n"),
+    SEED(SAMPLES_AUTO, 12, 0, false, "1\t" TABS_13 "68fd1e64" TABS_25 "1f89b562\n"),
+    SEED(SAMPLES_CRITEO, 0, 0, false, "0\t99999999999999999999.5e3" TABS_13 "\"a \"\"b\"" TABS_25 " c \n"),
+    SEED(SAMPLES_CRITEO, 1, 0, false,
+         "Id,Label,I1,I2,I3,I4,I5,I6,I7,I8,I9,I10,I11,I12,I13,C1,C2,C3,C4,C5,C6,C7,C8,C9,C10,C11,C12,C13,C14,C15,C16,"
+         "C17,C18,C19,C20,C21,C22,C23,C24,C25,C26\n1,0,,1,5,0,1382,4,15,2,181,1,2,,2,68fd1e64,80e26c9b,fb936136,"
+         "7b4723c4,25c83c98,7e0ccccf,de7995b8,1f89b562,a73ee510,a8cd5504,b2cb9c98,37c9c164,2824a5f6,1adce6ef,8ba8b39a,"
+         "891b62e7,e5ba7672,f54016b9,21ddcdc9,b1252a9d,07b5194c,,3a171ecb,c5c50484,e8b83407,9727dd16\n"),
+    SEED(LABEL_OPTIONAL + SAMPLES_CRITEO, 12, 0, false, "5" TABS_13 "68fd1e64" TABS_25 "\n-5" TABS_13 TABS_25 "\n"),
     SEED(SAMPLES_AUTO, BASE_1, 0, true, "3 1:0.5 4:-2e1\n1 2:1\n"),
 };
 

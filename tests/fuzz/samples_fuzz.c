@@ -27,10 +27,33 @@ enum { FUZZ_HEAD = 3, FUZZ_FEATURES_MAX = 1 << 16 /* of a survey with maxima: me
 
 /* What a reading saw. */
 struct seen {
-    uint64_t samples, values;
+    uint32_t slots; /* of a hash; 0: the samples are not of Criteo lines */
+    uint64_t samples, values, place;
     uint32_t features;
     bool label_optional, labelled;
 };
+
+static struct mlr_hash fuzz_hash(uint8_t options) {
+    struct mlr_hash hash = {.bits = MLR_HASH_BITS_MIN + options % 17U};
+    struct error error = {0};
+    FUZZ_CHECK((options & 1) == 0 || mlr_hash_add_crosses(&hash, "C1xC2,I1xC26,I3xI4", &error) == 0);
+    return hash;
+}
+
+/* A hashed sample has its features in any order, each once, and its values are numbers of fields. */
+static void check_hashed(const struct seen *seen, const struct sample *sample) {
+    float sum = 0;
+    FUZZ_CHECK(sample->count > 0 && sample->count <= MLR_HASH_SLOTS_MAX);
+    for (uint32_t i = 0; i < sample->count; i++) {
+        FUZZ_CHECK(sample->features[i] < seen->slots && sample->values[i] >= 1);
+        sum += sample->values[i];
+        for (uint32_t j = 0; j < i; j++) {
+            FUZZ_CHECK(sample->features[j] != sample->features[i]);
+        }
+    }
+    FUZZ_CHECK(sum == CRITEO_FIELDS || sum == CRITEO_FIELDS + 3);
+    FUZZ_CHECK(!sample->ones || sum == (float)sample->count);
+}
 
 static int check_sample(void *context, const struct sample *sample, struct error *error) {
     struct seen *seen = context;
@@ -41,6 +64,13 @@ static int check_sample(void *context, const struct sample *sample, struct error
     FUZZ_CHECK(sample->labelled ? length >= 1 && length <= MLR_LABEL_MAX : seen->label_optional);
     FUZZ_CHECK(seen->samples == 0 || sample->labelled == seen->labelled);
     seen->labelled = sample->labelled;
+    FUZZ_CHECK(seen->samples == 0 || sample->place > seen->place);
+    seen->place = sample->place;
+    if (seen->slots > 0) {
+        check_hashed(seen, sample);
+        seen->samples++;
+        return 0;
+    }
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(isfinite(sample->values[i]));
         uint32_t feature = sample->features != NULL ? sample->features[i] : i;
@@ -74,6 +104,23 @@ static void check_survey(const struct samples_file *file, bool find_base, const 
     samples_survey_close(&survey);
 }
 
+/* Whether a file looks like Criteo lines, and about how many it has. */
+static void check_criteo(const struct samples_file *file) {
+    struct error error = {0};
+    bool criteo = false;
+    int result = samples_are_criteo(file, &criteo, &error);
+    FUZZ_CHECK(result == 0 ? error.code == 0 : result == AML_EINPUT && !criteo);
+    FUZZ_CHECK(result != 0 || criteo || file->format != SAMPLES_CRITEO);
+    struct samples_survey survey;
+    result = samples_survey_criteo(file, &survey, &error);
+    FUZZ_CHECK(result == 0 || result == AML_EINPUT);
+    if (result == 0) {
+        FUZZ_CHECK(survey.samples >= 1 && survey.features == UINT32_C(1) << file->hash.bits);
+        FUZZ_CHECK(survey.labels.count == 2);
+        samples_survey_close(&survey);
+    }
+}
+
 static int make_file(const uint8_t *data, size_t size, char path[32]) {
     int file = memfd_create("samples", MFD_CLOEXEC);
     FUZZ_CHECK(file >= 0 && write(file, data, size) == (ssize_t)size);
@@ -93,17 +140,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int labels = make_file(data + FUZZ_HEAD + cut, rest - cut, labels_path);
     const struct samples_file file = {.path = path,
                                       .labels_path = cut < rest ? labels_path : NULL,
-                                      .format = (enum samples_format)(data[0] % 5),
+                                      .format = (enum samples_format)(data[0] % 6),
                                       .index_base = data[1] % 2,
                                       .label_column = (int64_t)(data[1] / 4 % 8) - 4,
+                                      .hash = fuzz_hash(data[1]),
                                       .label_optional = data[0] >= 128,
                                       .features = 1 + data[1] / 32};
-    struct seen seen = {.label_optional = file.label_optional};
+    struct seen seen = {.label_optional = file.label_optional,
+                        .slots = file.format == SAMPLES_CRITEO ? UINT32_C(1) << file.hash.bits : 0};
     struct error error = {0};
     int result = samples_read(&file, check_sample, &seen, &error);
     FUZZ_CHECK(result == 0 ? seen.samples > 0 && error.code == 0 : result == AML_EINPUT && error.code == result);
     FUZZ_CHECK(result == 0 || strncmp(error.text, path, strlen("/proc/self/fd/")) == 0);
-    if (!file.label_optional) {
+    check_criteo(&file);
+    if (!file.label_optional && file.format != SAMPLES_CRITEO) {
         check_survey(&file, (data[1] & 2) != 0, &seen, result == 0);
     }
     close(images);

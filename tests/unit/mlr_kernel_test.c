@@ -36,7 +36,7 @@ struct problem {
     uint32_t labels[SAMPLES];
     uint32_t *features;
     float *values;
-    float decay_of[FEATURES + 1];
+    struct mlr_pace paces[FEATURES + 1];
     unsigned char touched[FEATURES + 1];
 };
 
@@ -77,7 +77,7 @@ static struct problem *problem_new(uint32_t classes, size_t padding) {
         for (size_t k = 0; k < stride; k++) {
             problem->weights.rows[f * stride + k] = k < classes ? random_value(&state) : PADDING;
         }
-        problem->decay_of[f] = f < FEATURES ? 0.5F + 0.01F * (float)f : 0;
+        problem->paces[f] = (struct mlr_pace){.decay = f < FEATURES ? 0.5F + 0.01F * (float)f : 0, .rate = 1};
     }
     make_samples(problem, &state);
     for (size_t s = 0; s < SAMPLES; s++) {
@@ -142,7 +142,7 @@ static void test_a_step_follows_the_gradient(void **state) {
     struct problem *stepped = problem_new(7, 1);
     float *errors = calloc(SAMPLES * 7, sizeof(float));
     struct mlr_loss loss = {0};
-    const struct mlr_step step = {.scale = 1, .decay_of = problem->decay_of}; /* decay 0 */
+    const struct mlr_step step = {.scale = 1, .paces = problem->paces}; /* decay 0 */
     reference().sparse_logits(&problem->weights, problem->sparse, SAMPLES, errors);
     reference().softmax(errors, problem->labels, SAMPLES, 7, &loss);
     reference().sparse_update(&stepped->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, stepped->touched);
@@ -259,7 +259,7 @@ static float *make_errors(uint32_t classes) {
 static void check_sparse_update(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
     float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
-    const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .decay_of = plain->decay_of};
+    const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .paces = plain->paces};
     reference().sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
     for (unsigned parts = 1; parts <= 3; parts++) {
         struct problem *fast = problem_new(classes, padding);
@@ -279,6 +279,80 @@ static void test_sparse_update(void **state) {
     for_each_shape(check_sparse_update);
 }
 
+/* Makes all values of the sparse samples 1, written or not. */
+static void set_ones(struct problem *problem, bool written) {
+    for (size_t s = 0; s < SAMPLES; s++) {
+        struct mlr_sparse *x = &problem->sparse[s];
+        float *values = problem->values + (x->values - problem->values);
+        for (uint32_t i = 0; i < x->count; i++) {
+            values[i] = 1;
+        }
+        x->values = written ? x->values : NULL;
+    }
+}
+
+/* Samples whose values are all 1 need not have them. */
+static void check_ones(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
+    float *errors = make_errors(classes);
+    float *logits[2];
+    struct problem *problems[2];
+    for (int i = 0; i < 2; i++) {
+        problems[i] = problem_new(classes, padding);
+        set_ones(problems[i], i == 0);
+        logits[i] = calloc(SAMPLES * (size_t)classes, sizeof(float));
+        const struct mlr_kernel by = i == 0 ? reference() : *kernel;
+        const struct mlr_step step = {.scale = 0.3F, .decay = 0.02F, .paces = problems[i]->paces};
+        by.sparse_logits(&problems[i]->weights, problems[i]->sparse, SAMPLES, logits[i]);
+        by.sparse_update(&problems[i]->weights, problems[i]->sparse, errors, SAMPLES, &step, 0, 1,
+                         problems[i]->touched);
+    }
+    assert_close(logits[1], logits[0], SAMPLES * (size_t)classes, 1e-5F);
+    assert_close(problems[1]->weights.rows, problems[0]->weights.rows, weight_count(problems[0]), 1e-5F);
+    for (int i = 0; i < 2; i++) {
+        free(logits[i]);
+        problem_free(problems[i]);
+    }
+    free(errors);
+}
+
+static void test_ones(void **state) {
+    (void)state;
+    for_each_shape(check_ones);
+}
+
+/* A feature's rate multiplies its steps. */
+static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
+    float *errors = make_errors(classes);
+    struct problem *plain = problem_new(classes, padding);
+    struct problem *paced = problem_new(classes, padding);
+    struct problem *start = problem_new(classes, padding);
+    for (size_t f = 0; f < FEATURES; f++) {
+        paced->paces[f].rate = 1 + (float)(f % 3);
+    }
+    const struct mlr_step step = {.scale = 0.1F, .paces = plain->paces};
+    const struct mlr_step paced_step = {.scale = 0.1F, .paces = paced->paces};
+    kernel->sparse_update(&plain->weights, plain->sparse, errors, SAMPLES, &step, 0, 1, plain->touched);
+    kernel->sparse_update(&paced->weights, paced->sparse, errors, SAMPLES, &paced_step, 0, 1, paced->touched);
+    for (size_t f = 0; f <= FEATURES; f++) {
+        for (uint32_t k = 0; k < classes; k++) {
+            size_t at = f * plain->weights.stride + k;
+            float before = start->weights.rows[at];
+            float rate = f < FEATURES ? paced->paces[f].rate : 1;
+            float expected = before + rate * (plain->weights.rows[at] - before);
+            assert_close(&paced->weights.rows[at], &expected, 1, 1e-5F);
+        }
+    }
+    problem_free(plain);
+    problem_free(paced);
+    problem_free(start);
+    free(errors);
+}
+
+static void test_rates(void **state) {
+    (void)state;
+    for_each_shape(check_rates);
+}
+
 static void test_decay_takes_at_most_all(void **state) {
     (void)state;
     struct mlr_kernel kernels[MLR_KERNELS_MAX];
@@ -286,7 +360,7 @@ static void test_decay_takes_at_most_all(void **state) {
     for (size_t i = 0; i < count; i++) {
         struct problem *problem = problem_new(3, 0);
         float *errors = calloc(SAMPLES * 3, sizeof(float)); /* no gradient */
-        const struct mlr_step step = {.scale = 1, .decay = 1000, .decay_of = problem->decay_of};
+        const struct mlr_step step = {.scale = 1, .decay = 1000, .paces = problem->paces};
         float bias = problem->weights.rows[FEATURES * 3];
         kernels[i].sparse_update(&problem->weights, problem->sparse, errors, SAMPLES, &step, 0, 1, problem->touched);
         for (size_t f = 0; f < FEATURES; f++) {
@@ -418,6 +492,8 @@ int main(void) {
         cmocka_unit_test(test_softmax),
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_sparse_update),
+        cmocka_unit_test(test_ones),
+        cmocka_unit_test(test_rates),
         cmocka_unit_test(test_decay_takes_at_most_all),
         cmocka_unit_test(test_dense_update),
         cmocka_unit_test(test_narrow),

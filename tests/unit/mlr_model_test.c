@@ -166,7 +166,9 @@ static void test_nothing_is_believed(void **state) {
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
-    expect_refused_with(8, "\2", 1, 0, "version 2, expected 1");
+    expect_refused_with(8, "\3", 1, 0, "version 3, expected at most 2");
+    expect_refused_with(8, "\0", 1, 0, "version 0, expected at most 2");
+    expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
     expect_refused_with(12, "\4", 1, 0, "out of range");
     expect_refused_with(16, "\2", 1, 0, "out of range");
     expect_refused_with(20, "\0", 1, 0, "out of range");
@@ -184,6 +186,72 @@ static void test_nothing_is_believed(void **state) {
     expect_refused_with(rows, "\3", 1, 0, "has no biases");
     expect_refused_with(rows + 4, "\0\0\x80\x7f", 4, 0, "a weight that is not finite");
     expect_refused_with(rows, "\6", 1, 4, "a length that does not fit");
+}
+
+/* ---- Models of hashed samples ---- */
+
+enum { HASH_BITS = 8 };
+
+static void write_hashed_model(void) {
+    struct mlr_labels labels = make_labels();
+    struct mlr_hash hash = {.bits = HASH_BITS};
+    struct error error = {0};
+    assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,I1xC26", &error), 0);
+    const struct mlr_model_header header = {
+        .scale = {.kind = SCALE_UNIT, .features = 1 << HASH_BITS}, .hash = &hash, .labels = &labels};
+    struct mlr_model_writer *writer;
+    const uint64_t numbers[] = {1 << HASH_BITS, 17};
+    const float rows[2 * CLASSES] = {1, 2, 3, 4, 5, 6};
+    assert_int_equal(mlr_model_writer_open(&writer, path, &header, &error), 0);
+    assert_int_equal(mlr_model_writer_rows(writer, numbers, rows, 2, &error), 0);
+    assert_int_equal(mlr_model_writer_close(writer, 0, &error), 0);
+    mlr_labels_close(&labels);
+}
+
+static void test_a_hash_is_written_and_read(void **state) {
+    (void)state;
+    struct mlr_model model;
+    struct error error = {0};
+    write_hashed_model();
+    assert_int_equal(mlr_model_load(path, &model, &error), 0);
+    assert_int_equal(model.hash.bits, HASH_BITS);
+    assert_int_equal(model.hash.cross_count, 2);
+    assert_int_equal(model.hash.crosses[0].first, 0);
+    assert_int_equal(model.hash.crosses[0].second, 38);
+    assert_int_equal(model.hash.crosses[1].first, 13);
+    assert_int_equal(model.hash.crosses[1].second, 14);
+    assert_string_equal(model.labels.items[2].text, "other");
+    assert_int_equal(model.row_count, 3);
+    assert_true(model.rows[(size_t)model.places[17] * CLASSES] == 4);
+    mlr_model_close(&model);
+}
+
+/* The file with one byte changed and a right checksum. */
+static void expect_hash_refused(size_t at, unsigned char other, const char *message) {
+    unsigned char bytes[FILE_MAX];
+    write_hashed_model();
+    size_t size = read_file(bytes) - 4;
+    bytes[at] = other;
+    uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
+    for (unsigned i = 0; i < 4; i++) {
+        bytes[size + i] = (unsigned char)(checksum >> (8 * i));
+    }
+    write_file(bytes, size + 4);
+    expect_refused(message);
+}
+
+static void test_no_hash_is_believed(void **state) {
+    (void)state;
+    const size_t bits = 28;
+    const size_t crosses = bits + 8;
+    expect_hash_refused(bits, 9, "bits or crosses of its hash out of range"); /* 2^9 are not the features */
+    expect_hash_refused(bits, 0, "bits or crosses of its hash out of range");
+    expect_hash_refused(bits + 3, 1, "bits or crosses of its hash out of range");
+    expect_hash_refused(bits + 4, 0, "malformed label");
+    expect_hash_refused(bits + 5, 0xff, "has too many crosses");
+    expect_hash_refused(crosses, 38, "bits or crosses of its hash out of range");     /* a field with itself */
+    expect_hash_refused(crosses + 1, 39, "bits or crosses of its hash out of range"); /* no such field */
+    expect_hash_refused(crosses, 14, "bits or crosses of its hash out of range");     /* out of order */
 }
 
 static void test_only_whole_models_are_written(void **state) {
@@ -223,6 +291,8 @@ int main(void) {
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_nothing_is_believed),
+        cmocka_unit_test(test_a_hash_is_written_and_read),
+        cmocka_unit_test(test_no_hash_is_believed),
         cmocka_unit_test(test_only_whole_models_are_written),
     };
     return cmocka_run_group_tests_name("mlr_model", tests, set_up, tear_down);

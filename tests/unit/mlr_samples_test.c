@@ -502,6 +502,107 @@ static void test_scales(void **state) {
     assert_memory_equal(scaled, zeros, sizeof zeros);
 }
 
+/* ---- Criteo ---- */
+
+/* A line of 39 fields behind `start`, all missing but I2 and C1. */
+static const char *criteo_line(char *text, size_t room, const char *start, const char *i2, const char *end) {
+    snprintf(text, room, "%s\t%s\t\t\t\t\t\t\t\t\t\t\t\t68fd1e64\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t\t%s",
+             start, i2, end);
+    return text;
+}
+
+static int count_sample(void *context, const struct sample *sample, struct error *error) {
+    struct record *record = context;
+    (void)error;
+    assert_int_equal(sample->count, CRITEO_FIELDS);
+    assert_true(sample->ones);
+    record->used += (size_t)snprintf(record->text + record->used, sizeof record->text - record->used, "%s@%llu ",
+                                     sample->labelled ? sample->label.text : "-", (unsigned long long)sample->place);
+    return 0;
+}
+
+/* Reads lines with each line end, plain and gzip, and compares labels and places. */
+static void test_criteo(void **state) {
+    (void)state;
+    static const char *const ends[] = {"\n", "\r\n", "\r"};
+    for (size_t e = 0; e < 3; e++) {
+        for (unsigned gzip = 0; gzip < 2; gzip++) {
+            char one[128];
+            char text[512];
+            size_t used = 0;
+            for (int i = 0; i < 3; i++) {
+                const char *line =
+                    criteo_line(one, sizeof one, i == 1 ? "1\t" : "0\t5", i == 2 ? "-1" : "17", i < 2 ? ends[e] : "");
+                used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", line, i == 0 ? ends[e] : "");
+            }
+            struct memory_file made = gzip ? gzip_of(text, used, 0) : file_of(text, used);
+            struct samples_file file = {.path = made.path, .format = SAMPLES_CRITEO, .hash = {.bits = 24}};
+            struct record record = {.used = 0};
+            struct error error = {0};
+            char expected[128];
+            size_t end = strlen(ends[e]);
+            size_t first = 1 + 1 + 1 + 1 + 2 + 11 + 1 + 8 + 25 + end; /* an empty line follows */
+            snprintf(expected, sizeof expected, "0@0 1@%zu 0@%zu ", first + end, 2 * first + end - 1);
+            if (samples_read(&file, count_sample, &record, &error) != 0) {
+                fail_msg("%s", error.text);
+            }
+            assert_string_equal(record.text, expected);
+            bool criteo = false;
+            file.format = SAMPLES_AUTO;
+            assert_int_equal(samples_are_criteo(&file, &criteo, &error), 0);
+            assert_true(criteo);
+            struct samples_survey survey;
+            assert_int_equal(samples_survey_criteo(&file, &survey, &error), 0);
+            assert_int_equal(survey.features, 1 << 24);
+            assert_int_equal(survey.labels.count, 2);
+            samples_survey_close(&survey);
+            close(made.file);
+        }
+    }
+}
+
+static void test_wrong_criteo_lines(void **state) {
+    (void)state;
+    const struct samples_file criteo = {.format = SAMPLES_CRITEO, .hash = {.bits = 20}};
+    char good[128];
+    char text[512];
+    criteo_line(good, sizeof good, "1\t", "2", "\n");
+    snprintf(text, sizeof text, "%s1\t2\n", good);
+    expect_refused(&criteo, text, ":2: expected 40 fields (a label, 13 integers and 26 categories), got 2");
+    char bad[128];
+    snprintf(text, sizeof text, "%s\n%s", good, criteo_line(bad, sizeof bad, "1\t", "two", "\n"));
+    expect_refused(&criteo, text, ":3: expected a whole number in I2, got 'two'");
+    snprintf(text, sizeof text, "%s%s", good, criteo_line(bad, sizeof bad, "7\t", "2", "\n"));
+    expect_refused(&criteo, text, ":2: expected a label 0 or 1, got '7'");
+    expect_refused(&criteo, "\n\n", ": no samples, expected criteo data");
+    expect_refused(&criteo, good + 2, ":1: expected 40 fields (a label, 13 integers and 26 categories), got 39");
+}
+
+/* A line may be long, up to the limit of all formats. */
+static void test_long_criteo_lines(void **state) {
+    (void)state;
+    const struct samples_file criteo = {.format = SAMPLES_CRITEO, .hash = {.bits = 20}};
+    for (int over = 0; over < 2; over++) {
+        size_t size = SAMPLES_LINE_MAX + (size_t)over;
+        char *text = malloc(size + 2);
+        char start[128];
+        assert_non_null(text);
+        criteo_line(start, sizeof start, "1\t", "2", "");
+        memset(text, 'x', size);
+        memcpy(text, start, strlen(start)); /* the last category is long */
+        text[size] = '\n';
+        struct memory_file made = file_of(text, size + 1);
+        struct samples_file file = criteo;
+        struct record record = {.used = 0};
+        struct error error = {0};
+        file.path = made.path;
+        assert_int_equal(samples_read(&file, count_sample, &record, &error), over ? AML_EINPUT : 0);
+        assert_string_equal(record.text, over ? "" : "1@0 ");
+        close(made.file);
+        free(text);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_libsvm),
@@ -519,6 +620,9 @@ int main(void) {
         cmocka_unit_test(test_there_is_a_limit_to_labels),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_criteo),
+        cmocka_unit_test(test_wrong_criteo_lines),
+        cmocka_unit_test(test_long_criteo_lines),
     };
     return cmocka_run_group_tests_name("mlr_samples", tests, NULL, NULL);
 }

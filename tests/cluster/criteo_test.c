@@ -1,0 +1,153 @@
+/* Tests of mlr on raw Criteo lines with real processes: a log-loss that a constant prediction does not reach; the forms
+ * that the data set comes in are alike; models know how their lines were hashed; what is refused. Uses the samples of
+ * ../shared/data, or is skipped. Nothing here depends on time. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+enum { HELD_OUT = 409 + 391, LINES = 7200, SAMPLE = 200 /* lines of criteo_sample.csv */ };
+
+static void compare(const char *format, double expected, double tolerance) {
+    run_well("$run %s", format);
+    double loss = summary("test_loss");
+    if (!(fabs(loss - expected) <= tolerance * expected)) {
+        fail_msg("test_loss %g, expected %g: %s", loss, expected, format);
+    }
+}
+
+/* The part of ones gives 0.532 at best. */
+static void test_log_loss(void **state) {
+    (void)state;
+    run_well("$run --threads 2 -- mlr --data train.tsv.gz --test held.tsv --lambda 3e-3 --model-out model");
+    double loss = summary("test_loss");
+    assert_true(loss < 0.49);
+    assert_true(summary("items_processed") == 20.0 * LINES);
+    run_well("$bin/mlr --predict model --data held.tsv --out predictions");
+    double again = 0;
+    char *text = read_text("out");
+    assert_int_equal(sscanf(text, "samples 800 unknown_labels 0 accuracy %*f loss %lf", &again), 1);
+    assert_true(fabs(again - loss) < 1e-4);
+    free(text);
+    run_well("test $(wc -l <predictions) = %d", HELD_OUT);
+    run_well("cut -f2- held.tsv >unlabelled.tsv; $bin/mlr --predict model --data unlabelled.tsv >more; "
+             "cut -f2- predictions | cmp - more");
+}
+
+static void test_clusters_are_alike(void **state) {
+    (void)state;
+    static const char *const job = "-- mlr --data train.tsv.gz --test held.tsv --iterations 3 --hash-bits 16";
+    static const char *const clusters[] = {"--threads 3", "--reliable 2 --partitions 3",
+                                           "--reliable 2 --transient 2 --stage 3"};
+    char command[256];
+    run_well("$run %s", job);
+    double loss = summary("test_loss");
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        snprintf(command, sizeof command, "%s %s", clusters[c], job);
+        compare(command, loss, 1e-2); /* a node meets rare features as often as others only in expectation */
+        assert_true(summary("items_processed") == 3.0 * LINES);
+    }
+}
+
+/* Tabs or commas, plain or packed, with a header in any order and an Id: the same samples, so the same model. Plain and
+ * packed data are estimated to have as many lines, but not exactly. */
+static void test_forms_are_alike(void **state) {
+    (void)state;
+    run_well("zcat %s | tail -n +2 | tr , '\\t' >some.tsv && zcat %s >some.csv && "
+             "awk -F, -v OFS=, '{t = $40; $40 = $2; $2 = t; print NR, $0}' some.csv | sed '1s/^1,/Id,/' >other.csv && "
+             "sed 's/,/\",\"/g; s/^/\"/; s/$/\"\\r/' some.csv >quoted.csv && gzip -k some.tsv",
+             "sample.csv.gz", "sample.csv.gz");
+    static const char *const job = "-- mlr --iterations 2 --clocks-per-iteration 4 --test some.tsv --data";
+    static const char *const files[] = {"some.csv", "other.csv", "quoted.csv", "some.tsv.gz",
+                                        "some.tsv --format criteo"};
+    char command[256];
+    run_well("$run %s some.tsv", job);
+    double loss = summary("test_loss");
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        snprintf(command, sizeof command, "%s %s", job, files[f]);
+        compare(command, loss, 5e-2); /* other places in the file, so other minibatches */
+        assert_true(summary("items_processed") == 2.0 * SAMPLE);
+    }
+}
+
+static void test_models_know_their_hash(void **state) {
+    (void)state;
+    run_well("$run -- mlr --data train.tsv.gz --test held.tsv --iterations 1 --hash-bits 12 --cross C1xC2,I5xC3 "
+             "--model-out crossed");
+    double loss = summary("test_loss");
+    double again = 0;
+    run_well("$bin/mlr --predict crossed --data held.tsv");
+    char *text = read_text("out");
+    assert_int_equal(sscanf(text, "samples 800 unknown_labels 0 accuracy %*f loss %lf", &again), 1);
+    assert_true(fabs(again - loss) < 1e-4);
+    free(text);
+    run_refused("$bin/mlr --predict crossed --data held.tsv --format csv", "--format csv: expected criteo");
+    run_refused("printf '1 1:1\\n' >one; $bin/mlr --predict crossed --data one", "one:1: expected 40 fields");
+    run_refused("printf '1 1:1\\n2 2:1\\n' >two; $run -- mlr --data two --model-out plain >more && "
+                "$bin/mlr --predict plain --data held.tsv",
+                "held.tsv: these are Criteo lines, but plain was not trained on such");
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    run_refused("$run -- mlr --data held.tsv --hash-bits 4", "--hash-bits: expected 8 to 24, got 4");
+    run_refused("$run -- mlr --data held.tsv --cross C1", "--cross: expected pairs of different fields");
+    run_refused("$run -- mlr --data held.tsv --cross C1xC2,C2xC1", "--cross: expected each pair once");
+    run_refused("$run -- mlr --data held.tsv --scale max", "--scale: expected none or unit for Criteo lines");
+    run_refused("$run -- mlr --data held.tsv --hash-bits 10 --layout dense --rare 0.5",
+                "--rare: expected sparse samples");
+    run_refused("printf '1 1:1\\n2 2:1\\n' >two; $run -- mlr --data two --hash-bits 20",
+                "--hash-bits: expected Criteo lines, two is something else");
+    run_refused("printf '1 1:1\\n2 2:1\\n' >two; $run -- mlr --data two --cross C1xC2",
+                "--cross: expected Criteo lines, two is something else");
+    run_refused("(head -5 held.tsv; echo; cut -f2 held.tsv) >bad; $run -- mlr --data bad",
+                "bad:7: expected 40 fields (a label, 13 integers and 26 categories), got 1");
+    run_refused("(head -5 held.tsv; sed 's/^./2/' held.tsv) >bad; $run --reliable 2 -- mlr --data bad",
+                "bad:6: expected a label 0 or 1, got '2'");
+    run_refused("head -c 300 train.tsv.gz >cut.gz; $run -- mlr --data cut.gz", "cut.gz: truncated gzip data");
+}
+
+/* Returns the data set's folder, or NULL when it is not at hand. */
+static const char *data_set(void) {
+    static char folder[512];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(folder, sizeof folder, "%s/../shared/data/ctr-criteo", source != NULL ? source : ".");
+    char *resolved = realpath(folder, NULL);
+    if (resolved == NULL) {
+        return NULL;
+    }
+    snprintf(folder, sizeof folder, "%s", resolved);
+    free(resolved);
+    return folder;
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("criteo_test") != 0) {
+        return -1;
+    }
+    const char *data = data_set();
+    return run("ln -s %s/criteo_train.tsv.gz train.tsv.gz && ln -s %s/criteo_sample.csv.gz sample.csv.gz && "
+               "zcat %s/criteo_dev.tsv.gz %s/criteo_test.tsv.gz >held.tsv",
+               data, data, data, data);
+}
+
+int main(void) {
+    if (data_set() == NULL) {
+        print_message("skipped: the samples are not at hand in ../shared/data\n");
+        return 0;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_log_loss),        cmocka_unit_test(test_clusters_are_alike),
+        cmocka_unit_test(test_forms_are_alike), cmocka_unit_test(test_models_know_their_hash),
+        cmocka_unit_test(test_what_is_refused),
+    };
+    return cmocka_run_group_tests_name("criteo", tests, set_up, shell_close);
+}
