@@ -43,7 +43,8 @@ enum {
     AML_ITEM_ROWS_MAX = 2,
     AML_ITEM_BYTES_MAX = 1 << 20,  /* bytes that an item carries */
     AML_VARIED_ROWS_MAX = 1 << 20, /* rows that a varied item names, in all its runs */
-    AML_VARIED_RUNS_MAX = 16       /* runs of a varied item */
+    AML_VARIED_RUNS_MAX = 16,      /* runs of a varied item */
+    AML_STAGES_MAX = 16
 };
 
 /* A table of parameters: rows of `width` elements, named by 64-bit keys. */
@@ -83,6 +84,29 @@ struct aml_metric {
     enum aml_metric_kind kind;
     int evaluated; /* 0: only `clock` adds to it, and it is summed over the iteration. 1: only `evaluate` adds to it,
                     * and the latest clock counts */
+};
+
+/* Advanced. A stage: what is made of each item, anew in each iteration, before `clock` gets it. Images that are shifted
+ * a little in each iteration, for instance. Stages form a chain: each takes what the stage before it made.
+ *
+ * A stage knows its item, and random bits that follow from --seed, the item and the iteration alone: so it makes the
+ * same output wherever and whenever it runs. Only aml_error and aml_seed may be called in it. A stage with
+ * AML_STAGE_STATE may also read rows by key (aml_read_param, aml_read_params), aml_iteration, aml_total and
+ * aml_total_maximum; then it runs in the process that trains on the item.
+ * (GoldMiner, Zhao et al., 2023, section 3.2.) */
+enum {
+    AML_STAGE_STATE = 1, /* the stage depends on more than its item */
+    AML_STAGE_TRAIN = 2  /* the stage is left out for test items; its output has as many bytes as its input */
+};
+
+struct aml_stage {
+    const char *name; /* at most 31 bytes */
+    const char *from; /* the stage before; NULL: the stage takes the item as `read` emitted it */
+    unsigned flags;
+    size_t bytes; /* of the output, at most AML_ITEM_BYTES_MAX */
+    /* Makes `out` (aligned to 4 bytes, not initialized) of `in`. Called in every thread, at once for different items.
+     * `context` is aml_app.context. */
+    int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
 /* Everything about an app. A field that is 0 has a default: none, or the one named. */
@@ -138,6 +162,11 @@ struct aml_app {
 
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set it. */
     int slices;
+
+    /* Advanced. The stages of an item, ended by a NULL name, for items without rows: `clock` and `evaluate` get what
+     * the last stage made, padded to 4 bytes; aml_items returns items as `read` emitted them. A process keeps what the
+     * stages make of one clock's items. `configure` may set it. NULL: no stages. */
+    const struct aml_stage *stages;
 
     /* 1: `read` does nothing but emit items, add to totals and name files: no other function depends on what else it
      * leaves in memory. A node that takes over data then gets it from nodes that have it, as far as there are any, and

@@ -192,6 +192,10 @@ static uint64_t job_digest(const struct runtime *runtime) {
     digest_add(&digest, app->item_bytes);
     digest_add(&digest, app->item_varied != 0);
     digest_add(&digest, app->clock_alone != 0);
+    for (const struct aml_stage *stage = app->stages; stage != NULL && stage->name != NULL; stage++) {
+        digest_add(&digest, hash_bytes((const unsigned char *)stage->name, strlen(stage->name), stage->flags));
+        digest_add(&digest, stage->bytes);
+    }
     return digest;
 }
 
@@ -905,12 +909,13 @@ uint64_t aml_mix(uint64_t seed, uint64_t value) {
 /* ---- Calls that are allowed from `begin` on ---- */
 
 double aml_total(const aml_worker *worker, unsigned index) {
-    return total_allowed(worker, index, CALLS_WORKING | CALL_PART, "aml_total") ? worker->runtime->node.totals[index]
-                                                                                : 0;
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_total")
+               ? worker->runtime->node.totals[index]
+               : 0;
 }
 
 double aml_total_maximum(const aml_worker *worker, unsigned index) {
-    return total_allowed(worker, index, CALLS_WORKING | CALL_PART, "aml_total_maximum")
+    return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_total_maximum")
                ? worker->runtime->node.totals[WIRE_TOTALS / 2 + index]
                : 0;
 }
@@ -949,7 +954,7 @@ uint64_t aml_clock(const aml_worker *worker) {
 }
 
 uint64_t aml_iteration(const aml_worker *worker) {
-    return known(worker, "aml_iteration")
+    return allowed(worker, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_iteration")
                ? (worker->clock - 1) / (uint64_t)worker->runtime->options.clocks_per_iteration + 1
                : 1;
 }
@@ -992,8 +997,9 @@ size_t aml_slice(const aml_worker *worker, size_t count, size_t done) {
 }
 
 uint64_t aml_seed(const aml_worker *worker) {
-    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_seed") ? (uint64_t)worker->runtime->options.seed
-                                                                             : 0;
+    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_STAGE | CALL_STAGE_STATE, "aml_seed")
+               ? (uint64_t)worker->runtime->options.seed
+               : 0;
 }
 
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context) {
@@ -1055,7 +1061,7 @@ static int check_params(aml_worker *worker, unsigned calls, unsigned table, cons
 
 static int read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values,
                        const char *function) {
-    int result = check_params(worker, CALLS_WORKING, table, keys, count, values, function);
+    int result = check_params(worker, CALLS_WORKING | CALL_STAGE_STATE, table, keys, count, values, function);
     return result != 0 ? result : params_read(worker->runtime, table, keys, count, values);
 }
 

@@ -91,8 +91,10 @@ void check_stop(struct runtime *runtime, const char *format, ...) {
 static const struct {
     enum check_calls call;
     const char *name;
-} FUNCTIONS[] = {{CALL_CONFIGURE, "configure"}, {CALL_READ, "read"},         {CALL_BEGIN, "begin"},
-                 {CALL_CLOCK, "clock"},         {CALL_EVALUATE, "evaluate"}, {CALL_FINISH, "finish"}};
+} FUNCTIONS[] = {{CALL_CONFIGURE, "configure"}, {CALL_READ, "read"},
+                 {CALL_BEGIN, "begin"},         {CALL_CLOCK, "clock"},
+                 {CALL_EVALUATE, "evaluate"},   {CALL_FINISH, "finish"},
+                 {CALL_STAGE, "a stage"},       {CALL_STAGE_STATE, "a stage with AML_STAGE_STATE"}};
 enum { FUNCTION_COUNT = sizeof FUNCTIONS / sizeof FUNCTIONS[0] };
 
 /* Writes the names of the calls into `text`, such as "begin, clock or evaluate". */

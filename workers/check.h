@@ -32,6 +32,8 @@ enum check_calls {
     CALL_FINISH = 64,
     CALL_PART = 128,    /* together with another bit: in a part of aml_parallel */
     CALL_RATINGS = 256, /* together with CALL_READ: in aml_read_ratings, which passes workers of its own */
+    CALL_STAGE = 512,   /* in a stage without AML_STAGE_STATE */
+    CALL_STAGE_STATE = 1024,
     CALLS_WORKING = CALL_BEGIN | CALL_CLOCK | CALL_EVALUATE | CALL_FINISH,
     CALLS_ALL = CALL_CONFIGURE | CALL_READ | CALLS_WORKING
 };
@@ -76,7 +78,7 @@ struct check {
     uint64_t call; /* number of the app's call; the rows that aml_table_rows returns are valid in one call */
     struct check_table tables[WIRE_TABLES_MAX];
     struct check_start starts[WIRE_TABLES_MAX];
-    pthread_mutex_t lock; /* guards what several threads change: `rows` of tables with changes_given, start_error */
+    pthread_mutex_t lock;     /* guards what several threads change: `rows` of tables with changes_given, start_error */
     struct error start_error; /* of start values; any thread makes them, with or without the runtime's lock */
     bool misused, stopped;    /* the job must end at once; a thread waits in check_stop. Under the runtime's lock */
 };

@@ -30,6 +30,7 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .item_bytes = app->item_bytes,
                           .varied = app->item_varied != 0,
                           .table_count = app->table_count,
+                          .staged = app->stages != NULL && app->stages->name != NULL,
                           .budget = budget,
                           .shard_count = shards,
                           .shard_inverse = UINT64_MAX / shards + 1};

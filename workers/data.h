@@ -122,6 +122,7 @@ struct data {
     unsigned table_count;
     size_t record_size; /* keys and bytes; item_size if items have no rows; 0 if they are varied */
     size_t item_size;   /* slots and bytes, padded to 4; 0 if items are varied */
+    bool staged;        /* the app has stages: sets tell which item is which */
     size_t budget;      /* above so many bytes of records, only those of pinned shards are kept */
     uint32_t shard_count;
     uint64_t shard_inverse; /* 2^64 / shard_count, rounded up: see data_shard_of */
@@ -158,7 +159,14 @@ struct data_set {
     size_t own_bytes;         /* what data.set_bytes has of this set */
     struct data_store *store; /* owns items and tests; NULL: the set owns them, or `disk` */
     struct data_disk *disk;   /* maps items and tests, which are on disk; NULL: they are in memory */
+    uint64_t *ids[2];         /* by enum aml_item_use, in an app with stages: see data_item_id; else NULL */
 };
+
+/* Names an item that has no rows for as long as the job runs, in every process: its shard, and its place among the
+ * shard's records of this use. */
+static inline uint64_t data_item_id(uint32_t shard, uint32_t record) {
+    return (uint64_t)shard << 32 | record;
+}
 
 void data_open(struct data *data, const struct aml_app *app, uint32_t shards, size_t budget);
 void data_close(struct data *data);
@@ -274,6 +282,8 @@ size_t data_block(const struct data_set *set, unsigned part, unsigned slice, uns
 /* How many training items one slice of the part has; all slices of the part. */
 size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slice);
 size_t data_part_count(const struct data_set *set, unsigned part);
+/* The set's first training item of the part: all of the part follow it. */
+size_t data_part_first(const struct data_set *set, unsigned part);
 /* Finds the thread's test items. Returns their number. */
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items);
 

@@ -92,6 +92,8 @@ void data_set_close(struct data *data, struct data_set *set) {
         free(set->items);
         free(set->tests);
     }
+    free(set->ids[AML_TRAIN]);
+    free(set->ids[AML_TEST]);
     free(set->starts);
     free(set->offsets);
     free(set->test_starts);
@@ -124,6 +126,10 @@ size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slic
 
 size_t data_part_count(const struct data_set *set, unsigned part) {
     return slices_count(set, (size_t)part * set->slices, set->slices);
+}
+
+size_t data_part_first(const struct data_set *set, unsigned part) {
+    return set->starts[(size_t)part * set->slices * set->threads * set->bins];
 }
 
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items) {

@@ -46,6 +46,7 @@ struct sorting {
     size_t room;
     unsigned char *placed;
     size_t placed_room;
+    size_t written; /* items of the set */
 };
 
 bool data_is_for_disk(const struct arranging *arranging) {
@@ -215,6 +216,8 @@ static int write_items(struct sorting *sorting, size_t count, struct error *erro
     const struct arranging *arranging = sorting->arranging;
     const struct data *data = arranging->data;
     int result = 0;
+    solo_number_items(arranging, sorting->use, sorting->items, count, sorting->written);
+    sorting->written += count;
     for (size_t i = 0, next; i < count && result == 0; i = next) {
         size_t bytes = 0;
         for (next = i; next < count && (next == i || bytes < PLACED_BYTES); next++) {
@@ -284,6 +287,9 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     int result = spill_open(&sorting.file, arranging->data->limit.spill, error);
     result = result != 0 ? result : write_runs(&sorting, error);
     result = result != 0 ? result : merge_runs(&sorting, parts, starts, offsets, error);
+    if (result == 0) {
+        solo_name_items(arranging, use);
+    }
     spill_close(&sorting.file);
     free(sorting.scratch);
     free(sorting.runs);

@@ -210,6 +210,45 @@ static size_t *make_starts(const struct solo *items, size_t count, unsigned part
     return starts;
 }
 
+/* ---- The ids of items, in an app with stages ---- */
+
+static size_t use_count(const struct arranging *arranging, enum aml_item_use use) {
+    return use == AML_TRAIN ? arranging->set->count : arranging->set->test_count;
+}
+
+void solo_number_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items, size_t count,
+                       size_t place) {
+    uint64_t **ids = &arranging->set->ids[use];
+    if (!arranging->data->staged) {
+        return;
+    }
+    if (*ids == NULL) {
+        *ids = memory_resized(NULL, use_count(arranging, use), sizeof **ids);
+    }
+    for (size_t i = 0; i < count; i++) {
+        (*ids)[place + i] = items[i].number;
+    }
+}
+
+void solo_name_items(const struct arranging *arranging, enum aml_item_use use) {
+    uint64_t *ids = arranging->set->ids[use];
+    if (ids == NULL) {
+        return;
+    }
+    uint64_t *named = memory_resized(NULL, use_count(arranging, use), sizeof *named); /* by number */
+    size_t number = 0;
+    for (uint32_t s = 0; s < arranging->shard_count; s++) {
+        uint32_t shard = arranging->shards[s];
+        for (uint32_t i = 0; i < shard_count(&arranging->data->shards[shard], use); i++) {
+            named[number++] = data_item_id(shard, i);
+        }
+    }
+    for (size_t i = 0; i < number; i++) {
+        ids[i] = named[ids[i]];
+    }
+    free(named);
+}
+
 /* ---- Fixed items without rows ---- */
 
 static unsigned char *place_fixed(const struct arranging *arranging, const struct solo *items, size_t count,
@@ -337,6 +376,8 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
         set->store->places[use] = memory_resized(NULL, count, sizeof(uint32_t));
         placed = set->store->items[use] = place_fixed(arranging, items, count, set->store->places[use]);
     }
+    solo_number_items(arranging, use, items, count, 0);
+    solo_name_items(arranging, use);
     free(items);
     *(use == AML_TRAIN ? &set->items : &set->tests) = placed;
     *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;

@@ -32,4 +32,10 @@ void solo_deal_threads(struct solo *items, size_t count, unsigned threads);
 int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
                struct error *error);
 
+/* In an app with stages: take the numbers of the set's items from `place` on; and, when all are there, make ids of them
+ * (data_set.ids). */
+void solo_number_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items, size_t count,
+                       size_t place);
+void solo_name_items(const struct arranging *arranging, enum aml_item_use use);
+
 #endif

@@ -240,6 +240,64 @@ static int check_items(const struct aml_app *app, struct error *error) {
     return 0;
 }
 
+/* ---- Stages ---- */
+
+/* Checks a stage that takes items of `bytes` bytes. */
+static int check_stage(const struct aml_app *app, unsigned number, size_t bytes, struct error *error) {
+    const struct aml_stage *stage = &app->stages[number];
+    const char *before = number > 0 ? app->stages[number - 1].name : NULL;
+    if (check_name(app, "stages", number, stage->name, error) != 0) {
+        return AML_EINPUT;
+    }
+    if ((stage->from == NULL) != (before == NULL) || (before != NULL && strcmp(stage->from, before) != 0)) {
+        return error_set(error, AML_EINPUT, "stage %s: from %s: expected %s, as stages form a chain", stage->name,
+                         stage->from != NULL ? stage->from : "NULL", before != NULL ? before : "NULL");
+    }
+    if (stage->run == NULL) {
+        return error_set(error, AML_EINPUT, "stage %s: run is NULL: expected a function", stage->name);
+    }
+    if ((stage->flags & ~(unsigned)(AML_STAGE_STATE | AML_STAGE_TRAIN)) != 0) {
+        return error_set(error, AML_EINPUT, "stage %s: flags %u: AML_STAGE_STATE and AML_STAGE_TRAIN are possible",
+                         stage->name, stage->flags);
+    }
+    if (stage->bytes == 0 || stage->bytes > AML_ITEM_BYTES_MAX) {
+        return error_set(error, AML_EINPUT, "stage %s: bytes %zu: 1 to %d are possible", stage->name, stage->bytes,
+                         AML_ITEM_BYTES_MAX);
+    }
+    if ((stage->flags & AML_STAGE_TRAIN) != 0 && stage->bytes != bytes) {
+        return error_set(error, AML_EINPUT,
+                         "stage %s: bytes %zu: expected %zu as in its input, as it is left out for test items "
+                         "(AML_STAGE_TRAIN)",
+                         stage->name, stage->bytes, bytes);
+    }
+    for (unsigned s = 0; s < number; s++) {
+        if (strcmp(app->stages[s].name, stage->name) == 0) {
+            return error_set(error, AML_EINPUT, "app %s: stages[%u].name '%s': stages[%u] has this name too", app->name,
+                             number, stage->name, s);
+        }
+    }
+    return 0;
+}
+
+static int check_stages(const struct aml_app *app, struct error *error) {
+    size_t bytes = app->item_bytes;
+    int result = 0;
+    if (app->stages == NULL || app->stages[0].name == NULL) {
+        return 0;
+    }
+    if (app->item_varied || app->item_rows > 0) {
+        return error_set(error, AML_EINPUT, "app %s: stages: expected items without rows and of one size", app->name);
+    }
+    for (unsigned s = 0; app->stages[s].name != NULL && result == 0; s++) {
+        if (s == AML_STAGES_MAX) {
+            return error_set(error, AML_EINPUT, "app %s: more than %d stages", app->name, AML_STAGES_MAX);
+        }
+        result = check_stage(app, s, bytes, error);
+        bytes = app->stages[s].bytes;
+    }
+    return result;
+}
+
 /* ---- Everything ---- */
 
 static int check_range(const struct aml_app *app, const char *field, int64_t value, int64_t most, struct error *error) {
@@ -267,6 +325,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
         result = check_metric(app, m, error);
     }
     result = result != 0 ? result : check_items(app, error);
+    result = result != 0 ? result : check_stages(app, error);
     result = result != 0 ? result : check_range(app, "iterations", app->iterations, DESCRIBE_ITERATIONS_MAX, error);
     result = result != 0
                  ? result

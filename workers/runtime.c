@@ -418,6 +418,7 @@ static void runtime_close(struct runtime *runtime) {
     if (runtime->node.io != NULL) {
         node_close(&runtime->node);
     }
+    runtime_stages_close(runtime);
     runtime_loader_close(runtime);
     params_close(runtime);
     pthread_rwlock_destroy(&runtime->lists);
@@ -463,6 +464,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     }
     runtime_init_worker(&runtime->loader.reader, runtime, 0);
     params_open(runtime);
+    runtime_stages_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {
         runtime_enter(runtime);

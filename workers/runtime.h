@@ -128,6 +128,31 @@ struct runtime_command {
     uint64_t compute_us;               /* how long the app's clock functions took */
 };
 
+/* What the stages have made of the items of one clock. */
+struct runtime_staged {
+    unsigned set; /* its number */
+    uint64_t clock;
+    size_t first, count; /* the items: a range of the set's */
+    unsigned char *made; /* by item: what those stages have made that feeders may run; NULL: there are none */
+    unsigned char *here; /* by item; 1: `made` has it */
+};
+
+/* The app's stages, and their outputs. Only runtime_stages.c changes it: the main thread between commands, the pool's
+ * threads during a command. */
+struct runtime_stages {
+    const struct aml_stage *list;
+    unsigned count;
+    unsigned feedable;              /* the first so many have no AML_STAGE_STATE */
+    bool train_only;                /* all have AML_STAGE_TRAIN */
+    size_t made_size;               /* bytes, padded: of what the feedable stages make of an item */
+    size_t out_size;                /* of what all stages make */
+    struct runtime_staged *present; /* of the last clock that was computed; NULL: none */
+    unsigned char *outputs;         /* of all stages, where `made` does not have them; of test items */
+    size_t outputs_room;            /* items */
+    unsigned char *between;         /* [threads][2][between_size]: outputs of stages that another stage takes */
+    size_t between_size;
+};
+
 /* Only runtime_loader.c changes it. */
 struct runtime_loader {
     struct pool pool;          /* one thread */
@@ -213,6 +238,7 @@ struct runtime {
     struct aml_worker *workers; /* one per thread of the pool */
     struct aml_worker configuring;
     struct runtime_command command;
+    struct runtime_stages stages;
     struct runtime_loader loader;
     struct data data;   /* opened with the first set */
     struct spill spill; /* where data beyond memory.limit is */

@@ -83,6 +83,9 @@ static void call_clock(struct aml_worker *worker, unsigned round) {
     size_t count = data_block(&runtime->command.set->items, clock_part(runtime), (unsigned)runtime->command.slice,
                               worker->thread, round, &items);
     if (count > 0 && !runtime_failed(runtime)) {
+        items = runtime_stage_items(worker, items, count);
+    }
+    if (count > 0 && !runtime_failed(runtime)) {
         check_enter(worker, CALL_CLOCK);
         runtime_function_done(worker, runtime->app->clock(worker, items, count, runtime->app->context), "clock");
     }
@@ -238,6 +241,7 @@ static void call_evaluate(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     const void *items;
     size_t count = data_tests(&runtime->command.set->items, worker->thread, &items);
+    items = runtime_stage_tests(worker, items, count);
     if ((count > 0 || runtime->app->evaluate_always) && !runtime_failed(runtime)) {
         check_enter(worker, CALL_EVALUATE);
         runtime_function_done(worker, runtime->app->evaluate(worker, items, count, runtime->app->context), "evaluate");
@@ -396,6 +400,7 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
     runtime->command.clock = clock;
     runtime->command.lag = client_lag(&runtime->node.client, clock);
     runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
+    runtime_stages_begin(runtime);
     begin_command(runtime, command);
 }
 
@@ -440,6 +445,7 @@ static void begin_evaluation(struct runtime *runtime, unsigned set, uint64_t clo
         runtime->command.begun_set = set;
         runtime->command.begun_origins = runtime->command.origins;
     }
+    runtime_stages_begin_tests(runtime);
     begin_command(runtime, COMMAND_EVALUATE);
 }
 

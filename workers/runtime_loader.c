@@ -257,6 +257,9 @@ static void drop_set(struct runtime *runtime, struct runtime_set *set) {
     if (runtime->command.set == set) { /* no command uses it now: node_hooks.release */
         runtime->command.set = NULL;
     }
+    if (runtime->stages.present != NULL && runtime->stages.present->set == set->number) {
+        runtime_stages_forget(runtime);
+    }
     set_free(runtime, set);
 }
 

@@ -1,5 +1,5 @@
 /* What the parts of a process share: runtime.c (the main thread's life), runtime_commands.c (the pool), runtime_rows.c
- * (other threads' requests to the main thread), runtime_loader.c, server_thread.c. */
+ * (other threads' requests to the main thread), runtime_loader.c, runtime_stages.c, server_thread.c. */
 #ifndef AGILEML_WORKERS_RUNTIME_PRIVATE_H
 #define AGILEML_WORKERS_RUNTIME_PRIVATE_H
 
@@ -93,6 +93,21 @@ struct runtime_set *runtime_set_find(const struct runtime *runtime, unsigned num
 void runtime_grow_cache(struct runtime *runtime);
 /* Frees the sets, the data and the input's files. No thread may be at work. */
 void runtime_loader_close(struct runtime *runtime);
+
+/* ---- runtime_stages.c ---- */
+
+/* Finds the app's stages; before the pool runs. */
+void runtime_stages_open(struct runtime *runtime);
+/* Makes room for the outputs of the command's clock, or of its test items; in the main thread, before it begins. */
+void runtime_stages_begin(struct runtime *runtime);
+void runtime_stages_begin_tests(struct runtime *runtime);
+/* Return what the stages make of items of the command's set: `count` outputs, until the next command. Without stages
+ * the items themselves. In the call's thread; if it leads, the other threads help. */
+const void *runtime_stage_items(struct aml_worker *worker, const void *items, size_t count);
+const void *runtime_stage_tests(struct aml_worker *worker, const void *items, size_t count);
+/* Drops the outputs, as their set goes. */
+void runtime_stages_forget(struct runtime *runtime);
+void runtime_stages_close(struct runtime *runtime);
 
 /* ---- server_thread.c ---- */
 

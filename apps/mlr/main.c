@@ -16,6 +16,7 @@
 #include "apps/mlr/predict.h"
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
+#include "apps/mlr/shift.h"
 #include "apps/tool.h"
 
 #include <assert.h>
@@ -88,6 +89,13 @@ struct mlr_hashing {
     double rare;
 };
 
+/* --shift. */
+struct shifting {
+    int64_t most, image_width; /* pixels; image_width 0: images are square */
+    uint32_t width, height;    /* of an image */
+    struct aml_stage stages[2];
+};
+
 struct mlr {
     const char *test, *test_labels, *model_out;
     struct mlr_names names;
@@ -106,6 +114,7 @@ struct mlr {
     bool narrow; /* dense with few classes: narrow_kernel computes */
     struct mlr_narrow narrow_kernel;
     bool with_device; /* dense, on an accelerator */
+    struct shifting shifting;
     /* Set by mlr_begin for the node's present samples. */
     double first_rate;      /* --rate, or the rate that --rate 0 chooses */
     struct mlr_pace *paces; /* sparse: [slots], see struct mlr_step */
@@ -181,6 +190,40 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
+/* ---- --shift ---- */
+
+static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct mlr *mlr = context;
+    size_t features = mlr->survey.features;
+    (void)worker;
+    mlr_shift(in, out, mlr->shifting.width, mlr->shifting.height, (uint32_t)mlr->shifting.most, random);
+    memcpy((float *)out + features, (const float *)in + features, sizeof(float)); /* the label */
+    return 0;
+}
+
+/* Finds the images' size, and declares the stage. */
+static int declare_shift(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
+    struct shifting *shifting = &mlr->shifting;
+    uint32_t features = mlr->survey.features;
+    shifting->width = shifting->image_width > 0 ? (uint32_t)shifting->image_width : (uint32_t)lround(sqrt(features));
+    shifting->height = features / shifting->width;
+    if (!mlr->dense) {
+        return aml_error(worker, AML_EINPUT, "--shift: expected dense samples, these are sparse (see --layout)");
+    }
+    if ((uint64_t)shifting->width * shifting->height != features) {
+        return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
+                         features, shifting->width);
+    }
+    if (shifting->most >= shifting->width || shifting->most >= shifting->height) {
+        return aml_error(worker, AML_EINPUT, "--shift %lld: expected less than the image's width and height, %u x %u",
+                         (long long)shifting->most, shifting->width, shifting->height);
+    }
+    shifting->stages[0] =
+        (struct aml_stage){.name = "shift", .flags = AML_STAGE_TRAIN, .bytes = app->item_bytes, .run = run_shift};
+    app->stages = shifting->stages;
+    return 0;
+}
+
 /* Sets mlr->with_device. With few classes `auto` chooses the CPU: on a device most of the time would go into copying
  * the weights, at the beginning and end of each clock. */
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
@@ -189,7 +232,11 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && !mlr->dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
-    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->dense && !mlr->narrow);
+    if (asked && mlr->shifting.most > 0) {
+        return aml_error(worker, AML_EINPUT, "--device cuda: expected no --shift, as the device keeps the samples");
+    }
+    mlr->with_device =
+        asked || (mlr->device_choice == DEVICE_AUTO && mlr->dense && !mlr->narrow && mlr->shifting.most == 0);
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
@@ -279,7 +326,8 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     mlr->narrow = mlr->dense && mlr->momentum == 0 &&
                   mlr_narrow_choose(mlr->survey.features, mlr->survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
-    return choose_device(worker, mlr);
+    result = mlr->shifting.most > 0 ? declare_shift(worker, mlr, app) : 0;
+    return result != 0 ? result : choose_device(worker, mlr);
 }
 
 /* ---- Reading ---- */
@@ -910,6 +958,10 @@ int main(int argc, char **argv) {
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
          "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
+        {"shift", "N", AML_OPTION_INTEGER, &mlr.shifting.most, 0, 1 << 14,
+         "move each image by up to N pixels in each direction, at random, anew in each iteration"},
+        {"image-width", "N", AML_OPTION_INTEGER, &mlr.shifting.image_width, 0, 1 << 18,
+         "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate of the first iteration; 0: by the samples' mean squared length"},

@@ -126,6 +126,58 @@ static void test_items(void **state) {
     assert_refused(fixture, "app app: item_rows 0 and item_bytes 4: expected 0 for both, as item_varied is set");
 }
 
+static int stage_nothing(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    (void)worker;
+    (void)random;
+    (void)in;
+    (void)out;
+    (void)context;
+    return 0;
+}
+
+static void test_stages(void **state) {
+    (void)state;
+    struct aml_stage stages[AML_STAGES_MAX + 2] = {
+        {.name = "crop", .bytes = 16, .run = stage_nothing},
+        {.name = "turn", .from = "crop", .bytes = 16, .run = stage_nothing},
+    };
+    struct fixture *fixture = sound_app();
+    fixture->app.stages = stages;
+    assert_refused(fixture, "app app: stages: expected items without rows and of one size");
+    fixture->app.item_varied = 0;
+    fixture->app.item_bytes = 20;
+    stages[1].from = "crpo";
+    assert_refused(fixture, "stage turn: from crpo: expected crop, as stages form a chain");
+    stages[1].from = NULL;
+    assert_refused(fixture, "stage turn: from NULL: expected crop");
+    stages[1].from = "crop";
+    stages[0].from = "read";
+    assert_refused(fixture, "stage crop: from read: expected NULL");
+    stages[0].from = NULL;
+    stages[1].name = "crop";
+    assert_refused(fixture, "app app: stages[1].name 'crop': stages[0] has this name too");
+    stages[1].name = "a name of more than thirty-one bytes";
+    assert_refused(fixture, "app app: stages[1].name 'a name of more than thirty-one bytes': expected 1 to 31 bytes");
+    stages[1].name = "turn";
+    stages[1].bytes = 0;
+    assert_refused(fixture, "stage turn: bytes 0: 1 to 1048576 are possible");
+    stages[1].bytes = 12;
+    stages[1].flags = AML_STAGE_TRAIN;
+    assert_refused(fixture, "stage turn: bytes 12: expected 16 as in its input, as it is left out for test items");
+    stages[1].flags = 4;
+    assert_refused(fixture, "stage turn: flags 4: AML_STAGE_STATE and AML_STAGE_TRAIN are possible");
+    stages[1].flags = 0;
+    stages[1].run = NULL;
+    assert_refused(fixture, "stage turn: run is NULL: expected a function");
+    static char names[AML_STAGES_MAX + 1][8];
+    for (unsigned s = 0; s <= AML_STAGES_MAX; s++) {
+        snprintf(names[s], sizeof names[s], "s%u", s);
+        stages[s] =
+            (struct aml_stage){.name = names[s], .from = s > 0 ? names[s - 1] : NULL, .bytes = 4, .run = stage_nothing};
+    }
+    assert_refused(fixture, "app app: more than 16 stages");
+}
+
 static void test_tables(void **state) {
     (void)state;
     struct fixture *fixture = sound_app();
@@ -206,8 +258,8 @@ static void test_options(void **state) {
     options[0].name = "two";
     assert_refused(fixture, "app app: option --two: two options have this name");
     with_options();
-    options[0].type = (enum aml_option_type)4;
-    assert_refused(fixture, "app app: option --one: type 4: expected an AML_OPTION_...");
+    options[0].type = (enum aml_option_type)5;
+    assert_refused(fixture, "app app: option --one: type 5: expected an AML_OPTION_...");
     with_options();
     options[0].target = NULL;
     assert_refused(fixture, "app app: option --one: target is NULL");
@@ -290,6 +342,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sound_app_is_taken),
         cmocka_unit_test(test_items),
+        cmocka_unit_test(test_stages),
         cmocka_unit_test(test_tables),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_options),

@@ -1,0 +1,148 @@
+/* stages: sums what a chain of two stages makes of numbers, and prints the sums: they must not depend on which process
+ * runs a stage. With --mistake a stage calls what it must not. A test's app, no example. */
+#include "agileml.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { SUMS };
+enum { NUMBERS, RANDOM, ITEMS, WIDTH };
+
+struct stages {
+    int64_t items;
+    const char *mistake;
+};
+
+/* What the stages make of an item, a uint32_t. */
+struct tagged {
+    uint32_t number, random;
+};
+
+struct looked {
+    struct tagged tagged;
+    int64_t before; /* items that were counted in earlier clocks */
+};
+
+static int read_numbers(aml_worker *worker, void *context) {
+    const struct stages *stages = context;
+    int kept = 0;
+    for (uint32_t i = 0; i < stages->items && kept >= 0; i++) {
+        kept = aml_emit(worker, i % 10 == 9 ? AML_TEST : AML_TRAIN, NULL, &i);
+    }
+    return kept < 0 ? kept : 0;
+}
+
+static int make_mistake(aml_worker *worker, const struct stages *stages) {
+    int64_t row[WIDTH] = {0};
+    if (stages->mistake != NULL && strcmp(stages->mistake, "read") == 0) {
+        return aml_read_param(worker, SUMS, 0, row);
+    }
+    if (stages->mistake != NULL && strcmp(stages->mistake, "update") == 0) {
+        return aml_update_param(worker, SUMS, 0, row);
+    }
+    if (stages->mistake != NULL && strcmp(stages->mistake, "total") == 0) {
+        (void)aml_total(worker, 0);
+    }
+    if (stages->mistake != NULL && strcmp(stages->mistake, "fail") == 0) {
+        return aml_error(worker, AML_EINPUT, "the stage has had enough");
+    }
+    return 0;
+}
+
+static int tag(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    struct tagged *tagged = out;
+    memcpy(&tagged->number, in, sizeof tagged->number);
+    tagged->random = (uint32_t)(random >> 40);
+    return make_mistake(worker, context);
+}
+
+static int look(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    struct looked *looked = out;
+    int64_t row[WIDTH];
+    (void)random;
+    (void)context;
+    int result = aml_read_param(worker, SUMS, 0, row);
+    memcpy(&looked->tagged, in, sizeof looked->tagged);
+    looked->before = row[ITEMS];
+    return result;
+}
+
+static int add_up(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct looked *looked = items;
+    int64_t sums[WIDTH] = {0};
+    int64_t before = (int64_t)((aml_clock(worker) - 1) * aml_total_items(worker));
+    (void)context;
+    for (size_t i = 0; i < count; i++) {
+        sums[NUMBERS] += looked[i].tagged.number;
+        sums[RANDOM] += looked[i].tagged.random;
+        sums[ITEMS]++;
+        if (looked[i].before < before) { /* more after a failure: the process's own later updates */
+            return aml_error(worker, AML_EINPUT, "a stage saw %lld items before clock %llu, expected %lld or more",
+                             (long long)looked[i].before, (unsigned long long)aml_clock(worker), (long long)before);
+        }
+    }
+    return aml_update_param(worker, SUMS, 0, sums);
+}
+
+/* Test items have been through both stages, with the same random bits each time. */
+static int check_tests(aml_worker *worker, const void *items, size_t count, void *context) {
+    const struct looked *looked = items;
+    double sum = 0;
+    (void)context;
+    for (size_t i = 0; i < count; i++) {
+        if (looked[i].tagged.number % 10 != 9) {
+            return aml_error(worker, AML_EINPUT, "%u is no test item", looked[i].tagged.number);
+        }
+        sum += looked[i].tagged.random;
+    }
+    aml_metric_add(worker, 0, sum, 1);
+    return 0;
+}
+
+static int print_sums(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    const int64_t *sums = rows;
+    (void)context;
+    (void)keys;
+    if (count > 0) {
+        printf("sums %lld %lld %lld\n", (long long)sums[NUMBERS], (long long)sums[RANDOM], (long long)sums[ITEMS]);
+    }
+    return 0;
+}
+
+static int finish(aml_worker *worker, void *context) {
+    int result = aml_scan(worker, SUMS, print_sums, context);
+    fflush(stdout);
+    return result;
+}
+
+int main(int argc, char **argv) {
+    struct stages stages = {.items = 5000};
+    const struct aml_option options[] = {
+        {"items", "N", AML_OPTION_INTEGER, &stages.items, 1, 10000000, "numbers to add up"},
+        {"mistake", "NAME", AML_OPTION_STRING, &stages.mistake, 0, 0, "what a stage does that it must not"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    struct aml_table tables[] = {{.name = "sums", .type = AML_INT64, .width = WIDTH, .rows = 1, .whole = 1}};
+    const struct aml_metric metrics[] = {{.name = "tests", .kind = AML_SUM, .evaluated = 1}};
+    const struct aml_stage chain[] = {
+        {.name = "tag", .bytes = sizeof(struct tagged), .run = tag},
+        {.name = "look", .from = "tag", .flags = AML_STAGE_STATE, .bytes = sizeof(struct looked), .run = look},
+        {.name = NULL},
+    };
+    struct aml_app app = {.name = "stages",
+                          .options = options,
+                          .tables = tables,
+                          .table_count = 1,
+                          .metrics = metrics,
+                          .metric_count = 1,
+                          .item_bytes = sizeof(uint32_t),
+                          .clock_alone = 1,
+                          .stages = chain,
+                          .read_only_emits = 1,
+                          .read = read_numbers,
+                          .clock = add_up,
+                          .evaluate = check_tests,
+                          .finish = finish,
+                          .context = &stages};
+    return aml_main(&app, argc, argv);
+}

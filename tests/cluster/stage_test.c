@@ -1,0 +1,54 @@
+/* Stages of an app (agileml.h, struct aml_stage), with real processes: what they make does not depend on who runs them,
+ * on how many threads, or on nodes that die; and what a stage must not do is refused. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define STAGES "$tests/stage_app --iterations 40 --clocks-per-iteration 1"
+
+static void test_the_same_outputs_whoever_makes_them(void **state) {
+    (void)state;
+    run_well("$run -- " STAGES " && grep '^sums ' out >one && test $(wc -l <one) = 1");
+    assert_true(summary("items_processed") == 40.0 * 4500);
+    double tests;
+    assert_true(whole_metric("report", 40, "tests", &tests) && tests > 0);
+    run_well("$run --threads 2 --reliable 3 -- " STAGES " && grep '^sums ' out >three && cmp one three");
+    double same;
+    assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
+    run_well(
+        "printf 'iteration 5 kill node-3\\niteration 12 join transient 1\\niteration 20 evict node-2\\n' >events && "
+        "$run --reliable 1 --transient 3 --stage 2 --failure-timeout 1 --events events -- " STAGES
+        " && grep '^sums ' out >killed && cmp one killed");
+    assert_true(summary("failures") == 1);
+}
+
+static void test_what_a_stage_must_not_do(void **state) {
+    (void)state;
+    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake read",
+                "aml_read_param: called in a stage: expected in begin, clock, evaluate, finish or a stage with "
+                "AML_STAGE_STATE");
+    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake update",
+                "aml_update_param: called in a stage: expected in clock");
+    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake total",
+                "aml_total: called in a stage: expected in");
+    run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake fail", "the stage has had enough");
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return shell_open("stage_test");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
+        cmocka_unit_test(test_what_a_stage_must_not_do),
+    };
+    return cmocka_run_group_tests(tests, set_up, shell_close);
+}

@@ -1,0 +1,247 @@
+/* The app's stages (agileml.h, struct aml_stage): what `clock` and `evaluate` get is made of the items here, in the
+ * pool's threads, at the beginning of the call. What feeders have made of a coming clock's items waits here until the
+ * clock begins. See runtime_private.h. */
+#include "workers/runtime_private.h"
+
+#include "agileml/base/memory.h"
+#include "workers/crash.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The range of a call's items that one thread makes. */
+struct range {
+    struct aml_worker *worker; /* that was called; other threads have their own */
+    const char *function;      /* of the app, that the items are made for */
+    const unsigned char *items;
+    const uint64_t *ids;
+    unsigned char *outputs;
+    struct runtime_staged *staged; /* of training items; NULL: of test items */
+    size_t first;                  /* of `staged`'s items: the call's first */
+    size_t count;
+    uint64_t iteration; /* 0 for test items */
+};
+
+static size_t padded(size_t bytes) {
+    return (bytes + 3) / 4 * 4;
+}
+
+/* ---- One item ---- */
+
+static uint64_t item_random(const struct runtime *runtime, enum aml_item_use use, uint64_t id, uint64_t iteration) {
+    return aml_mix(aml_mix((uint64_t)runtime->options.seed + use, id), iteration);
+}
+
+static int run_stage(struct aml_worker *worker, const struct aml_stage *stage, uint64_t random, const void *in,
+                     void *out) {
+    check_enter(worker, (stage->flags & AML_STAGE_STATE) != 0 ? CALL_STAGE_STATE : CALL_STAGE);
+    return runtime_function_done(worker, stage->run(worker, random, in, out, worker->runtime->app->context),
+                                 stage->name);
+}
+
+/* Runs stages from `first` to `end` on an item. Each stage has random bits of its own. */
+static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, bool test, uint64_t random,
+                      const void *in, unsigned char *out) {
+    const struct runtime_stages *stages = &worker->runtime->stages;
+    unsigned char *between = stages->between + 2 * stages->between_size * worker->thread;
+    const void *from = in;
+    unsigned last = end;
+    while (last > first && test && (stages->list[last - 1].flags & AML_STAGE_TRAIN) != 0) {
+        last--;
+    }
+    int result = 0;
+    for (unsigned s = first; s < last && result == 0; s++) {
+        if (test && (stages->list[s].flags & AML_STAGE_TRAIN) != 0) {
+            continue;
+        }
+        unsigned char *to = s + 1 == last ? out : between + (s % 2) * stages->between_size;
+        result = run_stage(worker, &stages->list[s], aml_mix(random, s), from, to);
+        from = to;
+    }
+    if (last == first && result == 0) {
+        memcpy(out, in, padded(first > 0 ? stages->list[first - 1].bytes : worker->runtime->data.item_size));
+    }
+    return result;
+}
+
+/* ---- The items of a call ---- */
+
+/* Makes a training item: what feeders may make, unless a feeder has, then the rest. */
+static int make_item(struct aml_worker *worker, const struct range *range, size_t i) {
+    const struct runtime_stages *stages = &worker->runtime->stages;
+    struct runtime_staged *staged = range->staged;
+    const void *item = range->items + i * worker->runtime->data.item_size;
+    uint64_t random = item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration);
+    unsigned char *out = range->outputs + i * stages->out_size;
+    size_t number = range->first + i;
+    if (stages->feedable == 0) {
+        return run_stages(worker, 0, stages->count, false, random, item, out);
+    }
+    unsigned char *made = staged->made + number * stages->made_size;
+    int result = staged->here[number] != 0 ? 0 : run_stages(worker, 0, stages->feedable, false, random, item, made);
+    staged->here[number] = 1;
+    return result != 0 || stages->feedable == stages->count
+               ? result
+               : run_stages(worker, stages->feedable, stages->count, false, random, made, out);
+}
+
+static int make_test(struct aml_worker *worker, const struct range *range, size_t i) {
+    const struct runtime_stages *stages = &worker->runtime->stages;
+    uint64_t random = item_random(worker->runtime, AML_TEST, range->ids[i], 0);
+    return run_stages(worker, 0, stages->count, true, random, range->items + i * worker->runtime->data.item_size,
+                      range->outputs + i * stages->out_size);
+}
+
+static void make_range(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
+    int result = 0;
+    crash_enter("stage", worker->clock);
+    for (size_t i = first; i < end && result == 0 && !runtime_failed(worker->runtime); i++) {
+        result = range->staged != NULL ? make_item(worker, range, i) : make_test(worker, range, i);
+    }
+    crash_enter(range->function, worker->clock);
+}
+
+static void make_part(void *context, unsigned thread, unsigned threads) {
+    const struct range *range = context;
+    struct aml_worker *worker = &range->worker->runtime->workers[thread];
+    worker->clock = range->worker->clock;
+    make_range(worker, range, range->count * thread / threads, range->count * (thread + 1) / threads);
+}
+
+/* Makes all items of a call: this thread alone or, if it leads, all threads. */
+static void make_all(struct range *range) {
+    if (range->worker->leads) {
+        pool_parallel(&range->worker->runtime->pool, make_part, range);
+    } else {
+        make_range(range->worker, range, 0, range->count);
+    }
+}
+
+const void *runtime_stage_items(struct aml_worker *worker, const void *items, size_t count) {
+    struct runtime *runtime = worker->runtime;
+    struct runtime_stages *stages = &runtime->stages;
+    struct runtime_staged *staged = stages->present;
+    if (stages->count == 0 || count == 0) {
+        return items;
+    }
+    const struct data_set *set = &runtime->command.set->items;
+    size_t place = (size_t)((const unsigned char *)items - set->items) / runtime->data.item_size;
+    size_t first = place - staged->first;
+    unsigned char *outputs = stages->feedable == stages->count ? staged->made : stages->outputs;
+    struct range range = {.worker = worker,
+                          .function = "clock",
+                          .items = items,
+                          .ids = set->ids[AML_TRAIN] + place,
+                          .outputs = outputs + first * stages->out_size,
+                          .staged = staged,
+                          .first = first,
+                          .count = count,
+                          .iteration = (worker->clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1};
+    make_all(&range);
+    return range.outputs;
+}
+
+const void *runtime_stage_tests(struct aml_worker *worker, const void *items, size_t count) {
+    struct runtime *runtime = worker->runtime;
+    const struct runtime_stages *stages = &runtime->stages;
+    if (stages->count == 0 || count == 0 || stages->train_only) {
+        return items;
+    }
+    const struct data_set *set = &runtime->command.set->items;
+    size_t place = (size_t)((const unsigned char *)items - set->tests) / runtime->data.item_size;
+    struct range range = {.worker = worker,
+                          .function = "evaluate",
+                          .items = items,
+                          .ids = set->ids[AML_TEST] + place,
+                          .outputs = stages->outputs + place * stages->out_size,
+                          .count = count};
+    make_all(&range);
+    return range.outputs;
+}
+
+/* ---- In the main thread ---- */
+
+static void staged_free(struct runtime_staged *staged) {
+    if (staged != NULL) {
+        free(staged->made);
+        free(staged->here);
+        free(staged);
+    }
+}
+
+/* Makes room for what the stages make of the items of this clock. */
+static struct runtime_staged *staged_open(struct runtime *runtime, const struct runtime_set *set, uint64_t clock) {
+    struct runtime_stages *stages = &runtime->stages;
+    unsigned part = (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+    struct runtime_staged *staged = memory_zeroed(1, sizeof *staged);
+    *staged = (struct runtime_staged){.set = set->number,
+                                      .clock = clock,
+                                      .first = data_part_first(&set->items, part),
+                                      .count = data_part_count(&set->items, part)};
+    if (stages->feedable > 0) {
+        staged->made = memory_resized(NULL, staged->count, stages->made_size);
+        staged->here = memory_zeroed(staged->count + 1, 1);
+    }
+    return staged;
+}
+
+static void outputs_room(struct runtime_stages *stages, size_t count) {
+    if (stages->outputs_room < count) {
+        free(stages->outputs);
+        stages->outputs = memory_resized(NULL, count, stages->out_size);
+        stages->outputs_room = count;
+    }
+}
+
+void runtime_stages_begin(struct runtime *runtime) {
+    struct runtime_stages *stages = &runtime->stages;
+    const struct runtime_command *command = &runtime->command;
+    if (stages->count == 0 || (stages->present != NULL && stages->present->set == command->set->number &&
+                               stages->present->clock == command->clock)) {
+        return; /* the lots of the same clock */
+    }
+    staged_free(stages->present);
+    stages->present = staged_open(runtime, command->set, command->clock);
+    if (stages->feedable < stages->count) {
+        outputs_room(stages, stages->present->count);
+    }
+}
+
+void runtime_stages_begin_tests(struct runtime *runtime) {
+    struct runtime_stages *stages = &runtime->stages;
+    if (stages->count > 0 && !stages->train_only) {
+        outputs_room(stages, runtime->command.set->items.test_count);
+    }
+}
+
+void runtime_stages_forget(struct runtime *runtime) {
+    staged_free(runtime->stages.present);
+    runtime->stages.present = NULL;
+}
+
+void runtime_stages_open(struct runtime *runtime) {
+    struct runtime_stages *stages = &runtime->stages;
+    size_t most = 0;
+    stages->list = runtime->app->stages;
+    stages->train_only = true;
+    for (unsigned s = 0; stages->list != NULL && stages->list[s].name != NULL; s++) {
+        const struct aml_stage *stage = &stages->list[s];
+        stages->count++;
+        stages->train_only = stages->train_only && (stage->flags & AML_STAGE_TRAIN) != 0;
+        stages->out_size = padded(stage->bytes);
+        most = stages->out_size > most ? stages->out_size : most;
+        if (stages->feedable == s && (stage->flags & AML_STAGE_STATE) == 0) {
+            stages->feedable++;
+            stages->made_size = stages->out_size;
+        }
+    }
+    stages->between_size = (most + 63) / 64 * 64;
+    stages->between =
+        stages->count > 0 ? memory_zeroed((size_t)runtime->options.threads, 2 * stages->between_size) : NULL;
+}
+
+void runtime_stages_close(struct runtime *runtime) {
+    runtime_stages_forget(runtime);
+    free(runtime->stages.between);
+    free(runtime->stages.outputs);
+}
