@@ -1,0 +1,353 @@
+/* See feeders.h. */
+#include "agileml/control/feeders.h"
+
+#include <math.h>
+#include <stdio.h>
+
+enum { DRIFTED = 2 }; /* blocks in a row */
+
+static const struct feeders_action nothing = {FEEDERS_NONE, 0};
+
+/* ---- Measuring ---- */
+
+static void run_add(struct feeders_run *run, const struct feeders_view *view) {
+    run->count++;
+    run->rates += view->rate;
+    run->squares += view->rate * view->rate;
+    run->starved += view->starved;
+    run->busy += view->busy;
+}
+
+/* Sums up the run. A few windows may be alike by chance: the error is at least what the windows of earlier runs make
+ * likely. */
+static struct feeders_measure measure(const struct feeders *feeders) {
+    const struct feeders_run *run = &feeders->run;
+    double count = run->count;
+    double rate = run->rates / count;
+    double variance = fmax(run->squares / count - rate * rate, 0) * count / (count - 1);
+    double usual = feeders->freedom > 0 ? feeders->deviations / feeders->freedom * rate * rate : 0;
+    return (struct feeders_measure){.feeders = feeders->wanted,
+                                    .threads = feeders->threads,
+                                    .rate = rate,
+                                    .error = sqrt(fmax(variance, usual) / count),
+                                    .starved = run->starved / count,
+                                    .busy = run->busy / count};
+}
+
+/* Remembers how much the windows of a finished run differ. */
+static void learn_noise(struct feeders *feeders) {
+    const struct feeders_run *run = &feeders->run;
+    double rate = run->rates / run->count;
+    feeders->deviations += fmax(run->squares / run->count / (rate * rate) - 1, 0) * run->count;
+    feeders->freedom += run->count - 1;
+}
+
+/* The rate at which trainers would not wait, at most: where they wait for nearly all of the time that is not known. */
+static double full_rate(const struct feeders_measure *measured) {
+    return measured->rate / fmax(1 - measured->starved - FEEDERS_DOUBT, 1e-3);
+}
+
+enum verdict { VERDICT_OPEN, VERDICT_LINEAR, VERDICT_LESS };
+
+/* Whether the step from the kept measure to this one gained FEEDERS_LINEAR of what was possible. A gain that can't be
+ * told from that counts as linear, after FEEDERS_WINDOWS_MAX windows. */
+static enum verdict judge(const struct feeders *feeders, const struct feeders_measure *now) {
+    const struct feeders_measure *kept = &feeders->kept;
+    double times = (double)(now->feeders * now->threads) / (kept->feeders * kept->threads);
+    double possible = fmin(kept->rate * times, full_rate(kept)) - kept->rate;
+    double gain = (now->rate - kept->rate) / fmax(possible, 1e-12 * kept->rate);
+    double error =
+        sqrt(now->error * now->error + times * times * kept->error * kept->error) / fmax(possible, 1e-12 * kept->rate);
+    if (now->starved < FEEDERS_STARVED || gain - error >= FEEDERS_LINEAR) {
+        return VERDICT_LINEAR;
+    }
+    bool last = feeders->run.count >= FEEDERS_WINDOWS_MAX;
+    if (gain + (last ? 2.5 : 4) * error < FEEDERS_LINEAR) { /* there are many looks: chance must not decide */
+        return VERDICT_LESS;
+    }
+    return last ? VERDICT_LINEAR : VERDICT_OPEN;
+}
+
+/* ---- Changes ---- */
+
+/* Asks for this many feeders and threads. `requests` counts feeders that are to come. */
+static struct feeders_action change(struct feeders *feeders, enum feeders_act act, unsigned wanted, unsigned threads) {
+    feeders->requests += act == FEEDERS_ADD && feeders->requests < FEEDERS_REQUESTS ? 1 : 0;
+    feeders->next_request = feeders->windows + ((uint64_t)1 << feeders->requests);
+    feeders->wanted = wanted;
+    feeders->threads = threads;
+    feeders->run = (struct feeders_run){0};
+    feeders->unsettled = 0;
+    return (struct feeders_action){act, threads};
+}
+
+static void become_hold(struct feeders *feeders, bool success) {
+    feeders->state = FEEDERS_HOLD;
+    feeders->since = feeders->windows;
+    feeders->held = (struct feeders_measure){0};
+    feeders->drifted = feeders->spare = 0;
+    feeders->run = (struct feeders_run){0};
+    feeders->retries = success ? 0 : feeders->retries + 1;
+    unsigned wait = success || feeders->wait == 0 ? FEEDERS_WAIT : 2 * feeders->wait;
+    feeders->wait = wait < FEEDERS_WAIT_MAX ? wait : FEEDERS_WAIT_MAX;
+}
+
+static struct feeders_action go_back(struct feeders *feeders, char *reason, double rate) {
+    snprintf(reason, FEEDERS_REASON, "with feeders at most %.4g items a second, without them %.4g: all are given back",
+             rate, feeders->baseline);
+    struct feeders_action action = change(feeders, FEEDERS_BASELINE, 0, 0);
+    become_hold(feeders, false);
+    return action;
+}
+
+/* Ends tuning with the kept feeders. */
+static struct feeders_action finish(struct feeders *feeders, char *reason) {
+    const struct feeders_measure *kept = &feeders->kept;
+    if (kept->rate < feeders->baseline * (1 + FEEDERS_MARGIN)) {
+        return go_back(feeders, reason, kept->rate);
+    }
+    struct feeders_action action = nothing;
+    if (feeders->wanted != kept->feeders) {
+        snprintf(reason, FEEDERS_REASON, "feeder %u gained less than %.0f %% of what was possible", feeders->wanted,
+                 100 * FEEDERS_LINEAR);
+        action = change(feeders, FEEDERS_REMOVE, kept->feeders, kept->threads);
+    }
+    become_hold(feeders, feeders->wanted != feeders->from);
+    return action;
+}
+
+static struct feeders_action begin(struct feeders *feeders, char *reason, double baseline, double starved) {
+    snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: a first feeder is tried", 100 * starved);
+    feeders->baseline = baseline;
+    feeders->kept = (struct feeders_measure){0};
+    feeders->from = 0;
+    feeders->state = FEEDERS_THREADS;
+    return change(feeders, FEEDERS_ADD, 1, 1);
+}
+
+/* ---- Tuning ---- */
+
+static struct feeders_action profile(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    if (feeders->run.count < FEEDERS_WINDOWS) {
+        return nothing;
+    }
+    struct feeders_measure now = measure(feeders);
+    learn_noise(feeders);
+    if (now.starved < FEEDERS_STARVED || view->feeders_max == 0) {
+        feeders->baseline = now.rate;
+        become_hold(feeders, true);
+        return nothing;
+    }
+    return begin(feeders, reason, now.rate, now.starved);
+}
+
+/* Takes the next step behind the kept one, or ends. */
+static struct feeders_action step(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    const struct feeders_measure *kept = &feeders->kept;
+    if (kept->starved < FEEDERS_STARVED || full_rate(kept) < feeders->baseline * (1 + FEEDERS_MARGIN)) {
+        return finish(feeders, reason);
+    }
+    if (feeders->state == FEEDERS_THREADS && kept->threads < view->threads_max) {
+        unsigned threads = 2 * kept->threads < view->threads_max ? 2 * kept->threads : view->threads_max;
+        snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: %u threads instead of %u",
+                 100 * kept->starved, threads, kept->threads);
+        return change(feeders, FEEDERS_SET_THREADS, kept->feeders, threads);
+    }
+    feeders->state = FEEDERS_COUNT;
+    if (kept->feeders >= view->feeders_max) {
+        return finish(feeders, reason);
+    }
+    snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: feeder %u is tried", 100 * kept->starved,
+             kept->feeders + 1);
+    return change(feeders, FEEDERS_ADD, kept->feeders + 1, kept->threads);
+}
+
+static struct feeders_action tune(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    if (feeders->run.count < FEEDERS_WINDOWS) {
+        return nothing;
+    }
+    struct feeders_measure now = measure(feeders);
+    const struct feeders_measure *kept = &feeders->kept;
+    bool first = kept->feeders == 0 || kept->feeders * kept->threads >= now.feeders * now.threads;
+    enum verdict verdict = first ? VERDICT_LINEAR : judge(feeders, &now);
+    if (verdict == VERDICT_OPEN) {
+        return nothing;
+    }
+    learn_noise(feeders);
+    if (verdict == VERDICT_LINEAR) {
+        feeders->kept = now;
+        return step(feeders, view, reason);
+    }
+    if (feeders->state == FEEDERS_THREADS) {
+        snprintf(reason, FEEDERS_REASON, "%u threads gain less than %.0f %% of what was possible: %u again",
+                 now.threads, 100 * FEEDERS_LINEAR, kept->threads);
+        feeders->state = FEEDERS_COUNT;
+        return change(feeders, FEEDERS_SET_THREADS, kept->feeders, kept->threads);
+    }
+    return finish(feeders, reason);
+}
+
+/* ---- Holding ---- */
+
+/* Whether a block differs from the first one. */
+static bool differs(const struct feeders_measure *held, const struct feeders_measure *now) {
+    return fabs(now->rate / held->rate - 1) > FEEDERS_DRIFT || fabs(now->starved - held->starved) > FEEDERS_DRIFT;
+}
+
+/* Whether a try is due: something has changed and the wait is over, or the time for a repeated one has come. */
+static bool is_due(const struct feeders *feeders) {
+    uint64_t passed = feeders->windows - feeders->since;
+    bool changed = feeders->drifted >= DRIFTED && passed >= feeders->wait;
+    bool again = feeders->retries < FEEDERS_RETRIES && passed >= (uint64_t)FEEDERS_AGAIN << feeders->retries;
+    return changed || again;
+}
+
+static bool is_spare(const struct feeders_measure *now) {
+    return now->feeders > 1 && now->starved < FEEDERS_FULL &&
+           now->busy * now->feeders < FEEDERS_SPARE * (now->feeders - 1);
+}
+
+static struct feeders_action hold_with(struct feeders *feeders, const struct feeders_view *view,
+                                       const struct feeders_measure *now, char *reason) {
+    bool more = now->starved >= FEEDERS_STARVED && now->feeders < view->feeders_max;
+    if (more && is_due(feeders)) {
+        feeders->kept = *now;
+        feeders->from = now->feeders;
+        feeders->state = FEEDERS_COUNT;
+        return step(feeders, view, reason);
+    }
+    if (!more && feeders->drifted >= DRIFTED && now->rate < feeders->baseline) {
+        return go_back(feeders, reason, now->rate);
+    }
+    if (feeders->spare >= DRIFTED && feeders->windows - feeders->since >= feeders->wait) {
+        snprintf(reason, FEEDERS_REASON, "feeders are busy for %.0f %% of their time: %u are enough", 100 * now->busy,
+                 now->feeders - 1);
+        feeders->kept = *now;
+        feeders->state = FEEDERS_SHRINK;
+        return change(feeders, FEEDERS_REMOVE, now->feeders - 1, now->threads);
+    }
+    if (feeders->drifted >= DRIFTED && now->starved < FEEDERS_STARVED) {
+        feeders->held = *now; /* another state, as good */
+        feeders->drifted = 0;
+    }
+    return nothing;
+}
+
+static struct feeders_action hold(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    if (feeders->run.count < FEEDERS_BLOCK) {
+        return nothing;
+    }
+    struct feeders_measure now = measure(feeders);
+    feeders->run = (struct feeders_run){0};
+    if (!(feeders->held.rate > 0)) {
+        feeders->held = now;
+    }
+    feeders->drifted = differs(&feeders->held, &now) ? feeders->drifted + 1 : 0;
+    feeders->spare = is_spare(&now) ? feeders->spare + 1 : 0;
+    if (now.feeders > 0) {
+        return hold_with(feeders, view, &now, reason);
+    }
+    if (now.starved >= FEEDERS_STARVED && view->feeders_max > 0 && is_due(feeders)) {
+        return begin(feeders, reason, now.rate, now.starved);
+    }
+    return nothing;
+}
+
+/* Keeps one feeder fewer if the job is as fast. */
+static struct feeders_action shrink(struct feeders *feeders, char *reason) {
+    if (feeders->run.count < 2 * FEEDERS_BLOCK) {
+        return nothing;
+    }
+    struct feeders_measure now = measure(feeders);
+    bool slower = now.rate + 2 * now.error < feeders->kept.rate * (1 - FEEDERS_MARGIN);
+    struct feeders_action action = nothing;
+    if (slower) {
+        snprintf(reason, FEEDERS_REASON, "with one feeder fewer %.4g items a second instead of %.4g: it comes back",
+                 now.rate, feeders->kept.rate);
+        action = change(feeders, FEEDERS_ADD, feeders->kept.feeders, feeders->kept.threads);
+    }
+    become_hold(feeders, !slower);
+    return action;
+}
+
+/* ---- Feeders that come and go ---- */
+
+/* Requests a missing feeder, or makes do without. */
+static struct feeders_action request(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    if (feeders->windows < feeders->next_request) {
+        return nothing;
+    }
+    if (feeders->requests < FEEDERS_REQUESTS && view->feeders < view->feeders_max) {
+        snprintf(reason, FEEDERS_REASON, "%u feeders of %u are there: one more is requested", view->feeders,
+                 feeders->wanted);
+        return change(feeders, FEEDERS_ADD, feeders->wanted, feeders->threads);
+    }
+    snprintf(reason, FEEDERS_REASON, "%u requests brought no feeder that stayed: the job goes on with %u",
+             feeders->requests, view->feeders);
+    change(feeders, FEEDERS_NONE, view->feeders, view->feeders > 0 ? feeders->threads : 0);
+    feeders->requests = 0;
+    become_hold(feeders, false);
+    return nothing;
+}
+
+/* There are other feeders than were asked for, or the window had a change. */
+static struct feeders_action settle(struct feeders *feeders, const struct feeders_view *view, char *reason) {
+    feeders->run = (struct feeders_run){0};
+    bool threads = view->feeders > 0 && view->threads != feeders->threads;
+    if (view->coming > 0 || (view->feeders == feeders->wanted && !threads)) {
+        return nothing;
+    }
+    if (view->feeders < feeders->wanted) {
+        return request(feeders, view, reason);
+    }
+    if (++feeders->unsettled >= FEEDERS_PATIENCE) { /* somebody else has added feeders, or chosen their threads */
+        change(feeders, FEEDERS_NONE, view->feeders, view->threads);
+        become_hold(feeders, true);
+    }
+    return nothing;
+}
+
+/* Counts feeders that have come, and those that were lost, against the requests. */
+static void count_feeders(struct feeders *feeders, const struct feeders_view *view) {
+    if (view->feeders > feeders->seen) {
+        feeders->requests -= feeders->requests > 0 ? 1 : 0;
+        feeders->next_request = feeders->windows; /* the next one may be requested at once */
+    } else if (view->feeders < feeders->seen && view->feeders < feeders->wanted) {
+        feeders->requests += feeders->requests < FEEDERS_REQUESTS ? 1 : 0;
+        feeders->next_request = feeders->windows + ((uint64_t)1 << feeders->requests);
+    }
+    feeders->seen = view->feeders;
+}
+
+static bool is_measured(const struct feeders *feeders, const struct feeders_view *view) {
+    bool settled = view->coming == 0 && view->feeders == feeders->wanted &&
+                   (view->feeders == 0 || view->threads == feeders->threads);
+    return settled && !view->changed && isfinite(view->rate) && view->rate > 0 && view->starved >= 0 &&
+           view->starved <= 1 && view->busy >= 0 && view->busy <= 1;
+}
+
+struct feeders_action feeders_decide(struct feeders *feeders, const struct feeders_view *view,
+                                     char reason[FEEDERS_REASON]) {
+    reason[0] = 0;
+    feeders->windows++;
+    count_feeders(feeders, view);
+    if (!is_measured(feeders, view)) {
+        return settle(feeders, view, reason);
+    }
+    feeders->unsettled = 0;
+    run_add(&feeders->run, view);
+    if (feeders->run.count == FEEDERS_WINDOWS) {
+        feeders->requests = 0; /* all have stayed */
+    }
+    switch (feeders->state) {
+    case FEEDERS_PROFILE:
+        return profile(feeders, view, reason);
+    case FEEDERS_THREADS:
+    case FEEDERS_COUNT:
+        return tune(feeders, view, reason);
+    case FEEDERS_HOLD:
+        return hold(feeders, view, reason);
+    default:
+        return shrink(feeders, reason);
+    }
+}
