@@ -75,8 +75,9 @@ def bars(folder, name, title, unit, groups):
     plot.write(folder, name)
 
 
-def steps(folder, name, title, unit, values, marks):
-    """A value for each iteration from 1 on; `marks`: (iteration, text) each, where something begins."""
+def steps(folder, name, title, unit, values, marks, below="iteration"):
+    """A value for each iteration from 1 on, or whatever `below` says; `marks`: (iteration, text) each, where something
+    begins."""
     plot = Plot(title, unit, max(values))
     step = (WIDTH - LEFT - RIGHT) / len(values)
     for number, value in enumerate(values):
@@ -91,5 +92,28 @@ def steps(folder, name, title, unit, values, marks):
         plot.parts.append(f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{TOP - 8}" y2="{plot.y(0):.1f}" stroke="{COLOURS[1]}" '
                           'stroke-dasharray="4 3"/>')
         plot.parts.append(plot.text(x + 4, TOP + 2, text))
-    plot.parts.append(plot.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 38, "iteration", anchor="middle"))
+    plot.parts.append(plot.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 38, below, anchor="middle"))
+    plot.write(folder, name)
+
+
+def lines(folder, name, title, unit, below, series):
+    """`series`: (label, [(x, y), ...]) each; `below`: what x is."""
+    most = max(x for _, points in series for x, _ in points)
+    plot = Plot(title, unit, max(y for _, points in series for _, y in points))
+    ticks = _ticks(most)
+
+    def place(x):
+        return LEFT + (WIDTH - LEFT - RIGHT) * x / ticks[-1]
+
+    for tick in ticks:
+        plot.parts.append(plot.text(place(tick), HEIGHT - BOTTOM + 16, f"{tick:g}", anchor="middle"))
+    plot.parts.append(plot.text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - BOTTOM + 32, below, anchor="middle"))
+    x = LEFT
+    for number, (label, points) in enumerate(series):
+        colour = COLOURS[number % len(COLOURS)]
+        path = " ".join(f"{place(px):.1f},{plot.y(py):.1f}" for px, py in points)
+        plot.parts.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        plot.parts.append(f'<rect x="{x}" y="{HEIGHT - 24}" width="12" height="12" fill="{colour}"/>')
+        plot.parts.append(plot.text(x + 18, HEIGHT - 14, label))
+        x += 34 + 7 * len(label)
     plot.write(folder, name)
