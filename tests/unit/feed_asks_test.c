@@ -106,6 +106,30 @@ static void test_late_answers(void **state) {
     feed_asks_close(asks);
 }
 
+/* The oldest batch is late, and later ones that came sooner use up all credit: only this batch is asked for again. */
+static void test_the_oldest_batch_is_not_stuck(void **state) {
+    (void)state;
+    struct feed_asks *asks = feed_asks_open(30, 20);
+    struct feed_ask ask[3];
+    struct feed_ask again;
+    feed_asks_add_feeder(asks, 1);
+    feed_asks_add_feeder(asks, 2);
+    learn(asks);
+    for (uint32_t shard = 0; shard < 3; shard++) {
+        feed_asks_want(asks, (struct feed_batch){shard, 2}, 10);
+        ask[shard] = next(asks, 10);
+    }
+    unsigned late = ask[0].feeder == ask[2].feeder ? 2 : 1; /* a later one, on its way from either feeder */
+    assert_int_equal(answer(asks, &ask[3 - late], 10, 11), FEED_TAKEN);
+    assert_int_equal(feed_asks_bytes(asks), 30);
+    again = next(asks, 13);
+    assert_int_equal(again.batch.shard, 0);
+    assert_true(again.again);
+    assert_false(feed_asks_next(asks, 13, &again)); /* the other late one has to wait for credit */
+    assert_int_equal(feed_asks_bytes(asks), 40);
+    feed_asks_close(asks);
+}
+
 static void test_lost_feeders(void **state) {
     (void)state;
     struct feed_asks *asks = feed_asks_open(1000, 1000);
@@ -262,8 +286,9 @@ static void test_each_batch_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_least_loaded_first), cmocka_unit_test(test_the_queue_has_credit),
-        cmocka_unit_test(test_late_answers),       cmocka_unit_test(test_lost_feeders),
-        cmocka_unit_test(test_what_is_refused),    cmocka_unit_test(test_each_batch_once),
+        cmocka_unit_test(test_late_answers),       cmocka_unit_test(test_the_oldest_batch_is_not_stuck),
+        cmocka_unit_test(test_lost_feeders),       cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_each_batch_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -258,6 +258,7 @@ static void test_none_come(void **state) {
     job_run(&job, 4000);
     assert_in_range(job.adds, adds + 5, adds + 2 * FEEDERS_REQUESTS);
     assert_int_equal(job.feeders.state, FEEDERS_HOLD);
+    assert_int_equal(job.feeders.wanted, 0); /* the job makes do without */
     job.dead = false;
     job_run(&job, 20 * FEEDERS_AGAIN);
     assert_in_range(job.present, before - 1, before + 1);
@@ -301,6 +302,31 @@ static void test_the_job_changes(void **state) {
     assert_int_equal(job.present, 0);
 }
 
+/* Feeders that seem idle and are needed all the same: one that was taken away comes back. */
+static void test_shrinking_may_fail(void **state) {
+    (void)state;
+    struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 3, .threads = 4, .wait = FEEDERS_WAIT};
+    char reason[FEEDERS_REASON];
+    struct feeders_view view = {
+        .feeders = 3, .feeders_max = 8, .threads = 4, .threads_max = 4, .rate = 100, .starved = 0.01, .busy = 0.4};
+    struct feeders_action action = {0};
+    unsigned windows = 0;
+    for (; windows < 100 && action.act == FEEDERS_NONE; windows++) {
+        action = feeders_decide(&feeders, &view, reason);
+    }
+    assert_int_equal(action.act, FEEDERS_REMOVE);
+    view.feeders = 2;
+    view.rate = 80;
+    view.starved = 0.2;
+    action.act = FEEDERS_NONE;
+    for (windows = 0; windows < 100 && action.act == FEEDERS_NONE; windows++) {
+        action = feeders_decide(&feeders, &view, reason);
+    }
+    assert_int_equal(action.act, FEEDERS_ADD);
+    assert_string_equal(reason, "with one feeder fewer 80 items a second instead of 100: it comes back");
+    assert_int_equal(feeders.wait, 2 * FEEDERS_WAIT);
+}
+
 static void test_odd_numbers(void **state) {
     (void)state;
     struct feeders feeders = {0};
@@ -333,6 +359,7 @@ int main(void) {
         cmocka_unit_test(test_none_come),
         cmocka_unit_test(test_none_stay),
         cmocka_unit_test(test_the_job_changes),
+        cmocka_unit_test(test_shrinking_may_fail),
         cmocka_unit_test(test_odd_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
