@@ -11,6 +11,53 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+int app_list_files(const char *option, const struct aml_strings *values, bool jobs, struct input_list *list,
+                   struct error *error) {
+    struct error reason = {0};
+    int code = 0;
+    *list = (struct input_list){0};
+    for (unsigned v = 0; v < values->count && code == 0; v++) {
+        code = input_list_add(list, values->values[v], &reason);
+    }
+    for (size_t n = 0; n < list->count && code == 0 && jobs; n++) {
+        const char *path = list->names[n].path;
+        struct stat status;
+        if (!source_is_address(path) && stat(path, &status) == 0 && !S_ISREG(status.st_mode)) {
+            code = error_set(&reason, AML_EINPUT,
+                             "%s: expected a regular file, which every process of the job can read", path);
+        }
+    }
+    if (code != 0) {
+        input_list_close(list);
+        return error_set(error, code, "--%s: %s", option, reason.text);
+    }
+    return 0;
+}
+
+/* Returns whether two paths are of one file. */
+static bool same_file(const char *path, const struct stat *file) {
+    struct stat other;
+    return !source_is_address(path) && stat(path, &other) == 0 && other.st_dev == file->st_dev &&
+           other.st_ino == file->st_ino;
+}
+
+/* Checks the files of an option with several values; *overwritten: `model_out` is one of them. */
+static int check_values(aml_worker *worker, const struct app_file *file, const char *model_out, bool *overwritten) {
+    struct input_list list;
+    struct error error = {0};
+    struct stat model;
+    int code = app_list_files(file->option, file->values, true, &list, &error);
+    if (code != 0) {
+        return aml_error(worker, code, "%s", error.text);
+    }
+    bool exists = model_out != NULL && !source_is_address(model_out) && stat(model_out, &model) == 0;
+    for (size_t n = 0; n < list.count && exists; n++) {
+        *overwritten = *overwritten || same_file(list.names[n].path, &model);
+    }
+    input_list_close(&list);
+    return 0;
+}
+
 static int check_readable(aml_worker *worker, const struct app_file *file) {
     const char *path = file->path;
     struct stat status;
@@ -33,7 +80,8 @@ static int check_readable(aml_worker *worker, const struct app_file *file) {
     return 0;
 }
 
-static int check_model_out(aml_worker *worker, const char *path, const struct app_file files[], size_t count) {
+static int check_model_out(aml_worker *worker, const char *path, const struct app_file files[], size_t count,
+                           bool overwritten) {
     struct error error = {0};
     struct stat file;
     if (new_file_check(path, &error) != 0) {
@@ -41,22 +89,24 @@ static int check_model_out(aml_worker *worker, const char *path, const struct ap
     }
     bool exists = stat(path, &file) == 0;
     for (size_t i = 0; exists && i < count; i++) {
-        struct stat input;
-        if (files[i].path != NULL && stat(files[i].path, &input) == 0 && input.st_dev == file.st_dev &&
-            input.st_ino == file.st_ino) {
-            return aml_error(worker, AML_EINPUT,
-                             "--model-out: %s: this is an input file of the job: expected another path", path);
-        }
+        overwritten = overwritten || (files[i].path != NULL && same_file(files[i].path, &file));
     }
-    return 0;
+    return overwritten ? aml_error(worker, AML_EINPUT,
+                                   "--model-out: %s: this is an input file of the job: expected another path", path)
+                       : 0;
 }
 
 int app_check_files(aml_worker *worker, const struct app_file files[], size_t count, const char *model_out) {
+    bool overwritten = false;
     int result = 0;
     for (size_t i = 0; i < count && result == 0; i++) {
-        result = files[i].path != NULL ? check_readable(worker, &files[i]) : 0;
+        if (files[i].values != NULL) {
+            result = check_values(worker, &files[i], model_out, &overwritten);
+        } else if (files[i].path != NULL) {
+            result = check_readable(worker, &files[i]);
+        }
     }
-    return result == 0 && model_out != NULL ? check_model_out(worker, model_out, files, count) : result;
+    return result == 0 && model_out != NULL ? check_model_out(worker, model_out, files, count, overwritten) : result;
 }
 
 int app_check_data(aml_worker *worker, const char *what, const char *data, const char *test, double test_fraction) {
@@ -69,10 +119,29 @@ int app_check_data(aml_worker *worker, const char *what, const char *data, const
     return 0;
 }
 
+/* Names the files of a value; of a folder, the folder. */
+static void name_value(aml_worker *worker, const char *value) {
+    struct input_list list = {0};
+    struct error error = {0};
+    struct stat status;
+    if (stat(value, &status) == 0 && S_ISDIR(status.st_mode)) {
+        aml_input_file(worker, value);
+        return;
+    }
+    (void)input_list_add(&list, value, &error); /* who reads the files reports what is wrong with them */
+    for (size_t n = 0; n < list.count; n++) {
+        aml_input_file(worker, list.names[n].path);
+    }
+    input_list_close(&list);
+}
+
 void app_name_files(aml_worker *worker, const struct app_file files[], size_t count) {
     for (size_t i = 0; i < count; i++) {
         if (files[i].path != NULL) {
             aml_input_file(worker, files[i].path);
+        }
+        for (unsigned v = 0; files[i].values != NULL && v < files[i].values->count; v++) {
+            name_value(worker, files[i].values->values[v]);
         }
     }
 }

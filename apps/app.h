@@ -4,6 +4,7 @@
 
 #include "agileml.h"
 #include "agileml/base/error.h"
+#include "agileml/input/list.h"
 
 #include <stdbool.h>
 
@@ -11,7 +12,14 @@ struct app_file {
     const char *option; /* without "--" */
     const char *path;   /* the option's value; NULL: the option is not given */
     bool folders;       /* the path may be a folder */
+    /* Instead of `path`: the values of an option that names several files (agileml/input/list.h). */
+    const struct aml_strings *values;
 };
+
+/* Lists the files of an option's values. Returns 0, and input_list_close must follow; or what input_list_add returns.
+ * `jobs`: pipes are refused, as every process of a job reads the files. */
+int app_list_files(const char *option, const struct aml_strings *values, bool jobs, struct input_list *list,
+                   struct error *error);
 
 /* Checks the input files and --model-out in `configure`, so that a user hears of a wrong path before training. Returns
  * 0 when each of files[count] is a regular file that can be read (or a folder, where allowed), and a new file can be

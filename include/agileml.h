@@ -244,10 +244,11 @@ struct aml_rating {
     float value;
 };
 
-/* Reads a file of ratings in parallel, plain or gzip: lines `user item rating [time]`, separated by tabs, commas,
- * semicolons, spaces or `::`, with or without a header and quotes, with line ends of any system. Calls `each` with runs
- * of ratings, in several threads, each with a worker of its own. A line that does not fit is refused: AML_EINPUT, with
- * the file, the line and what was expected. */
+/* Reads files of ratings in parallel, plain, gzip or zstd: lines `user item rating [time]`, separated by tabs, commas,
+ * semicolons, spaces or `::`, with or without a header and quotes, with line ends of any system. `path` names a file, a
+ * folder or a pattern, or several of these (aml_files). Calls `each` with runs of ratings, in several threads, each
+ * with a worker of its own. A line that does not fit is refused: AML_EINPUT, with the file, the line and what was
+ * expected. */
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context);
@@ -383,13 +384,20 @@ unsigned aml_staleness(const aml_worker *worker);   /* --staleness */
 
 /* ---- Files of lines in other formats ---- */
 
+/* Calls `each` for each file that an option's value names, in an order that is the same in every process: a file; a
+ * folder's regular files; a pattern such as data/part-*.tsv; or several of these with commas between them. Ends at the
+ * first result of `each` that is not 0, and returns it; AML_EINPUT when nothing is there, a file can't be read or is
+ * named twice. For options that may be given several times see AML_OPTION_STRINGS. In `configure` and `read`. */
+int aml_files(aml_worker *worker, const char *value, int (*each)(aml_worker *worker, const char *path, void *context),
+              void *context);
+
 /* Lines of a file, whole ones. */
 struct aml_lines {
     const char *text; /* [size], and a 0 behind. Lines end in LF, CR LF or CR; the file's last one has got an LF */
     size_t size;
     /* (file, split, offset + i) names the line at text[i]: no other line of the input has this name, and it is the same
      * whichever process reads the line. */
-    uint32_t file;   /* counts the calls of aml_read_lines and aml_read_ratings in `read`, from 0 */
+    uint32_t file;   /* counts the files of aml_read_lines and aml_read_ratings in `read`, from 0 */
     uint32_t split;  /* a part of the file */
     uint64_t offset; /* of text[0], in the text of the file or of the split */
     int first;       /* 1: the file begins with these lines */
@@ -397,9 +405,10 @@ struct aml_lines {
 
 enum { AML_LINE_BYTES_MAX = 1 << 26 /* bytes of a line, without its end */ };
 
-/* Reads a file of lines in any format, in parallel, plain or gzip. A byte order mark is skipped. Calls `each`
- * with runs of lines, in several threads, each with a worker of its own. Nothing may depend on the order of these calls
- * or on which thread makes them; what all lines need, such as a header, `read` takes from the file before. */
+/* Reads files of lines in any format, in parallel, plain, gzip or zstd. `path` names them as for aml_read_ratings. A
+ * byte order mark is skipped. Calls `each` with runs of lines, in several threads, each with a worker of its own.
+ * Nothing may depend on the order of these calls or on which thread makes them; what all lines need, such as a header,
+ * `read` takes from the file before. */
 int aml_read_lines(aml_worker *worker, const char *path,
                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
 

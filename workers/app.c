@@ -5,6 +5,7 @@
 #include "agileml/base/options.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
+#include "agileml/input/list.h"
 #include "workers/crash.h"
 #include "workers/describe.h"
 #include "workers/line_chunks.h"
@@ -805,8 +806,8 @@ static void open_reading(struct runtime *runtime) {
     }
 }
 
-static int check_file(aml_worker *worker, const char *path, bool each, const char *function) {
-    struct stat status;
+/* Checks the call of a `function` that reads the files of `value` and calls `each`. */
+static int check_reading(aml_worker *worker, const char *value, bool each, const char *function) {
     if (!allowed_here(worker, CALL_READ, function)) {
         return AML_EINPUT;
     }
@@ -815,9 +816,15 @@ static int check_file(aml_worker *worker, const char *path, bool each, const cha
         return check_misuse(runtime, "%s: called within aml_read_ratings or aml_read_lines: expected in read itself",
                             function);
     }
-    if (path == NULL || !each) {
-        return check_misuse(runtime, "%s: %s is NULL", function, path == NULL ? "path" : "each");
+    if (value == NULL || !each) {
+        return check_misuse(runtime, "%s: %s is NULL", function, value == NULL ? "path" : "each");
     }
+    return 0;
+}
+
+static int check_file(aml_worker *worker, const char *path) {
+    const struct runtime *runtime = worker->runtime;
+    struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
@@ -844,11 +851,11 @@ static int read_file_splits(struct file_call *call, struct error *error) {
 /* Reads a file, between two stretches of items that `read` emits itself. */
 static int read_file(aml_worker *worker, const char *path, struct file_call *call) {
     struct error error = {0};
-    int result = check_file(worker, path, call->each_ratings != NULL || call->each_lines != NULL, call->function);
+    struct runtime *runtime = worker->runtime;
+    int result = check_file(worker, path);
     if (result != 0) {
         return result;
     }
-    struct runtime *runtime = worker->runtime;
     call->runtime = runtime;
     result = splits_make(&call->splits, path, true, &error);
     if (result != 0) {
@@ -867,17 +874,58 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;
 }
 
+/* Reads the files that `value` names, one after the other. Of several files some may be empty. */
+static int read_files(aml_worker *worker, const char *value, struct file_call *call) {
+    struct input_list list = {0};
+    struct error error = {0};
+    int result = check_reading(worker, value, call->each_ratings != NULL || call->each_lines != NULL, call->function);
+    if (result != 0) {
+        return result;
+    }
+    result = input_list_add(&list, value, &error);
+    result = result != 0 ? aml_error(worker, result, "%s", error.text) : 0;
+    bool any = false;
+    for (size_t n = 0; n < list.count && result == 0; n++) {
+        bool last = n + 1 == list.count;
+        if (list.names[n].identity.bytes > 0 || (last && !any)) {
+            result = read_file(worker, list.names[n].path, call);
+            any = true;
+        }
+    }
+    input_list_close(&list);
+    return result;
+}
+
+int aml_files(aml_worker *worker, const char *value, int (*each)(aml_worker *worker, const char *path, void *context),
+              void *context) {
+    struct input_list list = {0};
+    struct error error = {0};
+    if (!allowed_here(worker, CALL_CONFIGURE | CALL_READ, "aml_files")) {
+        return AML_EINPUT;
+    }
+    if (value == NULL || each == NULL) {
+        return check_misuse(worker->runtime, "aml_files: %s is NULL", value == NULL ? "value" : "each");
+    }
+    int result = input_list_add(&list, value, &error);
+    result = result != 0 ? aml_error(worker, result, "%s", error.text) : 0;
+    for (size_t n = 0; n < list.count && result == 0; n++) {
+        result = each(worker, list.names[n].path, context);
+    }
+    input_list_close(&list);
+    return result;
+}
+
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context) {
     struct file_call call = {.function = "aml_read_ratings", .each_ratings = each, .context = context};
-    return read_file(worker, path, &call);
+    return read_files(worker, path, &call);
 }
 
 int aml_read_lines(aml_worker *worker, const char *path,
                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context) {
     struct file_call call = {.function = "aml_read_lines", .each_lines = each, .context = context};
-    return read_file(worker, path, &call);
+    return read_files(worker, path, &call);
 }
 
 uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at) {

@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_lines.h"
+#include "agileml/input/list.h"
 #include "agileml/input/source_text.h"
 #include "apps/lda/tokens.h"
 
@@ -109,6 +110,8 @@ static int end_document(struct reader *reader, uint64_t number) {
     }
     reader->size.documents++;
     reader->size.tokens += tokens;
+    number += reader->corpus->first_number;
+    reader->size.end = number + 1;
     const struct lda_bag bag = {number, reader->bag, reader->bag + count, (uint32_t)count, (uint32_t)tokens};
     return reader->each(reader->context, &bag);
 }
@@ -443,6 +446,38 @@ int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, 
     }
     if (size != NULL) {
         *size = reader.size;
+    }
+    return result;
+}
+
+/* Reads the corpus `file`, and moves its numbers behind its documents. */
+static int read_next(struct lda_corpus *file, int (*each)(void *context, const struct lda_bag *bag), void *context,
+                     struct error *error) {
+    struct lda_corpus_size size = {0};
+    int result = lda_corpus_read(file, each, context, &size, error);
+    file->first_number = size.end > file->first_number ? size.end : file->first_number;
+    return result;
+}
+
+int lda_corpora_read(const struct lda_corpus *corpus, const struct aml_strings *values,
+                     int (*each)(void *context, const struct lda_bag *bag), void *context, struct error *error) {
+    struct lda_corpus file = *corpus;
+    int result = 0;
+    file.first_number = 0;
+    for (unsigned v = 0; v < values->count && result == 0; v++) {
+        struct input_list list = {0};
+        struct stat status;
+        if (stat(values->values[v], &status) == 0 && S_ISDIR(status.st_mode)) {
+            file.path = values->values[v];
+            result = read_next(&file, each, context, error);
+            continue;
+        }
+        result = input_list_add(&list, values->values[v], error);
+        for (size_t n = 0; n < list.count && result == 0; n++) {
+            file.path = list.names[n].path;
+            result = read_next(&file, each, context, error);
+        }
+        input_list_close(&list);
     }
     return result;
 }

@@ -31,6 +31,7 @@ struct lda_corpus {
     bool closed;
     const struct lda_vocabulary *stop_words; /* text: not counted; NULL: none */
     unsigned minimum_length;                 /* text: characters of a word */
+    uint64_t first_number;                   /* added to the documents' numbers */
 };
 
 /* A document with at least one token. The reader owns the arrays. */
@@ -45,6 +46,7 @@ struct lda_bag {
 /* The size of the whole input. */
 struct lda_corpus_size {
     uint64_t documents; /* not empty */
+    uint64_t end;       /* the last document's number + 1 */
     uint64_t tokens;
     uint32_t words; /* number of words: the vocabulary's, or the file's header's, or the highest plus 1 */
 };
@@ -52,10 +54,16 @@ struct lda_corpus_size {
 /* The formats' names, in the order of the enum; NULL ends them. */
 extern const char *const lda_formats[];
 
-/* Calls `each` for each document; ends at its first result other than 0 and returns it. Returns 0; AML_EINPUT with
- * file, line and what was expected; AML_ELIMIT; AML_EFAIL. `format` auto: a folder is text, and a file's first line
- * decides. `size` may be NULL. */
+/* Calls `each` for each document of `corpus`; ends at its first result other than 0 and returns it. Returns 0;
+ * AML_EINPUT with file, line and what was expected; AML_ELIMIT; AML_EFAIL. `format` auto: a folder is text, and a
+ * file's first line decides. `size` may be NULL. */
 int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),
                     void *context, struct lda_corpus_size *size, struct error *error);
+
+/* The same for the files of an option's values (agileml/input/list.h), with documents numbered from file to file. A
+ * folder that is a value by itself is a folder of texts, each a document. corpus->path and first_number are not
+ * used. */
+int lda_corpora_read(const struct lda_corpus *corpus, const struct aml_strings *values,
+                     int (*each)(void *context, const struct lda_bag *bag), void *context, struct error *error);
 
 #endif

@@ -80,7 +80,8 @@ static int infer_document(void *context, const struct lda_bag *bag) {
 }
 
 struct infer_options {
-    const char *model, *data, *out, *format, *stop_words;
+    struct aml_strings data;
+    const char *model, *out, *format, *stop_words;
     int64_t minimum_length;
     double minimum;
     bool english;
@@ -94,8 +95,7 @@ static int infer_data(struct inference *inference, const struct infer_options *o
     }
     uint32_t topics = inference->model.header.topics;
     bool named = inference->model.names.count > 0;
-    struct lda_corpus corpus = {.path = options->data,
-                                .format = (enum lda_format)format,
+    struct lda_corpus corpus = {.format = (enum lda_format)format,
                                 .vocabulary = named ? &inference->model.names : NULL,
                                 .closed = true,
                                 .stop_words = stop_words,
@@ -103,7 +103,7 @@ static int infer_data(struct inference *inference, const struct infer_options *o
     inference->theta = memory_zeroed(topics, sizeof *inference->theta);
     inference->scratch = memory_zeroed(topics, sizeof *inference->scratch);
     inference->shares = memory_zeroed(topics, sizeof *inference->shares);
-    int result = lda_corpus_read(&corpus, infer_document, inference, NULL, error);
+    int result = lda_corpora_read(&corpus, &options->data, infer_document, inference, error);
     free(inference->phi);
     free(inference->theta);
     free(inference->scratch);
@@ -115,7 +115,7 @@ static int infer(void *context, struct error *error) {
     const struct infer_options *options = context;
     struct inference inference = {.minimum = options->minimum, .out = {.path = options->out}, .error = error};
     struct lda_vocabulary stop_words = {0};
-    if (options->data == NULL) {
+    if (options->data.count == 0) {
         return error_set(error, AML_EINPUT, "--data FILE is missing: expected documents whose topics to find");
     }
     int result = lda_model_load(options->model, &inference.model, error);
@@ -140,7 +140,7 @@ int lda_infer_main(int argc, char **argv) {
     struct infer_options o = {.format = "auto", .minimum_length = 3, .minimum = 0.01};
     const struct aml_option options[] = {
         {"infer", "MODEL", AML_OPTION_STRING, &o.model, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILE", AML_OPTION_STRING, &o.data, 0, 0, "documents, in any format of training"},
+        {"data", "FILES", AML_OPTION_STRINGS, &o.data, 0, 0, "documents, in any format of training"},
         {"format", "NAME", AML_OPTION_STRING, &o.format, 0, 0, "auto, uci, lda-c or text"},
         {"stop-words", "FILE", AML_OPTION_STRING, &o.stop_words, 0, 0, "text: words, one a line, that do not count"},
         {"english-stop-words", NULL, AML_OPTION_FLAG, &o.english, 0, 0,

@@ -18,8 +18,8 @@ static const uint64_t TEST_NUMBERS = UINT64_C(1) << 40;
 enum { INPUT_FILES = 4 };
 
 static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES]) {
-    files[0] = (struct app_file){.option = "data", .path = lda->data, .folders = true};
-    files[1] = (struct app_file){.option = "test", .path = lda->test, .folders = true};
+    files[0] = (struct app_file){.option = "data", .values = &lda->data};
+    files[1] = (struct app_file){.option = "test", .values = &lda->test};
     files[2] = (struct app_file){.option = "vocabulary", .path = lda->vocabulary};
     files[3] = (struct app_file){.option = "stop-words", .path = lda->stop_words};
 }
@@ -32,7 +32,7 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     /* lda_begin requires more clocks than the staleness (see train.h). */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
     lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
-    int result = app_check_data(worker, "documents", lda->data, lda->test, lda->test_fraction);
+    int result = app_check_data(worker, "documents", lda->data.values[0], lda->test.values[0], lda->test_fraction);
     if (result != 0) {
         return result;
     }
@@ -78,19 +78,17 @@ static int read_input(const struct lda *lda, struct lda_vocabulary *names,
                       struct error *error) {
     struct lda_vocabulary stop_words = {0};
     int result = lda->vocabulary != NULL ? lda_vocabulary_read(names, lda->vocabulary, error) : 0;
-    struct lda_corpus corpus = {.path = lda->data,
-                                .format = lda->format,
+    struct lda_corpus corpus = {.format = lda->format,
                                 .vocabulary = names,
                                 .closed = lda->vocabulary != NULL,
                                 .stop_words = &stop_words,
                                 .minimum_length = (unsigned)lda->minimum_length};
     result = result != 0 ? result : lda_stop_words_read(&stop_words, lda->stop_words, lda->english, error);
-    result = result != 0 ? result : lda_corpus_read(&corpus, each, reading, NULL, error);
-    if (result == 0 && lda->test != NULL) {
-        corpus.path = lda->test;
+    result = result != 0 ? result : lda_corpora_read(&corpus, &lda->data, each, reading, error);
+    if (result == 0 && lda->test.count > 0) {
         corpus.closed = true;
         reading->test = true;
-        result = lda_corpus_read(&corpus, each, reading, NULL, error);
+        result = lda_corpora_read(&corpus, &lda->test, each, reading, error);
     }
     lda_vocabulary_close(&stop_words);
     return result;
@@ -241,8 +239,9 @@ int main(int argc, char **argv) {
                       .format_name = "auto"};
     const char *infer = NULL; /* for --help only: infer.c reads `lda --infer` */
     const struct aml_option options[] = {
-        {"data", "FILE", AML_OPTION_STRING, &lda.data, 0, 0,
-         "documents: UCI bag of words, lda-c, text with a document a line (all plain or gzip), or a folder of texts"},
+        {"data", "FILES", AML_OPTION_STRINGS, &lda.data, 0, 0,
+         "documents: UCI bag of words, lda-c, text with a document a line (all plain, gzip or zstd), or a folder of "
+         "texts; a file or pattern, or several (docs/apps.md)"},
         {"format", "NAME", AML_OPTION_STRING, &lda.format_name, 0, 0, "auto, uci, lda-c or text"},
         {"vocabulary", "FILE", AML_OPTION_STRING, &lda.vocabulary, 0, 0,
          "a word a line: the names of the words; of text, the only ones that count"},
@@ -250,7 +249,7 @@ int main(int argc, char **argv) {
         {"english-stop-words", NULL, AML_OPTION_FLAG, &lda.english, 0, 0,
          "text: nor does a built-in list of English ones"},
         {"minimum-length", "N", AML_OPTION_INTEGER, &lda.minimum_length, 1, 100, "text: characters of a word"},
-        {"test", "FILE", AML_OPTION_STRING, &lda.test, 0, 0, "documents to test on"},
+        {"test", "FILES", AML_OPTION_STRINGS, &lda.test, 0, 0, "documents to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &lda.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
         {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},

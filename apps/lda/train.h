@@ -32,7 +32,8 @@ void lda_tables(struct aml_table *tables, uint32_t topics);
 
 /* The app's options and state. */
 struct lda {
-    const char *data, *test, *vocabulary, *stop_words, *model_out, *format_name;
+    struct aml_strings data, test;
+    const char *vocabulary, *stop_words, *model_out, *format_name;
     int64_t topics, proposals, top_words, minimum_length, likelihood_every;
     double alpha, beta, test_fraction; /* alpha 0: 50 / K */
     bool optimize_alpha, english;

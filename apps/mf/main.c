@@ -26,7 +26,8 @@ struct mf_steps {
 };
 
 struct mf {
-    const char *data, *test, *model_out;
+    struct aml_strings data, test;
+    const char *model_out;
     int64_t rank;
     double test_fraction, rate, decay, lambda, lambda_bias, item_limit;
     bool no_biases;
@@ -63,8 +64,8 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
-    const struct app_file files[] = {{.option = "data", .path = mf->data}, {.option = "test", .path = mf->test}};
-    int result = app_check_data(worker, "ratings", mf->data, mf->test, mf->test_fraction);
+    const struct app_file files[] = {{.option = "data", .values = &mf->data}, {.option = "test", .values = &mf->test}};
+    int result = app_check_data(worker, "ratings", mf->data.values[0], mf->test.values[0], mf->test_fraction);
     return result == 0 ? app_check_files(worker, files, 2, mf->model_out) : result;
 }
 
@@ -100,9 +101,12 @@ static int read_test(aml_worker *worker, const struct aml_rating *ratings, size_
 
 static int mf_read(aml_worker *worker, void *context) {
     struct mf *mf = context;
-    int result = aml_read_ratings(worker, mf->data, read_training, mf);
-    if (result == 0 && mf->test != NULL) {
-        result = aml_read_ratings(worker, mf->test, read_test, mf);
+    int result = 0;
+    for (unsigned v = 0; v < mf->data.count && result == 0; v++) {
+        result = aml_read_ratings(worker, mf->data.values[v], read_training, mf);
+    }
+    for (unsigned v = 0; v < mf->test.count && result == 0; v++) {
+        result = aml_read_ratings(worker, mf->test.values[v], read_test, mf);
     }
     return result;
 }
@@ -295,10 +299,10 @@ int main(int argc, char **argv) {
         .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
     const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
     const struct aml_option options[] = {
-        {"data", "FILE", AML_OPTION_STRING, &mf.data, 0, 0,
+        {"data", "FILES", AML_OPTION_STRINGS, &mf.data, 0, 0,
          "ratings: lines of user, item, rating and perhaps time; separated by commas, semicolons, tabs, spaces or ::; "
-         "plain or gzip"},
-        {"test", "FILE", AML_OPTION_STRING, &mf.test, 0, 0, "ratings to test on"},
+         "plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
+        {"test", "FILES", AML_OPTION_STRINGS, &mf.test, 0, 0, "ratings to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
         {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
         {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},

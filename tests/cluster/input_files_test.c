@@ -1,0 +1,174 @@
+/* Tests of inputs of several files, with the programs themselves: folders, patterns, lists and repeated options, of
+ * plain, gzip and zstd parts, give what one file gives. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+enum { LINES = 600, PARTS = 6, LINE = 64 };
+
+/* Makes line `i` of a file of a kind. */
+typedef void make_line(char line[LINE], int i);
+
+static void rating_line(char line[LINE], int i) {
+    snprintf(line, LINE, "%d,%d,%d.5,96498%d\n", i % 47 + 1, i % 31 + 1, (i % 12 + i % 7) % 5, 1000 + i);
+}
+
+static void sample_line(char line[LINE], int i) {
+    snprintf(line, LINE, "%d 1:%d 2:0.%d 3:%d\n", i % 2, i % 2 + 1, i, i % 3 + 1);
+}
+
+static void document_line(char line[LINE], int i) {
+    snprintf(line, LINE, i % 2 == 0 ? "apple pear plum apple word%c\n" : "wolf bear deer bear word%c\n", 'a' + i % 26);
+}
+
+/* Writes a part, whose form depends on its number: plain, gzip of two members or zstd of two frames. */
+static void write_part(const char *path, int part, const char *text, size_t size) {
+    if (part % 3 == 0) {
+        FILE *file = open_file(path, "w");
+        assert_int_equal(fwrite(text, 1, size, file), size);
+        fclose(file);
+        return;
+    }
+    for (int half = 0; half < 2; half++) {
+        const char *from = text + (half == 0 ? 0 : size / 2);
+        size_t length = half == 0 ? size / 2 : size - size / 2;
+        if (part % 3 == 1) {
+            FILE *file = open_file(path, half == 0 ? "w" : "a");
+            gzFile gzip = gzdopen(dup(fileno(file)), "wb");
+            assert_int_equal(gzwrite(gzip, from, (unsigned)length), length);
+            gzclose(gzip);
+            fclose(file);
+        } else {
+            char made[8192];
+            FILE *file = open_file(path, half == 0 ? "w" : "a");
+            size_t bytes = ZSTD_compress(made, sizeof made, from, length, 3);
+            assert_false(ZSTD_isError(bytes));
+            assert_int_equal(fwrite(made, 1, bytes, file), bytes);
+            fclose(file);
+        }
+    }
+}
+
+/* Writes the lines to the file `name`, and to PARTS parts in the folder `name`-parts. */
+static void make_files(const char *name, make_line *make) {
+    char text[LINES / PARTS * LINE];
+    char line[LINE];
+    char path[64];
+    FILE *whole = open_file(name, "w");
+    run_well("mkdir %s-parts", name);
+    for (int part = 0; part < PARTS; part++) {
+        size_t size = 0;
+        for (int i = 0; i < LINES / PARTS; i++) {
+            make(line, part * (LINES / PARTS) + i);
+            size_t length = strlen(line);
+            memcpy(text + size, line, length);
+            size += length;
+        }
+        fwrite(text, 1, size, whole);
+        size -= part % 2 == 1; /* without the last line's end */
+        snprintf(path, sizeof path, "%s-parts/part-%d", name, part);
+        write_part(path, part, text, size);
+    }
+    fclose(whole);
+}
+
+/* All ways to name the parts; and one file first. */
+static const char *const NAMES[] = {
+    "--data %s",
+    "--data %s-parts",
+    "--data '%s-parts/part-*'",
+    "--data '%s-parts/part-[0-2],'%s-parts/part-3,%s-parts/part-4 --data=%s-parts/part-5",
+};
+enum { NAME_COUNT = sizeof NAMES / sizeof NAMES[0] };
+
+/* Trains with the same thread and order each time: the models are the same to the last byte. */
+static void assert_same_models(const char *app, const char *data, const char *options) {
+    for (size_t n = 0; n < NAME_COUNT; n++) {
+        char names[256];
+        snprintf(names, sizeof names, NAMES[n], data, data, data, data);
+        run_well("$run --threads 1 -- %s %s --iterations 2 --model-out model-%zu %s", app, names, n, options);
+        if (n > 0) {
+            run_well("cmp model-0 model-%zu", n);
+        }
+    }
+}
+
+static void test_mf(void **state) {
+    (void)state;
+    assert_same_models("mf", "ratings", "--test-fraction 0.2");
+    run_well(
+        "$bin/mf --predict model-0 --data ratings --out whole; $bin/mf --predict model-0 --data ratings-parts --out "
+        "parts; cmp whole parts");
+    /* A pipe is one file, as before. */
+    run_well("cat ratings | $bin/mf --predict model-0 --data /dev/stdin --out parts; cmp whole parts");
+}
+
+static void test_lda(void **state) {
+    (void)state;
+    run_well("$run --threads 1 -- lda --topics 4 --iterations 2 --data documents --model-out model-0");
+    for (size_t n = 2; n < NAME_COUNT; n++) { /* a folder is one of documents */
+        char names[256];
+        snprintf(names, sizeof names, NAMES[n], "documents", "documents", "documents", "documents");
+        run_well("$run --threads 1 -- lda --topics 4 --iterations 2 %s --model-out model-1; cmp model-0 model-1",
+                 names);
+    }
+    run_well("$bin/lda --infer model-0 --data documents --out whole; $bin/lda --infer model-0 --data "
+             "'documents-parts/*' --out parts; cmp whole parts");
+}
+
+/* Two nodes, whose parts of the input are the same whatever the files. */
+static void test_several_nodes(void **state) {
+    (void)state;
+    run_well("$run --reliable 2 -- mf --data ratings-parts --iterations 2");
+    assert_int_equal((int)summary("items_processed"), 2 * LINES);
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    run_well("mkdir -p empty");
+    run_refused("$run -- mf --data 'ratings-parts/none*'",
+                "--data: ratings-parts/none*: no file matches: expected data");
+    run_refused("$run -- mf --data empty", "--data: empty: a folder without files: expected data in it");
+    run_refused("$run -- mf --data ratings --data ./ratings", "--data: ratings and ./ratings: the same file");
+    run_refused("$run -- mf --data ratings,missing", "--data: missing: cannot open: No such file or directory");
+    run_refused("$run -- mf --data ratings-parts --model-out ratings-parts/part-2",
+                "--model-out: ratings-parts/part-2: this is an input file of the job");
+    /* A bad line, and damaged data, in one of the parts. */
+    run_well("cp -r ratings-parts bad; echo 1,x,2 >bad/part-3a");
+    run_refused("$run -- mf --data bad", "bad/part-3a:1: expected an item");
+    run_well("rm bad/part-3a; head -c 100 ratings-parts/part-2 >bad/part-2");
+    run_refused("$run -- mf --data bad", "bad/part-2: truncated zstd data: the file ends too early");
+    /* An empty part is none. */
+    run_well("cp ratings-parts/part-2 bad/part-2; : >bad/_SUCCESS; $run -- mf --data bad --iterations 1");
+    assert_int_equal((int)summary("items_processed"), LINES);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("input_files_test") != 0) {
+        return -1;
+    }
+    make_files("ratings", rating_line);
+    make_files("samples", sample_line);
+    make_files("documents", document_line);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_mf),
+        cmocka_unit_test(test_lda),
+        cmocka_unit_test(test_several_nodes),
+        cmocka_unit_test(test_what_is_refused),
+    };
+    return cmocka_run_group_tests_name("input_files", tests, set_up, shell_close);
+}
