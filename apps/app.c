@@ -1,7 +1,7 @@
 /* See app.h. */
 #include "apps/app.h"
 
-#include "agileml/base/new_file.h"
+#include "agileml/cloud/storage.h"
 #include "agileml/input/source.h"
 
 #include <assert.h>
@@ -84,8 +84,14 @@ static int check_model_out(aml_worker *worker, const char *path, const struct ap
                            bool overwritten) {
     struct error error = {0};
     struct stat file;
-    if (new_file_check(path, &error) != 0) {
+    if (storage_check(path, &error) != 0) {
         return aml_error(worker, AML_EINPUT, "--model-out: %s", error.text);
+    }
+    for (size_t i = 0; i < count; i++) {
+        if (files[i].path != NULL && storage_is_object(path) && strcmp(files[i].path, path) == 0) {
+            return aml_error(worker, AML_EINPUT,
+                             "--model-out: %s: this is an input file of the job: expected another path", path);
+        }
     }
     bool exists = stat(path, &file) == 0;
     for (size_t i = 0; exists && i < count; i++) {

@@ -24,8 +24,8 @@ struct model_file_kind {
     size_t smallest;  /* bytes of the smallest possible file, with its checksum */
 };
 
-/* Writing. The new file has a temporary name until model_file_end, which replaces an older file once the new bytes are
- * on the disk. A failure leaves the older file as it was. The writer keeps its first failure, and drops what is added
+/* Writing, to a file or to s3://BUCKET/KEY. The new file has a temporary name until model_file_end, which replaces an
+ * older file once the new bytes are on the disk; an object appears when it is whole. A failure leaves the older file as it was. The writer keeps its first failure, and drops what is added
  * after it. */
 struct model_file_writer;
 
