@@ -3,8 +3,11 @@
 #include "agileml/control/controller.h"
 
 #include "agileml/base/log.h"
+#include "agileml/cloud/object_url.h"
+#include "agileml/cloud/storage.h"
 #include "proteus/balance_option.h"
 #include "proteus/command.h"
+#include "proteus/folder_thread.h"
 #include "proteus/job_options.h"
 #include "proteus/job_page.h"
 #include "proteus/progress.h"
@@ -39,6 +42,7 @@ struct controller_host {
     struct report_file report;
     struct progress progress;
     struct job_page page;
+    struct folder_thread *folder_thread; /* of checkpoints among objects; NULL: none */
     size_t lines_shown;
     const struct job_options *job;
     bool launched;
@@ -189,10 +193,24 @@ static void warn_of_old_store(const struct controller_host *host, const char *st
     }
 }
 
+static void host_folder_task(void *context, struct folder_task *task) {
+    struct controller_host *host = context;
+    folder_thread_add(host->folder_thread, task);
+}
+
+static void host_folder_done(void *context, struct folder_task *task) {
+    struct controller_host *host = context;
+    controller_folder_done(&host->controller, task);
+}
+
 static int host_run(struct controller_host *host, const struct controller_options_read *options, struct error *error) {
     aml_balance_policy *balance;
     if (balance_option(options->job.balance, &balance, error) != 0) {
         return AML_EINPUT;
+    }
+    bool objects = options->job.checkpoint != NULL && storage_is_object(options->job.checkpoint);
+    if (objects && folder_thread_open(&host->folder_thread, host->io, host_folder_done, host, error) != 0) {
+        return AML_EFAIL;
     }
     const struct controller_options controller_options = {
         .reliable = (unsigned)options->job.reliable,
@@ -214,6 +232,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .resume = options->job.resume,
         .observed = host->launched,
         .store = host->store,
+        .folder_task = host->folder_thread != NULL ? host_folder_task : NULL,
         .end = host_job_ended,
         .context = host,
     };
@@ -235,6 +254,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         result = error_set(error, host->code, "%s", host->text);
     }
     job_page_close(&host->page, host->io);
+    folder_thread_close(host->folder_thread);
     controller_close(&host->controller);
     return result;
 }
@@ -289,15 +309,49 @@ static int resolve_folder(const char *option, const char **folder, char path[PAT
     return 0;
 }
 
-static int resolve_folders(struct controller_options_read *options, struct error *error) {
+/* Takes a prefix of objects as it is, without slashes at its end. */
+static int resolve_prefix(const char *option, const char **prefix, char path[PATH_MAX], struct error *error) {
+    size_t length = strlen(*prefix);
+    while (length > strlen("s3://") && (*prefix)[length - 1] == '/') {
+        length--;
+    }
+    if (!object_url_is_s3(*prefix)) {
+        return error_set(error, AML_EINPUT, "%s %.200s: expected a directory or s3://BUCKET/PREFIX", option, *prefix);
+    }
+    snprintf(path, PATH_MAX, "%.*s", (int)length, *prefix);
+    *prefix = path;
+    return 0;
+}
+
+/* Checks that objects can be written below the prefix of checkpoints. */
+static int check_prefix(const char *prefix, struct error *error) {
+    char path[PATH_MAX + 8];
+    struct error reason = {0};
+    snprintf(path, sizeof path, "%s/check", prefix);
+    return storage_check(path, &reason) == 0 ? 0 : error_set(error, AML_EINPUT, "--checkpoint: %s", reason.text);
+}
+
+static int resolve_objects(struct controller_options_read *options, struct error *error) {
     int result = 0;
-    if (options->job.checkpoint != NULL) {
+    if (options->job.checkpoint != NULL && storage_is_object(options->job.checkpoint)) {
+        result = resolve_prefix("--checkpoint", &options->job.checkpoint, options->checkpoint, error);
+        result = result != 0 ? result : check_prefix(options->job.checkpoint, error);
+    }
+    if (result == 0 && options->job.resume != NULL && storage_is_object(options->job.resume)) {
+        result = resolve_prefix("--resume", &options->job.resume, options->resume, error);
+    }
+    return result;
+}
+
+static int resolve_folders(struct controller_options_read *options, struct error *error) {
+    int result = resolve_objects(options, error);
+    if (result == 0 && options->job.checkpoint != NULL && !storage_is_object(options->job.checkpoint)) {
         if (mkdir(options->job.checkpoint, 0777) != 0 && errno != EEXIST) {
             return error_set(error, AML_EINPUT, "--checkpoint %.200s: %s", options->job.checkpoint, strerror(errno));
         }
         result = resolve_folder("--checkpoint", &options->job.checkpoint, options->checkpoint, error);
     }
-    if (result == 0 && options->job.resume != NULL) {
+    if (result == 0 && options->job.resume != NULL && !storage_is_object(options->job.resume)) {
         result = resolve_folder("--resume", &options->job.resume, options->resume, error);
     }
     return result;

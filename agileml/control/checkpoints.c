@@ -185,21 +185,49 @@ void checkpoints_receive_now(struct controller *controller, actor_id from, const
         controller_send_outcome(controller, from, number, AML_EINPUT, refusal);
         return;
     }
-    bool ahead = checkpoint->state == CHECKPOINT_BARRIER || checkpoint->state == CHECKPOINT_ASK;
+    bool ahead = checkpoint->state >= CHECKPOINT_BEGIN && checkpoint->state <= CHECKPOINT_ASK;
     *place = (struct checkpoint_request){.from = from, .request = number, .begun = ahead};
+}
+
+/* ---- The folder ---- */
+
+/* Has the task carried out: in another thread if there is one, else at once. */
+static void run_task(struct controller *controller, struct folder_task *task) {
+    controller->checkpoint.tasks++;
+    if (controller->options.folder_task != NULL) {
+        controller->options.folder_task(controller->options.context, task);
+    } else {
+        folder_task_run(task);
+        checkpoints_take_task(controller, task);
+    }
+}
+
+static struct folder_task *new_task(const struct controller *controller, enum folder_task_kind kind) {
+    struct folder_task *task = memory_zeroed(1, sizeof *task);
+    task->kind = kind;
+    task->number = controller->checkpoint.kept.number;
+    task->clock = controller->checkpoint.clock;
+    snprintf(task->root, sizeof task->root, "%s", controller->options.checkpoint);
+    return task;
+}
+
+/* Removes what attempts have left. On failure the next attempt does it, and reports it. */
+static void discard_folders(struct controller *controller) {
+    if (controller->checkpoint.tasks < CONTROLLER_FOLDER_TASKS_MAX) {
+        run_task(controller, new_task(controller, FOLDER_DISCARD));
+    }
 }
 
 /* ---- The end of an attempt ---- */
 
 void checkpoints_put_off(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    struct error none = {0};
-    if (checkpoint->state == CHECKPOINT_NONE) {
+    if (checkpoint->state == CHECKPOINT_NONE || checkpoint->state == CHECKPOINT_FINISH) {
         return;
     }
-    manifest_discard(controller->options.checkpoint, &none); /* on failure the next attempt retries, and reports it */
     bool held = checkpoints_hold(controller);
     checkpoint->state = CHECKPOINT_NONE;
+    discard_folders(controller);
     requests_begin(checkpoint, false);
     if (held) {
         change_barrier_lift(controller);
@@ -268,27 +296,12 @@ static void fill_manifest(const struct controller *controller, struct manifest *
     }
 }
 
-static void checkpoint_complete(struct controller *controller) {
+/* The checkpoint is complete. */
+static void checkpoint_finished(struct controller *controller, const char *path) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    const char *root = controller->options.checkpoint;
-    struct error error = {0};
-    struct manifest manifest;
-    char path[WIRE_PATH_MAX];
     uint64_t bytes = 0;
-    fill_manifest(controller, &manifest);
-    for (uint32_t p = 0; p < manifest.partitions; p++) {
-        bytes += manifest.files[p].bytes;
-    }
-    int result = manifest_finish(root, checkpoint->path, &manifest, path, &error);
-    manifest.input = (struct job_input){0}; /* input and settings remain the controller's */
-    manifest.settings = NULL;
-    manifest_close(&manifest);
-    if (result != 0) {
-        checkpoint_fail(controller, error.text);
-        return;
-    }
-    if (manifest_prune(root, CONTROLLER_CHECKPOINTS_KEPT, &error) != 0) {
-        log_warn("%s", error.text); /* the new checkpoint is complete all the same */
+    for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
+        bytes += checkpoint->files[p].bytes;
     }
     char at[64];
     char text[ERROR_TEXT_MAX + 64];
@@ -305,6 +318,66 @@ static void checkpoint_complete(struct controller *controller) {
     requests_answer(controller, false, 0, answer);
 }
 
+static void take_finished(struct controller *controller, const struct folder_task *task) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (checkpoint->state != CHECKPOINT_FINISH || checkpoint->kept.number != task->number) {
+        return;
+    }
+    if (task->error.code != 0) {
+        checkpoint->state = CHECKPOINT_WRITE;
+        checkpoint_fail(controller, task->error.text);
+        return;
+    }
+    if (task->pruned.code != 0) {
+        log_warn("%s", task->pruned.text); /* the new checkpoint is complete all the same */
+    }
+    checkpoint_finished(controller, task->path);
+}
+
+static void take_begun(struct controller *controller, const struct folder_task *task) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (checkpoint->state != CHECKPOINT_BEGIN || checkpoint->kept.number != task->number) {
+        return; /* put off meanwhile */
+    }
+    if (task->error.code != 0) {
+        checkpoint_fail(controller, task->error.text);
+        return;
+    }
+    memcpy(checkpoint->path, task->path, sizeof checkpoint->path);
+    checkpoint->state = CHECKPOINT_BEGUN;
+}
+
+void checkpoints_take_task(struct controller *controller, struct folder_task *task) {
+    controller->checkpoint.tasks--;
+    if (task->kind == FOLDER_BEGIN) {
+        take_begun(controller, task);
+    } else if (task->kind == FOLDER_FINISH) {
+        take_finished(controller, task);
+    }
+    folder_task_free(task);
+}
+
+static void checkpoint_complete(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    struct error error = {0};
+    struct manifest manifest;
+    struct folder_task *task = new_task(controller, FOLDER_FINISH);
+    fill_manifest(controller, &manifest);
+    task->text = manifest_text(&manifest, &task->size, &error);
+    manifest.input = (struct job_input){0}; /* input and settings remain the controller's */
+    manifest.settings = NULL;
+    manifest_close(&manifest);
+    if (task->text == NULL) {
+        folder_task_free(task);
+        checkpoint_fail(controller, error.text);
+        return;
+    }
+    task->keep = CONTROLLER_CHECKPOINTS_KEPT;
+    memcpy(task->path, checkpoint->path, sizeof task->path);
+    checkpoint->state = CHECKPOINT_FINISH;
+    run_task(controller, task);
+}
+
 /* ---- The checkpoint's clock ---- */
 
 /* Returns the reliable node's server that has the partition's state at `clock`: the BackupPS, else the ParamServ. */
@@ -315,12 +388,16 @@ static actor_id writer(const struct controller *controller, uint32_t partition, 
     return backup != ACTOR_NONE ? backup : next ? place->next_server : place->server;
 }
 
-/* Whether a checkpoint may begin: there is no barrier, and no node was lost. */
-static bool may_begin(const struct controller *controller) {
+/* Whether a checkpoint can have its clock now: there is no barrier, and no node was lost. */
+static bool is_calm(const struct controller *controller) {
     bool calm = controller->change.state == CHANGE_NONE || controller->change.state == CHANGE_PREPARE;
+    return controller->phase == PHASE_TRAIN && calm && !controller->recovery.due && !controller->job.stopping &&
+           controller->barrier.clock == WIRE_CLOCK_NEVER;
+}
+
+static bool may_begin(const struct controller *controller) {
     return controller->options.checkpoint != NULL && controller->checkpoint.state == CHECKPOINT_NONE &&
-           controller->phase == PHASE_TRAIN && calm && !controller->recovery.due && !controller->job.stopping &&
-           controller->barrier.clock == WIRE_CLOCK_NEVER &&
+           controller->checkpoint.tasks == 0 && is_calm(controller) &&
            controller_now(controller) >= controller->checkpoint.retry_us;
 }
 
@@ -344,22 +421,18 @@ static void set_clock(struct controller *controller, uint64_t clock) {
     }
 }
 
-/* Begins an attempt. Returns false when no folder can be made for the checkpoint: the attempt has failed. */
-static bool checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state state) {
+/* Begins an attempt, and has its folder made. */
+static void checkpoint_begin(struct controller *controller, uint64_t clock, enum checkpoint_state after) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
-    struct error error = {0};
     free(checkpoint->files);
     checkpoint->files = memory_zeroed(controller->options.policy.partitions, sizeof *checkpoint->files);
     checkpoint->kept.number++;
     checkpoint->begun_us = controller_now(controller);
-    checkpoint->state = state;
+    checkpoint->state = CHECKPOINT_BEGIN;
+    checkpoint->after = after;
     requests_begin(checkpoint, true);
     set_clock(controller, clock);
-    if (manifest_begin(controller->options.checkpoint, clock, checkpoint->kept.number, checkpoint->path, &error) != 0) {
-        checkpoint_fail(controller, error.text);
-        return false;
-    }
-    return true;
+    run_task(controller, new_task(controller, FOLDER_BEGIN));
 }
 
 /* Returns the job's last clock, if it is known. For a resumed job that has no iteration left, this is the clock of the
@@ -388,17 +461,51 @@ static uint64_t next_clock(const struct controller *controller) {
     return late && (controller->options.checkpoint_at_end || clock > controller->job.final) ? 0 : clock;
 }
 
-static void step_none(struct controller *controller) {
-    uint64_t clock = may_begin(controller) ? next_clock(controller) : 0;
-    if (clock != 0 && checkpoint_begin(controller, clock, CHECKPOINT_BARRIER)) {
-        change_barrier_at(controller, clock, BARRIER_CHECKPOINT);
+/* Asks the writers for their files. */
+static void ask(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    struct error error = {0};
+    if (manifest_place(controller->options.checkpoint, checkpoint->clock, checkpoint->path, &error) != 0) {
+        checkpoint_fail(controller, error.text);
+        return;
+    }
+    checkpoint->state = CHECKPOINT_ASK;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        checkpoints_send(controller, &controller->members[m]);
     }
 }
 
-static void ask(struct controller *controller) {
-    controller->checkpoint.state = CHECKPOINT_ASK;
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        checkpoints_send(controller, &controller->members[m]);
+/* The folder is there: names the checkpoint's clock, which may have passed while it was made. */
+static void step_begun(struct controller *controller) {
+    struct controller_checkpoint *checkpoint = &controller->checkpoint;
+    if (!is_calm(controller)) {
+        return; /* what is in the way passes, or puts the checkpoint off */
+    }
+    checkpoint->begun_us = controller_now(controller); /* the barrier's time counts from here */
+    if (checkpoint->after == CHECKPOINT_ASK) {
+        checkpoint->state = CHECKPOINT_ASK;
+        if (persist_all(controller)) { /* stores the attempt's number */
+            ask(controller);
+        }
+        return;
+    }
+    uint64_t clock = next_clock(controller);
+    if (clock == 0) {
+        checkpoints_put_off(controller);
+        return;
+    }
+    set_clock(controller, clock);
+    checkpoint->state = CHECKPOINT_BARRIER;
+    change_barrier_at(controller, clock, BARRIER_CHECKPOINT);
+}
+
+static void step_none(struct controller *controller) {
+    uint64_t clock = may_begin(controller) ? next_clock(controller) : 0;
+    if (clock != 0) {
+        checkpoint_begin(controller, clock, CHECKPOINT_BARRIER);
+    }
+    if (controller->checkpoint.state == CHECKPOINT_BEGUN) {
+        step_begun(controller);
     }
 }
 
@@ -448,6 +555,8 @@ void checkpoints_step(struct controller *controller) {
     }
     if (checkpoint->state == CHECKPOINT_NONE) {
         step_none(controller);
+    } else if (checkpoint->state == CHECKPOINT_BEGUN) {
+        step_begun(controller);
     } else if (checkpoint->state == CHECKPOINT_BARRIER) {
         step_barrier(controller);
     } else if (checkpoint->state == CHECKPOINT_WRITE) {
@@ -563,6 +672,10 @@ bool checkpoints_end(struct controller *controller) {
     struct controller_checkpoint *checkpoint = &controller->checkpoint;
     bool wanted = controller->options.checkpoint_at_end && checkpoint->kept.written != last_clock(controller) &&
                   !checkpoint->given_up;
+    bool early = checkpoint->state == CHECKPOINT_BEGIN || checkpoint->state == CHECKPOINT_BEGUN;
+    if (early && checkpoint->after == CHECKPOINT_BARRIER) {
+        checkpoints_put_off(controller); /* no clock is left for it */
+    }
     if (checkpoint->state != CHECKPOINT_NONE) {
         return false;
     }
@@ -572,10 +685,10 @@ bool checkpoints_end(struct controller *controller) {
                         there ? "the checkpoint of the job's last clock is there" : "training is over");
         return true;
     }
-    if (may_begin(controller) && controller->commit.clock >= last_clock(controller) &&
-        checkpoint_begin(controller, last_clock(controller), CHECKPOINT_ASK)) {
-        if (persist_all(controller)) { /* stores the attempt's number */
-            ask(controller);
+    if (may_begin(controller) && controller->commit.clock >= last_clock(controller)) {
+        checkpoint_begin(controller, last_clock(controller), CHECKPOINT_ASK);
+        if (checkpoint->state == CHECKPOINT_BEGUN) {
+            step_begun(controller);
         }
     }
     return false;
@@ -605,10 +718,9 @@ bool checkpoints_last_failed(const struct controller *controller, char *text, si
 }
 
 void checkpoints_stop(struct controller *controller) {
-    struct error none = {0};
     checkpoints_put_off(controller);
     if (controller->options.checkpoint != NULL) { /* removes also folders that an earlier controller began */
-        manifest_discard(controller->options.checkpoint, &none);
+        discard_folders(controller);
     }
     requests_answer(controller, true, AML_EFAIL, "the job is over");
 }

@@ -1028,6 +1028,13 @@ static void controller_settle(struct controller *controller) {
     controller_try_end(controller);
 }
 
+void controller_folder_done(struct controller *controller, struct folder_task *task) {
+    checkpoints_take_task(controller, task);
+    if (controller->phase != PHASE_ENDED) {
+        controller_settle(controller);
+    }
+}
+
 void controller_receive(void *self, actor_id from, struct message *message) {
     struct controller *controller = self;
     if (controller->phase == PHASE_ENDED) {

@@ -6,6 +6,7 @@
 #define AGILEML_CONTROL_CONTROLLER_H
 
 #include "agileml/balance.h"
+#include "agileml/control/folder_task.h"
 #include "agileml/control/job_input.h"
 #include "agileml/control/lost.h"
 #include "agileml/control/monitor.h"
@@ -54,13 +55,16 @@ struct controller_options {
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
     aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
     uint32_t replacements;            /* nodes that the policy may have replaced */
-    const char *checkpoint;           /* the directory for checkpoints; NULL: none are written */
+    const char *checkpoint;           /* the directory, or s3://BUCKET/PREFIX; NULL: no checkpoints are written */
     uint32_t checkpoint_every;        /* iterations */
     bool checkpoint_at_end;           /* a checkpoint of the job's last clock is written, too */
     const char *resume;               /* a directory that holds a checkpoint; NULL: start at clock 0 */
     bool observed;       /* a launcher started all nodes with the same options and observes: the job's end waits
                                   for its OBSERVE, too */
     struct store *store; /* remains the caller's; NULL: nothing is stored */
+    /* Takes a task over, runs it in another thread, and then calls controller_folder_done; NULL: tasks are run at once.
+     * Tasks are run in their order. */
+    void (*folder_task)(void *context, struct folder_task *task);
     void (*end)(void *context, int code, const char *text); /* called once, when the job is over and nobody is waited
                                                                for any more */
     void *context;
@@ -289,13 +293,17 @@ struct controller_progress {
     uint32_t replacing;    /* REPLACING_... */
 };
 
-/* A checkpoint under way: none -> barrier -> ask -> write -> none. At the job's end no origin goes on, so there it goes
- * none -> ask. A checkpoint that fails, or is put off, goes to none from any state. */
+/* A checkpoint under way: none -> begin -> begun -> barrier -> ask -> write -> finish -> none. At the job's end no origin
+ * goes on, so there it goes begun -> ask. A checkpoint that fails, or is put off, goes to none from any state; but from
+ * finish, where nothing depends on the nodes any more, only when it fails. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
+    CHECKPOINT_BEGIN,   /* the folder is being made */
+    CHECKPOINT_BEGUN,   /* the folder is there */
     CHECKPOINT_BARRIER, /* a barrier asks members not to pass the checkpoint's clock */
     CHECKPOINT_ASK,     /* no member has passed the clock: the chosen replicas are asked to write it */
-    CHECKPOINT_WRITE    /* all chosen replicas have promised: the barrier is lifted */
+    CHECKPOINT_WRITE,   /* all chosen replicas have promised: the barrier is lifted */
+    CHECKPOINT_FINISH   /* all files are written: the manifest is being written */
 };
 
 /* An operator's request for a checkpoint. */
@@ -310,6 +318,8 @@ struct checkpoint_request {
 
 struct controller_checkpoint {
     enum checkpoint_state state;
+    enum checkpoint_state after; /* what follows CHECKPOINT_BEGUN */
+    unsigned tasks;              /* folder tasks that are not through; no attempt begins before they are */
     struct checkpoint_kept {
         uint64_t number;  /* of the last attempt */
         uint64_t due;     /* the next checkpoint has the clock that ends this iteration, or a later one */
@@ -533,5 +543,7 @@ const char *controller_line(const struct controller *controller, size_t number);
 /* The actor's callbacks; `self` is a struct controller. */
 void controller_receive(void *self, actor_id from, struct message *message);
 void controller_timer(void *self);
+/* Takes a task over that options.folder_task was given and that was run. In the controller's thread. */
+void controller_folder_done(struct controller *controller, struct folder_task *task);
 
 #endif

@@ -19,6 +19,7 @@ enum {
     CONTROLLER_HOLD_AHEAD_MS = 20,   /* a barrier is set about so far ahead that no origin has to wait at it */
     CONTROLLER_HOLD_AHEAD_MAX = 256, /* clocks */
     CONTROLLER_CHECKPOINTS_KEPT = 2,
+    CONTROLLER_FOLDER_TASKS_MAX = 8,              /* that are not through */
     CONTROLLER_CHECKPOINT_NAME_US = 1000 * 1000,  /* the longest that a checkpoint's barrier lasts */
     CONTROLLER_CHECKPOINT_AGAIN_US = 250 * 1000,  /* wait after an attempt that was refused or not answered */
     CONTROLLER_CHECKPOINT_RETRY_US = 1000 * 1000, /* wait after an attempt that failed; doubles with each failure */
@@ -265,6 +266,8 @@ void checkpoints_take_up(struct controller *controller);
 /* Takes the next step of the checkpoint under way, or begins a checkpoint that is due, if possible now. Called after
  * every event that could make a step possible. */
 void checkpoints_step(struct controller *controller);
+/* Takes a folder task that is through, and frees it. */
+void checkpoints_take_task(struct controller *controller, struct folder_task *task);
 /* Whether there is a barrier for a checkpoint, so that no other barrier can be set. */
 bool checkpoints_hold(const struct controller *controller);
 /* Gives up the attempt under way. The next attempt begins as soon as one can. */

@@ -4,21 +4,18 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/new_file.h"
+#include "agileml/cloud/storage.h"
 
-#include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
+#include <sys/random.h>
 
 enum { INPUT_SHARD_DIGITS = 32 }; /* hexadecimal, of a data shard's items and hash */
-enum { MANIFEST_VERSION = 3, MANIFEST_BYTES_MAX = 4 << 20, MANIFEST_FOLDER_MODE = 0755 };
+enum { MANIFEST_VERSION = 3, MANIFEST_BYTES_MAX = 4 << 20, TOKEN_DIGITS = 8 };
 
 static const double MANIFEST_SECONDS_MAX = 1e12;
 static const char manifest_format[] = "agileml-checkpoint";
@@ -32,10 +29,6 @@ static int path_join(char path[NEW_FILE_PATH_MAX], const char *folder, const cha
     return length < NEW_FILE_PATH_MAX
                ? 0
                : error_set(error, AML_EINPUT, "%s: the path is longer than %d bytes", folder, NEW_FILE_PATH_MAX - 1);
-}
-
-static int io_failed(const char *path, const char *doing, struct error *error) {
-    return error_set(error, AML_EFAIL, "%s: can't %s it: %s", path, doing, strerror(errno));
 }
 
 /* ---- To JSON ---- */
@@ -153,28 +146,40 @@ static json_t *manifest_to_json(const struct manifest *manifest) {
                      files_to_json(manifest));
 }
 
-int manifest_write(const char *folder, const struct manifest *manifest, struct error *error) {
-    char path[NEW_FILE_PATH_MAX];
-    struct new_file file;
-    int code = path_join(path, folder, manifest_name, error);
-    code = code != 0 ? code : new_file_open(&file, path, error);
-    if (code != 0) {
-        return code;
-    }
+char *manifest_text(const struct manifest *manifest, size_t *size, struct error *error) {
     json_t *json = manifest_to_json(manifest);
     char *text = json_dumps(json, JSON_INDENT(1) | JSON_REAL_PRECISION(17));
     json_decref(json);
     if (text == NULL) {
-        new_file_discard(&file);
-        return error_set(error, AML_EFAIL, "%s: can't write it: a name is not UTF-8", path);
+        (void)error_set(error, AML_EFAIL, "can't write %s: a name is not UTF-8", manifest_name);
+        return NULL;
     }
-    code = new_file_write(&file, text, strlen(text), error);
-    free(text);
+    *size = strlen(text);
+    return text;
+}
+
+static int write_text(const char *folder, const char *text, size_t size, struct error *error) {
+    char path[NEW_FILE_PATH_MAX];
+    struct storage_file *file;
+    int code = path_join(path, folder, manifest_name, error);
+    code = code != 0 ? code : storage_create(&file, path, false, error);
     if (code != 0) {
-        new_file_discard(&file);
         return code;
     }
-    return new_file_commit(&file, error);
+    code = storage_write(file, text, size, error);
+    if (code != 0) {
+        storage_discard(file);
+        return code;
+    }
+    return storage_commit(file, error);
+}
+
+int manifest_write(const char *folder, const struct manifest *manifest, struct error *error) {
+    size_t size;
+    char *text = manifest_text(manifest, &size, error);
+    int code = text != NULL ? write_text(folder, text, size, error) : AML_EFAIL;
+    free(text);
+    return code;
 }
 
 /* ---- From JSON ---- */
@@ -381,44 +386,64 @@ static void take_manifest(struct manifest_source *source, const json_t *json, st
 
 /* Returns the file's text, which the caller frees; NULL on error. */
 static char *file_text(const char *path, size_t *size, struct error *error) {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) {
-        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
+    struct storage_reader *reader;
+    uint64_t bytes;
+    if (storage_open(&reader, path, &bytes, error) != 0) {
         return NULL;
     }
-    char *text = memory_resized(NULL, MANIFEST_BYTES_MAX + 1, 1);
-    ssize_t got = 1;
-    for (*size = 0; got > 0 && *size <= MANIFEST_BYTES_MAX; *size += got > 0 ? (size_t)got : 0) {
-        got = read(descriptor, text + *size, MANIFEST_BYTES_MAX + 1 - *size);
+    char *text = NULL;
+    if (bytes > MANIFEST_BYTES_MAX) {
+        (void)error_set(error, AML_EINPUT, "%s: can't read it: longer than 4 MiB", path);
+    } else {
+        text = memory_resized(NULL, (size_t)bytes + 1, 1);
+        if (storage_read(reader, text, (size_t)bytes, size, error) != 0) {
+            free(text);
+            text = NULL;
+        }
     }
-    if (got < 0 || *size > MANIFEST_BYTES_MAX) {
-        error_set(error, AML_EINPUT, "%s: can't read it: %s", path, got < 0 ? strerror(errno) : "longer than 4 MiB");
-        free(text);
-        text = NULL;
-    }
-    close(descriptor);
+    storage_close(reader);
     return text;
 }
 
-static int check_files(const char *folder, const struct manifest *manifest, struct error *error) {
-    for (uint32_t p = 0; p < manifest->partitions; p++) {
-        char name[32];
-        char path[NEW_FILE_PATH_MAX];
-        struct stat status;
-        snprintf(name, sizeof name, "%s%" PRIu32, manifest_file_prefix, p);
-        int code = path_join(path, folder, name, error);
-        if (code != 0) {
-            return code;
-        }
-        if (stat(path, &status) != 0) {
-            return error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
-        }
-        if (!S_ISREG(status.st_mode) || (uint64_t)status.st_size != manifest->files[p].bytes) {
-            return error_set(error, AML_EINPUT, "%s: expected a file of %" PRIu64 " bytes, found %lld", path,
-                             manifest->files[p].bytes, (long long)status.st_size);
+/* The files of partitions that a folder has. */
+struct found_files {
+    const struct manifest *manifest;
+    uint64_t *bytes; /* by partition; UINT64_MAX: there is none */
+};
+
+static int file_found(void *context, const char *folder, const struct storage_entry *entry, struct error *error) {
+    (void)folder;
+    (void)error;
+    struct found_files *found = context;
+    const char *digits = entry->name + sizeof manifest_file_prefix - 1;
+    char name[32];
+    if (strncmp(entry->name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 && strlen(digits) <= 10) {
+        unsigned long partition = strtoul(digits, NULL, 10);
+        snprintf(name, sizeof name, "%s%lu", manifest_file_prefix, partition);
+        if (partition < found->manifest->partitions && strcmp(name, entry->name) == 0) {
+            found->bytes[partition] = entry->file ? entry->bytes : 0;
         }
     }
     return 0;
+}
+
+static int check_files(const char *folder, const struct manifest *manifest, struct error *error) {
+    struct found_files found = {.manifest = manifest};
+    found.bytes = memory_resized(NULL, manifest->partitions, sizeof *found.bytes);
+    memset(found.bytes, 0xff, manifest->partitions * sizeof *found.bytes);
+    int code = storage_list(folder, AML_EINPUT, file_found, &found, error);
+    for (uint32_t p = 0; p < manifest->partitions && code == 0; p++) {
+        if (found.bytes[p] == UINT64_MAX) {
+            code = error_set(error, AML_EINPUT, "%s/%s%" PRIu32 ": can't read it: it is not there", folder,
+                             manifest_file_prefix, p);
+        } else if (found.bytes[p] != manifest->files[p].bytes) {
+            code =
+                error_set(error, AML_EINPUT, "%s/%s%" PRIu32 ": expected a file of %" PRIu64 " bytes, found %" PRIu64,
+                          folder, manifest_file_prefix, p, manifest->files[p].bytes, found.bytes[p]);
+        }
+    }
+    free(found.bytes);
+    return code;
 }
 
 int manifest_read(const char *folder, struct manifest *manifest, struct error *error) {
@@ -458,34 +483,29 @@ void manifest_close(struct manifest *manifest) {
 
 /* ---- The folders in a root ---- */
 
-/* Calls `each` for every name in a folder, until one fails. Returns `unreadable` if the folder can't be read. */
-static int each_name(const char *folder, int unreadable,
-                     int (*each)(void *context, const char *folder, const char *name, struct error *error),
-                     void *context, struct error *error) {
-    struct dirent **names;
-    int count = scandir(folder, &names, NULL, NULL);
-    if (count < 0) {
-        return error_set(error, unreadable, "%s: can't read this folder: %s", folder, strerror(errno));
-    }
-    int code = 0;
-    for (int i = 0; i < count; i++) {
-        code = code != 0 ? code : each(context, folder, names[i]->d_name, error);
-        free(names[i]);
-    }
-    free(names);
-    return code;
-}
+enum { FOLDER_NAME_MAX = 40 };
+
+struct clock_folder {
+    uint64_t clock;
+    char name[FOLDER_NAME_MAX];
+};
 
 struct clock_folders {
-    uint64_t *clocks; /* descending */
+    struct clock_folder *all; /* by clock, descending */
     size_t count;
 };
 
-/* Returns the clock in a name like clock-120; 0 for any other name. */
+/* Returns the clock in a name like clock-120, or of objects clock-120-1f2e3d4c; 0 for any other name. */
 static uint64_t clock_of_name(const char *name) {
     const char *digits = name + sizeof manifest_clock_prefix - 1;
-    if (strncmp(name, manifest_clock_prefix, sizeof manifest_clock_prefix - 1) != 0 || *digits == '0' ||
-        strlen(digits) > 10 || strspn(digits, "0123456789") != strlen(digits)) {
+    if (strncmp(name, manifest_clock_prefix, sizeof manifest_clock_prefix - 1) != 0 || *digits == '0') {
+        return 0;
+    }
+    size_t length = strspn(digits, "0123456789");
+    const char *token = digits + length;
+    bool whole = *token == '\0' || (*token == '-' && strspn(token + 1, "0123456789abcdef") == TOKEN_DIGITS &&
+                                    strlen(token + 1) == TOKEN_DIGITS);
+    if (length == 0 || length > 10 || !whole) {
         return 0;
     }
     uint64_t clock = strtoull(digits, NULL, 10);
@@ -493,59 +513,66 @@ static uint64_t clock_of_name(const char *name) {
 }
 
 static int clock_descending(const void *left, const void *right) {
-    uint64_t a = *(const uint64_t *)left;
-    uint64_t b = *(const uint64_t *)right;
-    return a > b ? -1 : a < b;
+    const struct clock_folder *a = left;
+    const struct clock_folder *b = right;
+    return a->clock > b->clock ? -1 : a->clock < b->clock ? 1 : strcmp(a->name, b->name);
 }
 
-static int clock_folder_found(void *context, const char *root, const char *name, struct error *error) {
+static int clock_folder_found(void *context, const char *root, const struct storage_entry *entry, struct error *error) {
     (void)root;
     (void)error;
     struct clock_folders *folders = context;
-    uint64_t clock = clock_of_name(name);
+    uint64_t clock = clock_of_name(entry->name);
     if (clock > 0) {
-        folders->clocks = memory_resized(folders->clocks, folders->count + 1, sizeof *folders->clocks);
-        folders->clocks[folders->count++] = clock;
+        folders->all = memory_resized(folders->all, folders->count + 1, sizeof *folders->all);
+        struct clock_folder *folder = &folders->all[folders->count++];
+        folder->clock = clock;
+        snprintf(folder->name, sizeof folder->name, "%s", entry->name);
     }
     return 0;
 }
 
 static int clock_folders_list(const char *root, struct clock_folders *folders, struct error *error) {
     *folders = (struct clock_folders){0};
-    int code = each_name(root, AML_EINPUT, clock_folder_found, folders, error);
+    int code = storage_list(root, AML_EINPUT, clock_folder_found, folders, error);
     if (folders->count > 0) {
-        qsort(folders->clocks, folders->count, sizeof *folders->clocks, clock_descending);
+        qsort(folders->all, folders->count, sizeof *folders->all, clock_descending);
     }
     return code;
 }
 
-static int clock_folder_path(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
-    int length = snprintf(path, WIRE_PATH_MAX, "%s/%s%" PRIu64, root, manifest_clock_prefix, clock);
+static int folder_path(const char *root, const char *name, char path[WIRE_PATH_MAX], struct error *error) {
+    int length = snprintf(path, WIRE_PATH_MAX, "%s/%s", root, name);
     return length < WIRE_PATH_MAX ? 0
                                   : error_set(error, AML_EINPUT, "%s: a checkpoint's path is longer than %d bytes",
                                               root, WIRE_PATH_MAX - 1);
 }
 
-static bool has_manifest(const char *folder) {
+/* Whether the folder has a manifest. *code is what else has happened: set when that can't be found out. */
+static bool has_manifest(const char *folder, int *code, struct error *error) {
     char path[NEW_FILE_PATH_MAX];
-    return path_join(path, folder, manifest_name, NULL) == 0 && access(path, F_OK) == 0;
+    int result = *code != 0 ? *code : path_join(path, folder, manifest_name, error);
+    result = result != 0 ? result : storage_has(path, error);
+    *code = result < 0 ? result : *code;
+    return result == 1;
 }
 
 int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *error) {
-    struct clock_folders folders;
-    if (has_manifest(root)) {
+    struct clock_folders folders = {0};
+    int code = 0;
+    if (has_manifest(root, &code, error)) {
         int length = snprintf(path, WIRE_PATH_MAX, "%s", root);
         return length < WIRE_PATH_MAX
                    ? 0
                    : error_set(error, AML_EINPUT, "%s: the path is longer than %d bytes", root, WIRE_PATH_MAX - 1);
     }
-    int code = clock_folders_list(root, &folders, error);
+    code = code != 0 ? code : clock_folders_list(root, &folders, error);
     bool found = false;
     for (size_t i = 0; i < folders.count && code == 0 && !found; i++) {
         struct manifest manifest;
         struct error wrong = {0};
-        code = clock_folder_path(root, folders.clocks[i], path, error);
-        if (code != 0 || !has_manifest(path)) {
+        code = folder_path(root, folders.all[i].name, path, error);
+        if (!has_manifest(path, &code, error)) {
             continue;
         }
         found = manifest_read(path, &manifest, &wrong) == 0;
@@ -555,7 +582,7 @@ int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *erro
             log_warn("passing over a damaged checkpoint: %s", wrong.text);
         }
     }
-    free(folders.clocks);
+    free(folders.all);
     if (code == 0 && !found) {
         code = error_set(error, AML_EINPUT, "%s: holds no checkpoint: expected a folder clock-N with a %s", root,
                          manifest_name);
@@ -565,53 +592,56 @@ int manifest_find(const char *root, char path[WIRE_PATH_MAX], struct error *erro
 
 /* ---- Making and removing folders ---- */
 
-/* Removes a file that a checkpoint may have, temporary files included; keeps any other. */
-static int file_remove(void *context, const char *folder, const char *name, struct error *error) {
-    (void)context;
-    char path[NEW_FILE_PATH_MAX];
-    bool ours = strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
-                strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
-    int code = ours ? path_join(path, folder, name, error) : 0;
-    return code == 0 && ours && unlink(path) != 0 ? io_failed(path, "remove", error) : code;
+/* Whether a checkpoint may have such a file, temporary files included; any other is kept. */
+static bool is_ours(const char *name) {
+    return strncmp(name, manifest_file_prefix, sizeof manifest_file_prefix - 1) == 0 ||
+           strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
 }
 
-/* Removes a checkpoint's files, the manifest first: without it the folder is no checkpoint. */
-static int folder_clear(const char *folder, struct error *error) {
-    char path[NEW_FILE_PATH_MAX];
-    int code = path_join(path, folder, manifest_name, error);
-    if (code != 0) {
-        return code;
-    }
-    if (unlink(path) == 0) {
-        code = folder_sync(folder, error);
-    } else if (errno != ENOENT) {
-        code = io_failed(path, "remove", error);
-    }
-    return code != 0 ? code : each_name(folder, AML_EFAIL, file_remove, NULL, error);
+/* Removes a checkpoint's files and, when nothing else is in it, the folder; the manifest first: without it the folder is
+ * no checkpoint. */
+static int folder_remove(const char *folder, struct error *error) {
+    return storage_remove_folder(folder, manifest_name, is_ours, error);
 }
 
-static int folder_make(const char *path, struct error *error) {
-    return mkdir(path, MANIFEST_FOLDER_MODE) == 0 || errno == EEXIST ? 0 : io_failed(path, "make", error);
-}
-
-static int unfinished_remove(void *removed, const char *root, const char *name, struct error *error) {
+static int unfinished_remove(void *removed, const char *root, const struct storage_entry *entry, struct error *error) {
     char path[NEW_FILE_PATH_MAX];
-    if (strncmp(name, manifest_unfinished_prefix, sizeof manifest_unfinished_prefix - 1) != 0) {
+    if (strncmp(entry->name, manifest_unfinished_prefix, sizeof manifest_unfinished_prefix - 1) != 0) {
         return 0;
     }
     *(bool *)removed = true;
-    int code = path_join(path, root, name, error);
-    code = code != 0 ? code : folder_clear(path, error);
-    if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY && errno != ENOENT) {
-        code = io_failed(path, "remove", error);
+    int code = path_join(path, root, entry->name, error);
+    return code != 0 ? code : folder_remove(path, error);
+}
+
+/* Objects have their names from the beginning: an attempt that was not finished is one without a manifest. Sweeps
+ * uploads that were not finished, too. */
+static int discard_objects(const char *root, struct error *error) {
+    struct clock_folders folders;
+    char path[WIRE_PATH_MAX];
+    int code = folder_path(root, manifest_clock_prefix, path, error);
+    code = code != 0 ? code : storage_sweep(path, error);
+    code = code != 0 ? code : clock_folders_list(root, &folders, error);
+    if (code != 0) {
+        return code;
     }
+    for (size_t i = 0; i < folders.count && code == 0; i++) {
+        code = folder_path(root, folders.all[i].name, path, error);
+        if (!has_manifest(path, &code, error) && code == 0) {
+            code = folder_remove(path, error);
+        }
+    }
+    free(folders.all);
     return code;
 }
 
 int manifest_discard(const char *root, struct error *error) {
     bool removed = false;
-    int code = each_name(root, AML_EINPUT, unfinished_remove, &removed, error);
-    return code != 0 || !removed ? code : folder_sync(root, error);
+    if (storage_is_object(root)) {
+        return discard_objects(root, error);
+    }
+    int code = storage_list(root, AML_EINPUT, unfinished_remove, &removed, error);
+    return code != 0 || !removed ? code : storage_sync_folder(root, error);
 }
 
 /* Fails if the root has a checkpoint of a later clock. */
@@ -619,48 +649,89 @@ static int check_clocks(const char *root, uint64_t clock, struct error *error) {
     struct clock_folders folders;
     char path[WIRE_PATH_MAX];
     int code = clock_folders_list(root, &folders, error);
-    for (size_t i = 0; code == 0 && i < folders.count && folders.clocks[i] > clock; i++) {
-        code = clock_folder_path(root, folders.clocks[i], path, error);
-        if (code == 0 && has_manifest(path)) {
+    for (size_t i = 0; code == 0 && i < folders.count && folders.all[i].clock > clock; i++) {
+        code = folder_path(root, folders.all[i].name, path, error);
+        if (has_manifest(path, &code, error)) {
             code = error_set(error, AML_EINPUT,
                              "%s: a checkpoint of a later clock than %" PRIu64 " is there already: go on from it, or "
                              "choose another folder",
                              path, clock);
         }
     }
-    free(folders.clocks);
+    free(folders.all);
     return code;
 }
 
 int manifest_begin(const char *root, uint64_t clock, uint64_t number, char path[WIRE_PATH_MAX], struct error *error) {
-    int code = folder_make(root, error);
+    char name[FOLDER_NAME_MAX];
+    uint32_t token = (uint32_t)number;
+    int code = storage_make_folder(root, error);
     code = code != 0 ? code : check_clocks(root, clock, error);
     code = code != 0 ? code : manifest_discard(root, error);
     if (code != 0) {
         return code;
     }
-    int length = snprintf(path, WIRE_PATH_MAX, "%s/%s%" PRIu64, root, manifest_unfinished_prefix, number);
-    if (length >= WIRE_PATH_MAX) {
-        return error_set(error, AML_EINPUT, "%s: a checkpoint's path is longer than %d bytes", root, WIRE_PATH_MAX - 1);
+    if (storage_is_object(root)) { /* no other attempt, of whatever job, may have written objects of these names */
+        (void)getrandom(&token, sizeof token, GRND_NONBLOCK);
+        snprintf(name, sizeof name, "%s%0*" PRIx32, manifest_unfinished_prefix, TOKEN_DIGITS, token);
+    } else {
+        snprintf(name, sizeof name, "%s%" PRIu64, manifest_unfinished_prefix, number);
     }
-    code = folder_make(path, error);
-    return code != 0 ? code : folder_sync(root, error);
+    code = folder_path(root, name, path, error);
+    code = code != 0 ? code : storage_make_folder(path, error);
+    return code != 0 ? code : storage_sync_folder(root, error);
+}
+
+int manifest_place(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error) {
+    char name[FOLDER_NAME_MAX];
+    char token[TOKEN_DIGITS + 1];
+    size_t length = strlen(path);
+    if (!storage_is_object(root) || length < TOKEN_DIGITS) {
+        return 0;
+    }
+    memcpy(token, path + length - TOKEN_DIGITS, sizeof token);
+    snprintf(name, sizeof name, "%s%" PRIu64 "-%s", manifest_clock_prefix, clock, token);
+    return folder_path(root, name, path, error);
+}
+
+/* Removes checkpoints of the same clock: written before the job resumed from an earlier one, or incomplete. */
+static int remove_same_clock(const char *root, uint64_t clock, const char *but, struct error *error) {
+    struct clock_folders folders;
+    char path[WIRE_PATH_MAX];
+    int code = clock_folders_list(root, &folders, error);
+    for (size_t i = 0; code == 0 && i < folders.count; i++) {
+        if (folders.all[i].clock == clock) {
+            code = folder_path(root, folders.all[i].name, path, error);
+            code = code != 0 || strcmp(path, but) == 0 ? code : folder_remove(path, error);
+        }
+    }
+    free(folders.all);
+    return code;
+}
+
+int manifest_finish_text(const char *root, const char *folder, uint64_t clock, const char *text, size_t size,
+                         char path[WIRE_PATH_MAX], struct error *error) {
+    char name[FOLDER_NAME_MAX];
+    if (storage_is_object(root)) {
+        int code = remove_same_clock(root, clock, folder, error);
+        snprintf(path, WIRE_PATH_MAX, "%s", folder);
+        return code != 0 ? code : write_text(folder, text, size, error);
+    }
+    snprintf(name, sizeof name, "%s%" PRIu64, manifest_clock_prefix, clock);
+    int code = write_text(folder, text, size, error);
+    code = code != 0 ? code : folder_path(root, name, path, error);
+    code = code != 0 ? code : remove_same_clock(root, clock, folder, error);
+    code = code != 0 ? code : storage_rename_folder(folder, path, error);
+    return code != 0 ? code : storage_sync_folder(root, error);
 }
 
 int manifest_finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
                     struct error *error) {
-    int code = manifest_write(folder, manifest, error);
-    code = code != 0 ? code : clock_folder_path(root, manifest->clock, path, error);
-    if (code == 0 && access(path, F_OK) == 0) { /* written before the job resumed from an earlier one, or incomplete */
-        code = folder_clear(path, error);
-        if (code == 0 && rmdir(path) != 0) {
-            code = io_failed(path, "replace", error);
-        }
-    }
-    if (code == 0 && rename(folder, path) != 0) {
-        code = io_failed(path, "make", error);
-    }
-    return code != 0 ? code : folder_sync(root, error);
+    size_t size;
+    char *text = manifest_text(manifest, &size, error);
+    int code = text != NULL ? manifest_finish_text(root, folder, manifest->clock, text, size, path, error) : AML_EFAIL;
+    free(text);
+    return code;
 }
 
 int manifest_prune(const char *root, unsigned keep, struct error *error) {
@@ -669,17 +740,14 @@ int manifest_prune(const char *root, unsigned keep, struct error *error) {
     int code = clock_folders_list(root, &folders, error);
     for (size_t i = 0; i < folders.count && code == 0; i++) {
         char path[WIRE_PATH_MAX];
-        code = clock_folder_path(root, folders.clocks[i], path, error);
-        bool whole = code == 0 && has_manifest(path);
+        code = folder_path(root, folders.all[i].name, path, error);
+        bool whole = has_manifest(path, &code, error);
         complete += whole;
         if (code != 0 || (whole && complete <= keep) || complete == 0) {
             continue; /* a folder newer than every checkpoint may still become one */
         }
-        code = folder_clear(path, error);
-        if (code == 0 && rmdir(path) != 0 && errno != ENOTEMPTY) {
-            code = io_failed(path, "remove", error);
-        }
+        code = folder_remove(path, error);
     }
-    free(folders.clocks);
-    return code != 0 || complete == 0 ? code : folder_sync(root, error);
+    free(folders.all);
+    return code != 0 || complete == 0 ? code : storage_sync_folder(root, error);
 }

@@ -1,7 +1,10 @@
 /* The manifest of a checkpoint. A checkpoint is a folder ROOT/clock-N with a file for each partition
  * (agileml/ps/checkpoint.h) and manifest.json. Until all of these are written the folder's name is
  * ROOT/unfinished-NUMBER, so a crash at any moment leaves either no checkpoint or a complete one. Each new checkpoint
- * in a root has a later clock. All functions block. */
+ * in a root has a later clock. All functions block.
+ *
+ * With a ROOT of s3://BUCKET/PREFIX these are objects, which can't be renamed: their folder is ROOT/clock-N-TOKEN from
+ * the beginning, TOKEN being random. It is a checkpoint once its manifest is there, which is written last. */
 #ifndef AGILEML_CONTROL_MANIFEST_H
 #define AGILEML_CONTROL_MANIFEST_H
 
@@ -36,13 +39,21 @@ struct manifest {
  * receives the folder's path. Each attempt of a job has its own number. Removes unfinished folders of earlier attempts.
  * Returns AML_EINPUT when ROOT has a checkpoint of a later clock: another job's, or one that was not resumed. */
 int manifest_begin(const char *root, uint64_t clock, uint64_t number, char path[WIRE_PATH_MAX], struct error *error);
+/* Gives the folder of manifest_begin the name of the checkpoint's clock, if the root is one of objects. Called before
+ * files are written into it. */
+int manifest_place(const char *root, uint64_t clock, char path[WIRE_PATH_MAX], struct error *error);
 /* Writes the manifest, which remains the caller's, into `folder`. */
 int manifest_write(const char *folder, const struct manifest *manifest, struct error *error);
 /* Writes the manifest into `folder`, which manifest_begin made. Then renames the folder, which makes it the checkpoint
  * of the manifest's clock; `path` receives the new path. */
 int manifest_finish(const char *root, const char *folder, const struct manifest *manifest, char path[WIRE_PATH_MAX],
                     struct error *error);
-/* Removes all unfinished folders. The next call removes files that a node may be adding to one meanwhile. */
+/* The text of a manifest, for the caller to free; NULL when a name is not UTF-8. */
+char *manifest_text(const struct manifest *manifest, size_t *size, struct error *error);
+/* manifest_finish of a text, for another thread than that which owns the manifest. */
+int manifest_finish_text(const char *root, const char *folder, uint64_t clock, const char *text, size_t size,
+                         char path[WIRE_PATH_MAX], struct error *error);
+/* Removes all unfinished folders, and aborts unfinished uploads. The next call removes files that a node may be adding to one meanwhile. */
 int manifest_discard(const char *root, struct error *error);
 /* Reads and checks the manifest in `folder`, and the sizes of the partitions' files. On success the caller has to close
  * `manifest`. */

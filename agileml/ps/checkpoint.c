@@ -2,14 +2,11 @@
 #include "agileml/ps/checkpoint.h"
 
 #include "agileml/base/new_file.h"
+#include "agileml/cloud/storage.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 
 /* The beginning of the file: the head and the tables' descriptions. */
@@ -59,7 +56,7 @@ static void front_describe(struct checkpoint_front *front, const struct partitio
 /* ---- Writing ---- */
 
 struct checkpoint_writer {
-    struct new_file file;
+    struct storage_file *file;
     const struct checkpoint_head *head;
     unsigned char *block;
     uint32_t blocks;   /* so far */
@@ -70,7 +67,7 @@ struct checkpoint_writer {
 static int writer_put(struct checkpoint_writer *writer, const void *bytes, size_t size, struct error *error) {
     writer->checksum = (uint32_t)crc32_z(writer->checksum, bytes, size);
     writer->bytes += size;
-    return new_file_write(&writer->file, bytes, size, error);
+    return storage_write(writer->file, bytes, size, error);
 }
 
 /* Writes the block's first `size` bytes, behind their checksum. */
@@ -121,10 +118,10 @@ static int writer_put_partition(struct checkpoint_writer *writer, const struct p
         code = writer_put_table(writer, &partition->tables[t], front->tables[t].count, error);
     }
     if (code != 0) {
-        new_file_discard(&writer->file);
+        storage_discard(writer->file);
         return code;
     }
-    return new_file_commit(&writer->file, error);
+    return storage_commit(writer->file, error);
 }
 
 int checkpoint_write(struct partition *partition, uint64_t clock, const char *directory,
@@ -142,7 +139,7 @@ int checkpoint_write(struct partition *partition, uint64_t clock, const char *di
     }
     front.head.checksum = front_checksum(&front);
     checkpoint_path(path, directory, partition->id);
-    int code = new_file_open(&writer.file, path, &error);
+    int code = storage_create(&writer.file, path, false, &error);
     code = code != 0 ? code : writer_put_partition(&writer, partition, &front, &error);
     free(writer.block);
     *written = (struct message_written){
@@ -161,30 +158,23 @@ int checkpoint_write(struct partition *partition, uint64_t clock, const char *di
 
 struct checkpoint_reader {
     const char *path;
-    int descriptor;
-    uint64_t at; /* byte of the file */
+    struct storage_reader *file;
+    uint64_t bytes; /* of the file */
+    uint64_t at;    /* byte of the file */
     const struct checkpoint_head *head;
     unsigned char *block;
     uint32_t blocks; /* so far */
 };
 
 static int reader_get(struct checkpoint_reader *reader, void *bytes, size_t size, struct error *error) {
-    unsigned char *to = bytes;
-    while (size > 0) {
-        ssize_t got = read(reader->descriptor, to, size);
-        if (got < 0 && errno != EINTR) {
-            return error_set(error, AML_EFAIL, "%s: can't read it: %s", reader->path, strerror(errno));
-        }
-        if (got == 0) {
-            return error_set(error, AML_EINPUT, "%s: byte %llu: the file ends, expected %zu bytes more", reader->path,
-                             (unsigned long long)reader->at, size);
-        }
-        size_t step = got > 0 ? (size_t)got : 0;
-        to += step;
-        size -= step;
-        reader->at += step;
+    size_t got;
+    int code = storage_read(reader->file, bytes, size, &got, error);
+    reader->at += got;
+    if (code == 0 && got < size) {
+        return error_set(error, AML_EINPUT, "%s: byte %llu: the file ends, expected %zu bytes more", reader->path,
+                         (unsigned long long)reader->at, size - got);
     }
-    return 0;
+    return code;
 }
 
 /* Sets the error for a number in the file, at byte `at`, that is not the expected one. */
@@ -280,7 +270,6 @@ static int reader_check_table(const struct checkpoint_reader *reader, unsigned t
 /* Checks that the file is as long as its head says, before memory is allocated for its rows. */
 static int reader_check_size(const struct checkpoint_reader *reader, const struct partition *partition,
                              const struct checkpoint_front *front, struct error *error) {
-    struct stat status;
     uint64_t expected = front_size(front->head.table_count);
     for (unsigned t = 0; t < front->head.table_count; t++) {
         uint32_t row_bytes = partition->job->tables[t].row_bytes;
@@ -288,12 +277,9 @@ static int reader_check_size(const struct checkpoint_reader *reader, const struc
         uint64_t rows = checkpoint_block_rows(row_bytes);
         expected += count * (sizeof(uint64_t) + row_bytes) + (count + rows - 1) / rows * sizeof(uint32_t);
     }
-    if (fstat(reader->descriptor, &status) != 0) {
-        return error_set(error, AML_EFAIL, "%s: can't read it: %s", reader->path, strerror(errno));
-    }
-    if ((uint64_t)status.st_size != expected) {
+    if (reader->bytes != expected) {
         return error_set(error, AML_EINPUT, "%s: expected %llu bytes, found %llu", reader->path,
-                         (unsigned long long)expected, (unsigned long long)status.st_size);
+                         (unsigned long long)expected, (unsigned long long)reader->bytes);
     }
     return 0;
 }
@@ -369,15 +355,13 @@ int checkpoint_read(struct partition *partition, const char *directory, uint64_t
         return error_set(error, AML_EINPUT, "%s: a checkpoint is of a clock from 1 on, not of %llu", path,
                          (unsigned long long)clock);
     }
-    struct checkpoint_reader reader = {.path = path, .descriptor = open(path, O_RDONLY | O_CLOEXEC)};
-    if (reader.descriptor < 0) {
-        return error_set(error, AML_EINPUT, "%s: can't read it: %s", path, strerror(errno));
-    }
-    int code = reader_get_partition(&reader, partition, clock, error);
+    struct checkpoint_reader reader = {.path = path};
+    int code = storage_open(&reader.file, path, &reader.bytes, error);
+    code = code != 0 ? code : reader_get_partition(&reader, partition, clock, error);
     if (code == 0) {
         partition_loaded(partition, clock);
     }
-    close(reader.descriptor);
+    storage_close(reader.file);
     free(reader.block);
     return code;
 }
