@@ -274,14 +274,15 @@ static void answer_list(struct fake_s3 *fake, struct http_server_reply *reply, c
     size_t skipped = strtoul(from, NULL, 10);
     char *text = reply->text;
     size_t at = (size_t)snprintf(text, sizeof reply->text, "<ListBucketResult><EncodingType>url</EncodingType>");
-    size_t k = skipped;
+    size_t k = 0;
     for (; k < count && k < skipped + FAKE_S3_PAGE; k++) {
         const char *slash = delimiter[0] != '\0' ? strchr(keys[k] + strlen(prefix), '/') : NULL;
         size_t length = slash != NULL ? (size_t)(slash - keys[k]) + 1 : strlen(keys[k]);
-        if (slash != NULL && strncmp(last, keys[k], length) == 0 && strlen(last) == length) {
+        bool again = slash != NULL && strncmp(last, keys[k], length) == 0 && strlen(last) == length;
+        snprintf(last, sizeof last, "%.*s", (int)length, keys[k]);
+        if (again || k < skipped) {
             continue;
         }
-        snprintf(last, sizeof last, "%.*s", (int)length, keys[k]);
         const char *form = slash != NULL ? "<CommonPrefixes><Prefix>%.*s</Prefix></CommonPrefixes>"
                                          : "<Contents><Key>%.*s</Key><Size>%zu</Size></Contents>";
         at += (size_t)snprintf(text + at, sizeof reply->text - at, form, (int)length, keys[k],

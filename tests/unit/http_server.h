@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { HTTP_SERVER_TEXT = 1 << 14, HTTP_SERVER_CONNECTIONS_MAX = 64 };
+enum { HTTP_SERVER_TEXT = 1 << 14, HTTP_SERVER_CONNECTIONS_MAX = 256 };
 
 struct http_server_request {
     char method[16], path[1024];

@@ -8,6 +8,8 @@
 
 #include "agileml/cloud/object_read.h"
 #include "agileml/cloud/object_write.h"
+#include "agileml/cloud/storage.h"
+#include "agileml/control/manifest.h"
 #include "agileml/input/list.h"
 #include "agileml/input/source_text.h"
 #include "tests/unit/fake_s3.h"
@@ -629,6 +631,105 @@ static void test_input_text(void **state) {
     text_lines_close(&lines);
 }
 
+/* ---- Checkpoints ---- */
+
+static void put_file(const char *folder, const char *name, size_t size) {
+    struct storage_file *file;
+    struct error error = {0};
+    char path[600];
+    char bytes[100] = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    assert_int_equal(storage_create(&file, path, false, &error), 0);
+    assert_int_equal(storage_write(file, bytes, size, &error), 0);
+    assert_int_equal(storage_commit(file, &error), 0);
+}
+
+/* A manifest of two partitions of 10 and 20 bytes. */
+static struct manifest make_manifest(uint64_t clock, struct manifest_file files[2]) {
+    files[0] = (struct manifest_file){.bytes = 10};
+    files[1] = (struct manifest_file){.bytes = 20};
+    struct manifest manifest = {
+        .job = {.app = "app", .clocks_per_iteration = 1}, .clock = clock, .partitions = 2, .shards = 1, .files = files};
+    return manifest;
+}
+
+/* Writes a checkpoint, and returns its path. */
+static void write_checkpoint(uint64_t clock, char path[WIRE_PATH_MAX]) {
+    struct manifest_file files[2];
+    struct manifest manifest = make_manifest(clock, files);
+    struct error error = {0};
+    char folder[WIRE_PATH_MAX];
+    if (manifest_begin("s3://bucket/root", clock, 1, folder, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(manifest_place("s3://bucket/root", clock, folder, &error), 0);
+    put_file(folder, "partition-0", 10);
+    put_file(folder, "partition-1", 20);
+    assert_int_equal(manifest_find("s3://bucket/root", path, NULL) == 0 && strcmp(path, folder) == 0, 0);
+    if (manifest_finish("s3://bucket/root", folder, &manifest, path, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(manifest_prune("s3://bucket/root", 2, &error), 0);
+}
+
+static unsigned objects_of(struct fake_s3 *fake, const char *prefix) {
+    unsigned count = 0;
+    for (unsigned i = 0; i < FAKE_S3_OBJECTS; i++) {
+        const struct fake_object *object = &fake->objects[i];
+        count += object->bytes != NULL && strncmp(object->key, prefix, strlen(prefix)) == 0;
+    }
+    return count;
+}
+
+static void test_checkpoints(void **state) {
+    struct fake_s3 *fake = *state;
+    struct manifest found;
+    struct error error = {0};
+    char path[WIRE_PATH_MAX], newest[WIRE_PATH_MAX], folder[WIRE_PATH_MAX];
+    fake_s3_put(fake, "root/mine.txt", 5, 1); /* what is not a checkpoint's stays */
+    for (uint64_t clock = 10; clock <= 40; clock += 10) {
+        write_checkpoint(clock, newest);
+    }
+    assert_int_equal(objects_of(fake, "root/clock-"), 2 * 3); /* the newest two */
+    assert_int_equal(manifest_find("s3://bucket/root", path, &error), 0);
+    assert_string_equal(path, newest);
+    if (manifest_read(path, &found, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+    assert_int_equal(found.clock, 40);
+    manifest_close(&found);
+    /* an attempt that was killed leaves objects and an upload; it is no checkpoint, and the next one sweeps it */
+    assert_int_equal(manifest_begin("s3://bucket/root", 50, 1, folder, &error), 0);
+    assert_int_equal(manifest_place("s3://bucket/root", 50, folder, &error), 0);
+    put_file(folder, "partition-0", 10);
+    leave_upload(fake, strchr(folder + strlen("s3://"), '/') + 1);
+    assert_int_equal(manifest_find("s3://bucket/root", path, &error), 0);
+    assert_string_equal(path, newest);
+    write_checkpoint(50, newest);
+    assert_int_equal(fake_s3_uploads(fake), 0);
+    assert_int_equal(objects_of(fake, "root/clock-"), 2 * 3);
+    /* a partition's file that is not whole */
+    snprintf(path, sizeof path, "%s/partition-1", newest + strlen("s3://bucket/"));
+    fake_s3_put(fake, path, 19, 1);
+    struct error damaged = {0};
+    assert_int_equal(manifest_read(newest, &found, &damaged), AML_EINPUT);
+    assert_non_null(strstr(damaged.text, "expected a file of 20 bytes, found 19"));
+    assert_int_equal(manifest_begin("s3://bucket/root", 20, 1, folder, NULL), AML_EINPUT); /* an earlier clock */
+    assert_non_null(fake_s3_find(fake, "root/mine.txt"));
+}
+
+/* A checkpoint must not be taken for an unfinished one, and removed, because the storage does not answer. */
+static void test_discard_is_sure(void **state) {
+    struct fake_s3 *fake = *state;
+    char path[WIRE_PATH_MAX];
+    write_checkpoint(10, path);
+    fake->fault = (struct fake_fault){.count = UINT32_MAX, .of = "HEAD", .status = 403, .code = "AccessDenied"};
+    assert_int_not_equal(manifest_discard("s3://bucket/root", NULL), 0);
+    assert_int_not_equal(manifest_prune("s3://bucket/root", 1, NULL), 0);
+    fake->fault.count = 0;
+    assert_int_equal(objects_of(fake, "root/clock-"), 3);
+}
+
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
@@ -652,6 +753,8 @@ int main(void) {
         TEST(test_write_check),
         TEST(test_input_lists),
         TEST(test_input_text),
+        TEST(test_checkpoints),
+        TEST(test_discard_is_sure),
         TEST(test_lists),
         TEST(test_sweep),
     };
