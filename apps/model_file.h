@@ -25,8 +25,8 @@ struct model_file_kind {
 };
 
 /* Writing, to a file or to s3://BUCKET/KEY. The new file has a temporary name until model_file_end, which replaces an
- * older file once the new bytes are on the disk; an object appears when it is whole. A failure leaves the older file as it was. The writer keeps its first failure, and drops what is added
- * after it. */
+ * older file once the new bytes are on the disk; an object appears when it is whole. A failure leaves the older file as
+ * it was. The writer keeps its first failure, and drops what is added after it. */
 struct model_file_writer;
 
 /* Starts a file whose first `late` bytes of contents (MODEL_FILE_LATE_MAX at most) model_file_end supplies. Returns 0

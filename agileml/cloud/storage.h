@@ -1,6 +1,6 @@
 /* Files and objects under one interface, for models and checkpoints: a path is a local one or s3://BUCKET/KEY (reading
- * also https://). A new file replaces what is at its path as a whole, when it is complete. All functions block; they may
- * be called by any thread, each open file by one at a time. Messages name the path. */
+ * also https://). A new file replaces what is at its path as a whole, when it is complete. All functions block; they
+ * may be called by any thread, each open file by one at a time. Messages name the path. */
 #ifndef AGILEML_CLOUD_STORAGE_H
 #define AGILEML_CLOUD_STORAGE_H
 

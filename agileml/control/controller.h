@@ -293,9 +293,9 @@ struct controller_progress {
     uint32_t replacing;    /* REPLACING_... */
 };
 
-/* A checkpoint under way: none -> begin -> begun -> barrier -> ask -> write -> finish -> none. At the job's end no origin
- * goes on, so there it goes begun -> ask. A checkpoint that fails, or is put off, goes to none from any state; but from
- * finish, where nothing depends on the nodes any more, only when it fails. */
+/* A checkpoint under way: none -> begin -> begun -> barrier -> ask -> write -> finish -> none. At the job's end no
+ * origin goes on, so there it goes begun -> ask. A checkpoint that fails, or is put off, goes to none from any state;
+ * but from finish, where nothing depends on the nodes any more, only when it fails. */
 enum checkpoint_state {
     CHECKPOINT_NONE,
     CHECKPOINT_BEGIN,   /* the folder is being made */

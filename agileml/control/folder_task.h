@@ -1,5 +1,5 @@
-/* Work on the folder of checkpoints that the elasticity controller has done: it may take long where the folder is one of
- * objects, so that another thread can do it (controller_options.folder_task). A task owns all that it needs. */
+/* Work on the folder of checkpoints that the elasticity controller has done: it may take long where the folder is one
+ * of objects, so that another thread can do it (controller_options.folder_task). A task owns all that it needs. */
 #ifndef AGILEML_CONTROL_FOLDER_TASK_H
 #define AGILEML_CONTROL_FOLDER_TASK_H
 

@@ -598,8 +598,8 @@ static bool is_ours(const char *name) {
            strncmp(name, manifest_name, sizeof manifest_name - 1) == 0;
 }
 
-/* Removes a checkpoint's files and, when nothing else is in it, the folder; the manifest first: without it the folder is
- * no checkpoint. */
+/* Removes a checkpoint's files and, when nothing else is in it, the folder; the manifest first: without it the folder
+ * is no checkpoint. */
 static int folder_remove(const char *folder, struct error *error) {
     return storage_remove_folder(folder, manifest_name, is_ours, error);
 }

@@ -53,7 +53,8 @@ char *manifest_text(const struct manifest *manifest, size_t *size, struct error 
 /* manifest_finish of a text, for another thread than that which owns the manifest. */
 int manifest_finish_text(const char *root, const char *folder, uint64_t clock, const char *text, size_t size,
                          char path[WIRE_PATH_MAX], struct error *error);
-/* Removes all unfinished folders, and aborts unfinished uploads. The next call removes files that a node may be adding to one meanwhile. */
+/* Removes all unfinished folders, and aborts unfinished uploads. The next call removes files that a node may be adding
+ * to one meanwhile. */
 int manifest_discard(const char *root, struct error *error);
 /* Reads and checks the manifest in `folder`, and the sizes of the partitions' files. On success the caller has to close
  * `manifest`. */
