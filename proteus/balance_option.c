@@ -32,6 +32,11 @@ static int library_policy(const char *file, aml_balance_policy **policy, struct 
     return 0;
 }
 
+bool balance_option_is_library(const char *how) {
+    size_t length = strlen(how);
+    return strchr(how, '/') != NULL || (length > 3 && strcmp(how + length - 3, ".so") == 0);
+}
+
 int balance_option(const char *how, aml_balance_policy **policy, struct error *error) {
     static const struct {
         const char *name;
@@ -44,8 +49,7 @@ int balance_option(const char *how, aml_balance_policy **policy, struct error *e
             return 0;
         }
     }
-    size_t length = strlen(how);
-    if (strchr(how, '/') != NULL || (length > 3 && strcmp(how + length - 3, ".so") == 0)) {
+    if (balance_option_is_library(how)) {
         return library_policy(how, policy, error);
     }
     return error_set(error, AML_EINPUT, "--balance: expected none, shares, nd, dd or a FILE.so, got '%.100s'", how);

@@ -9,4 +9,7 @@
  * policy, or the file is no such library. */
 int balance_option(const char *how, aml_balance_policy **policy, struct error *error);
 
+/* Returns whether `how` names a shared library rather than a policy that is built in. */
+bool balance_option_is_library(const char *how);
+
 #endif

@@ -6,9 +6,11 @@
 #include "agileml/control/controller.h"
 #include "agileml/control/report.h"
 #include "agileml/wire/records.h"
+#include "proteus/balance_option.h"
 
 #include <errno.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -169,21 +171,36 @@ void launcher_start_controller(struct launcher *launcher) {
     arguments_close(&arguments);
 }
 
+enum { POLICY_TEXT = 256 };
+
+/* Names the policy that the controller may have crashed in: one out of a shared library runs in its process. */
+static void describe_policy(const struct launcher *launcher, char text[POLICY_TEXT]) {
+    const char *policy = launcher->options->job->balance;
+    int status = launcher->controller.process.status;
+    bool crashed = WIFSIGNALED(status) && WTERMSIG(status) != SIGKILL && WTERMSIG(status) != SIGTERM;
+    text[0] = '\0';
+    if (crashed && balance_option_is_library(policy)) {
+        snprintf(text, POLICY_TEXT, ", perhaps in the policy of --balance %.200s", policy);
+    }
+}
+
 /* Restarts a controller that was killed, which hardly delays the job. */
 static void controller_lost(struct launcher *launcher) {
     char end[PROCESS_END_TEXT];
     process_describe_end(&launcher->controller.process, end);
+    char policy[POLICY_TEXT];
+    describe_policy(launcher, policy);
     launcher->controller.lost_us = launcher_now(launcher);
     if (launcher->controller.killed && launcher_events_start_controller(launcher)) {
         return;
     }
     if (launcher->controller.killed || launcher->stop.code != 0 || launcher->phase != LAUNCHER_JOB ||
         ++launcher->controller.restarts > LAUNCHER_RESTARTS_MAX) {
-        launcher_fail(launcher, AML_EFAIL, "the controller %s", end);
+        launcher_fail(launcher, AML_EFAIL, "the controller %s%s", end, policy);
         return;
     }
     progress_clear(launcher->progress);
-    log_warn("the controller %s; starting it again", end);
+    log_warn("the controller %s%s; starting it again", end, policy);
     launcher_start_controller(launcher);
 }
 

@@ -1,5 +1,5 @@
 /* A policy for uneven machines as somebody else would write it (agileml/balance.h); POLICY of the environment says what
- * it does: shake, overweight, replace (the first node that may be replaced) or replace-all. */
+ * it does: shake, overweight, replace (the first node that may be replaced), replace-all or crash. */
 #include "agileml/balance.h"
 
 #include <stdio.h>
@@ -14,6 +14,9 @@ bool aml_balance(const struct aml_balance_view *view, void *memory, struct aml_b
     const char *what = getenv("POLICY");
     bool any = strcmp(what, "shake") == 0;
     (*calls)++;
+    if (strcmp(what, "crash") == 0) {
+        abort();
+    }
     for (size_t n = 0; n < view->count; n++) {
         const struct aml_balance_node *node = &view->nodes[n];
         if (strcmp(what, "shake") == 0) {
