@@ -47,15 +47,15 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
-         "what to do about uneven machines: none, shares (of the data, by measured speeds), nd (the same, and lasting "
-         "stragglers are replaced), or FILE.so, a policy of yours; not given: nd where proteus run starts the nodes, "
-         "otherwise shares"},
+         "what to do about uneven machines: none, shares (of the data, by measured speeds), nd (as shares, and lasting "
+         "stragglers are replaced), dd (as shares, changed sooner, for machines that are the job's own), or FILE.so, a "
+         "policy of yours; not given: nd where proteus run starts the nodes, otherwise shares"},
         {"replacements", "N", AML_OPTION_INTEGER, &options->replacements, 0, WIRE_NODES_MAX,
          "nodes that a policy may have replaced, one after the other"},
         {"window-short", "SECONDS", AML_OPTION_REAL, &options->window_short, 0.1, 86400,
-         "over which a node's present speed is measured"},
+         "the time over which a node's present speed is measured"},
         {"window-long", "SECONDS", AML_OPTION_REAL, &options->window_long, 0.1, 86400,
-         "over which a node's lasting speed is measured"},
+         "the time over which a node's lasting speed is measured"},
         {"key", "FILE", AML_OPTION_STRING, &options->key, 0, 0, "the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options->insecure, 0, 0, "allow other machines without a key"},
         {"report", "FILE", AML_OPTION_STRING, &options->report, 0, 0,

@@ -29,7 +29,7 @@ static void print_help(const struct aml_option *table) {
     printf(
         "usage: proteus run [OPTIONS] -- APP [ARGUMENTS]\n\n"
         "Starts a controller and the nodes of a job on this machine, each a process, runs APP to its end, and shows\n"
-        "its progress. APP is a path, or a program beside proteus or in $PATH; 'APP --help' tells its arguments.\n\n");
+        "its progress. APP is a path, or a program beside proteus or in $PATH; 'APP --help' lists its arguments.\n\n");
     options_help(stdout, table);
 }
 

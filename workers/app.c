@@ -49,9 +49,9 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
-         "half of a node's data in N parts that other nodes, which keep it too, work on when it is late; 0: none"},
+         "half of a node's data in N lots that other nodes, which keep them too, work on when it is late; 0: none"},
         {"slice", "N", AML_OPTION_INTEGER, &o->slice, 0, UINT32_MAX,
-         "items that this process works on at once, by its device's memory; a clock is that of several; 0: any number"},
+         "items that a thread works on at once, as its device holds no more: a clock has slices; 0: any number"},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, DESCRIBE_CLOCKS_MAX,
          "parts of a pass between which updates are exchanged; 0: as the app thinks best"},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
@@ -142,13 +142,17 @@ static int make_job(struct runtime *runtime, struct error *error) {
     }
     const char *how = runtime->options.compress;
     bool compress = strcmp(how, "bf16") == 0;
-    if (runtime->options.lots > 0 && (!app->lots || compress)) {
-        return error_set(error, AML_EINPUT, "--lots %lld: %s%s", (long long)runtime->options.lots,
-                         compress ? "expected 0 with --compress bf16" : "expected 0, as it is not made for lots: ",
-                         compress ? "" : app->name);
+    if (runtime->options.lots > 0 && !app->lots) {
+        return error_set(error, AML_EINPUT, "--lots %lld: expected 0, since %s can't be used with lots",
+                         (long long)runtime->options.lots, app->name);
+    }
+    if (runtime->options.lots > 0 && compress) {
+        return error_set(error, AML_EINPUT, "--lots %lld: expected 0 with --compress bf16",
+                         (long long)runtime->options.lots);
     }
     if (runtime->options.slice > 0 && !app->slices) {
-        return error_set(error, AML_EINPUT, "--slice %lld: expected 0, as this job is not made for slices: %s",
+        return error_set(error, AML_EINPUT,
+                         "--slice %lld: expected 0, since %s does not work in slices, or not with this data",
                          (long long)runtime->options.slice, app->name);
     }
     if (!compress && strcmp(how, "none") != 0) {

@@ -258,7 +258,8 @@ static void test_shares_that_change_all_the_time(void **state) {
 static void test_policies_that_are_wrong(void **state) {
     (void)state;
     static const char *const cases[][2] = {{"overweight", " the weight 65537, expected at most 65536"},
-                                           {"replace-all", " replaced, which may not be replaced now"}};
+                                           {"replace-all", " replaced, which may not be replaced now"},
+                                           {"crash", "(Aborted), perhaps in the policy of --balance "}};
     for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         int status =
             run("POLICY=%s $bin/proteus run --reliable 1 --transient 1 --balance $tests/libbalance_policy.so -- "
@@ -331,7 +332,7 @@ static void test_lots_are_done_by_others(void **state) {
         assert_true(summary("items_helped") > 0);
     }
     static const char *const wrong[][2] = {
-        {"lda --data ratings --lots 2", "--lots 2: expected 0, as it is not made for lots: lda"},
+        {"lda --data ratings --lots 2", "--lots 2: expected 0, since lda can't be used with lots"},
         {"mf --data ratings --lots 9", "--lots"},
         {"mf --data ratings --lots 2 --compress bf16", "--lots 2: expected 0 with --compress bf16"}};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
