@@ -153,14 +153,15 @@ struct aml_app {
      * (aml_items). */
     int evaluate_always;
 
-    /* Advanced. 1: the app can be used with --lots: another process may work on some of this one's items of a clock.
-     * Then `clock` is called for items that `begin` and aml_items did not have, and in several calls for a clock. It
-     * may use rows, items, metrics and what is the same in every process, but nothing that it keeps for its own items.
-     * Of a table with AML_PUT it may change rows that the call's items name, and no others. No table may have
-     * changes_given. */
+    /* Advanced. 1: the app can be used with --lots: when a process is late in a clock, other processes work on some of
+     * its items. Then `clock` is called several times in a clock, also for items of another process, which `begin` and
+     * aml_items did not have. `clock` may use rows, items, metrics and what is the same in every process, but nothing
+     * that the app keeps for its process's own items. In tables with AML_PUT it may change only rows that the call's
+     * items name. No table may have changes_given. */
     int lots;
 
-    /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set it. */
+    /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set this
+     * field. */
     int slices;
 
     /* Advanced. The stages of an item, ended by a NULL name, for items without rows: `clock` and `evaluate` get what
@@ -335,16 +336,16 @@ int aml_scan(aml_worker *worker, unsigned table,
 
 /* ==== Advanced ==== */
 
-/* ---- Slices: for a device that holds less than a clock's items at once (aml_app.slices) ---- */
+/* ---- Slices: for a device that holds fewer items at once than a clock has (aml_app.slices) ---- */
 
-/* Returns how many of a call's `count` items are the next slice, when `done` of them are done: about equally many in
- * each slice, at most --slice (without it all `count`), 0 at the end:
+/* Returns the number of items in the next slice of a call with `count` items, of which `done` are done; 0 at the end.
+ * Slices have about equally many items, at most --slice; without that option one slice has all items.
  *
  *     for (size_t done = 0, next; (next = aml_slice(worker, count, done)) > 0; done += next) ...
  *
- * All slices of a step are computed from the same weights, and their gradients are summed: so slices don't change the
- * result, but for rounding. Nodes may have different slices. A policy sees them, and what a slice costs beside its
- * items (docs/stragglers.md; gradient accumulation in AntDT-DD, Xiao et al., section VI-B). In `clock`. */
+ * The app computes all slices of a step from the same weights, and sums their gradients. So slices change nothing but
+ * rounding. Nodes may have different slices; policies see them, and the fixed time that a slice costs
+ * (docs/stragglers.md; gradient accumulation in AntDT-DD, Xiao et al., section VI-B). In `clock`. */
 size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
 
 /* ---- Where the job stands: for schedules, such as a step size that shrinks, and for reports ----
@@ -359,11 +360,10 @@ unsigned aml_clocks_per_iteration(const aml_worker *worker);
  * state. */
 int aml_last(const aml_worker *worker);
 
-/* Returns by how many clocks the rows that this clock sees lag: 0 when all of them have the updates that all nodes made
- * up to the clock before, n when some miss those of the last n clocks. At most --staleness. It differs from clock to
- * clock and from node to node: a node that waits for nobody, as it is the slowest, has 0. For rows that items name or
- * that are in the cache already. For learning rates by staleness (AntDT, Xiao et al., section V: ADJUST_LR). In
- * `clock`. */
+/* Returns by how many clocks the rows that this clock sees lag, at most --staleness. 0: all rows have all nodes'
+ * updates up to the clock before. n: some rows miss updates of the last n clocks. The lag differs from clock to clock
+ * and from node to node: the slowest node, which waits for nobody, has 0. It counts for rows that items name or that
+ * are in the cache already. For learning rates by staleness (AntDT, Xiao et al., section V: ADJUST_LR). In `clock`. */
 unsigned aml_lag(const aml_worker *worker);
 
 /* ---- Randomness: for choices that must be the same in every process, such as test items or start values ---- */
