@@ -12,7 +12,7 @@ enum { BISECTIONS = 60 };
 
 /* ---- Shares ---- */
 
-/* The time of a clock with so many shards. AntDT's equation 4: slices take their fixed time one by one. */
+/* Returns the time of a clock with this many shards. AntDT's equation 4: each slice takes its fixed time. */
 static double seconds_for(const struct aml_balance_node *node, enum aml_balance_span span, double shards) {
     const struct aml_balance_speed *speed = &node->speeds[span];
     double fixed = speed->fixed_seconds;
@@ -22,8 +22,8 @@ static double seconds_for(const struct aml_balance_node *node, enum aml_balance_
     return fixed + speed->shard_seconds * shards;
 }
 
-/* The most shards with which a clock takes at most z. Slices are filled to BALANCE_FILLED only: parts of the data
- * differ in size, and a few items too many would be a slice more. */
+/* Returns the most shards with which a clock takes at most z. Fills slices to BALANCE_FILLED only: shards differ in
+ * size, and a few items too many would need one more slice. */
 static double shards_in(const struct aml_balance_node *node, enum aml_balance_span span, double z) {
     const struct aml_balance_speed *speed = &node->speeds[span];
     if (!(node->slice_shards > 0)) {
@@ -36,7 +36,7 @@ static double shards_in(const struct aml_balance_node *node, enum aml_balance_sp
     return slices * filled + fmin(fmax(0, left) / speed->shard_seconds, filled);
 }
 
-/* The shards of all nodes that take at most z for a clock; not of the node `without` (SIZE_MAX: of all). */
+/* Returns how many shards all nodes but `without` do in a clock of at most z. SIZE_MAX: all nodes. */
 static double shards_within(const struct aml_balance_view *view, enum aml_balance_span span, double z, size_t without) {
     double shards = 0;
     for (size_t n = 0; n < view->count; n++) {
@@ -63,7 +63,7 @@ static double all_shards(const struct aml_balance_view *view) {
     return shards;
 }
 
-/* The time of a clock with the present shares. */
+/* Returns the time of a clock with the present shares. */
 static double present_seconds(const struct aml_balance_view *view, enum aml_balance_span span) {
     double longest = 0;
     for (size_t n = 0; n < view->count; n++) {
@@ -72,7 +72,7 @@ static double present_seconds(const struct aml_balance_view *view, enum aml_bala
     return longest;
 }
 
-/* Equations 3 and 4: the least time in which the nodes, but for `without`, do all shards. */
+/* Equations 3 and 4: returns the least time in which all nodes but `without` do all shards. */
 static double least_seconds(const struct aml_balance_view *view, enum aml_balance_span span, size_t without) {
     double shards = all_shards(view);
     double low = 0;
@@ -108,7 +108,7 @@ double balance_weigh(const struct aml_balance_view *view, enum aml_balance_span 
     return longest / present_seconds(view, span);
 }
 
-/* Sets the doubt, once after each change. */
+/* Sets the doubt once after each change: compares the clock's time with the prediction. */
 static void compare(struct balance *balance, double clock) {
     if (balance->predicted > 0) {
         balance->doubt = fmin(fmax(1 - balance->predicted / clock, 0), BALANCE_DOUBT);
@@ -125,7 +125,7 @@ static uint64_t nodes_hash(const struct aml_balance_view *view) {
     return hash;
 }
 
-/* The speeds are those with the present shares once BALANCE_SETTLED clocks have passed. */
+/* Returns whether the wait after the last change is over, and all speeds are those with the present shares. */
 static bool is_time(const struct balance *balance, const struct aml_balance_view *view, enum aml_balance_span window) {
     double waits = balance->nodes == nodes_hash(view) ? balance->waits : fmin(balance->waits, 1);
     double clock = 0;
@@ -165,7 +165,7 @@ static bool serves(const struct aml_balance_node *node) {
     return node->partitions > 0 && node->serve_weight != BALANCE_SERVE;
 }
 
-/* How long nodes wait for this server, over both windows; 0: not known. */
+/* Returns how long nodes wait for this server, the least over both windows; 0: not known. */
 static double wait_for(const struct aml_balance_view *view, const struct aml_balance_node *node) {
     double clocks = BALANCE_CLOCKS * (double)view->count;
     bool lasts = node->speeds[AML_BALANCE_LONG].seconds >= BALANCE_MEASURED * view->windows[AML_BALANCE_LONG];
@@ -175,7 +175,7 @@ static double wait_for(const struct aml_balance_view *view, const struct aml_bal
     return known ? fmin(now->seconds, lasting->seconds) : 0;
 }
 
-/* The time of a clock with all waiting, the mean of the nodes'. */
+/* Returns the time of a clock, waiting included: the mean over the nodes. */
 static double whole_seconds(const struct aml_balance_view *view) {
     double sum = 0;
     for (size_t n = 0; n < view->count; n++) {
@@ -185,12 +185,12 @@ static double whole_seconds(const struct aml_balance_view *view) {
     return sum / (double)view->count;
 }
 
-/* Takes the partitions of slow servers away, if that pays. Returns whether it does. */
+/* Takes the partitions of slow servers away, if that pays. Returns whether it did. */
 static bool relieve_servers(const struct aml_balance_view *view, struct aml_balance_action *actions,
-                              char reason[AML_BALANCE_REASON]) {
+                            char reason[AML_BALANCE_REASON]) {
     double clock = whole_seconds(view);
     double longest = 0;
-    double others = 0; /* for which nodes wait longest among those that go on serving */
+    double others = 0; /* the longest wait for a server that keeps its partitions */
     size_t slowest = 0;
     unsigned serving = 0;
     unsigned slow = 0;
@@ -218,9 +218,9 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
     return true;
 }
 
-/* ---- Both ---- */
+/* ---- Shares and servers ---- */
 
-/* `window`: how many seconds a change waits for, at first. */
+/* Changes shares, or relieves slow servers. `window`: the one whose length a change waits for at first. */
 static bool share(const struct aml_balance_view *view, enum aml_balance_span window, void *memory,
                   struct aml_balance_action *actions, char reason[AML_BALANCE_REASON]) {
     static_assert(sizeof(struct balance) <= AML_BALANCE_MEMORY, "a policy's memory");
@@ -272,14 +272,14 @@ bool balance_dd(const struct aml_balance_view *view, void *memory, struct aml_ba
 
 /* ---- Replacement ---- */
 
-/* Whether the node is a straggler, now and over a whole long window. */
+/* Returns whether the node is a straggler in both windows, and was measured for most of the long one. */
 static bool lasts(const struct aml_balance_view *view, const struct aml_balance_node *node) {
     const struct aml_balance_speed *speed = &node->speeds[AML_BALANCE_LONG];
     return node->speeds[AML_BALANCE_SHORT].slowness >= BALANCE_STRAGGLER && speed->slowness >= BALANCE_STRAGGLER &&
            speed->seconds >= BALANCE_MEASURED * view->windows[AML_BALANCE_LONG];
 }
 
-/* The slowest straggler that may be replaced; SIZE_MAX: there is none. */
+/* Returns the slowest straggler that may be replaced; SIZE_MAX: there is none. */
 static size_t straggler(const struct aml_balance_view *view) {
     size_t slowest = SIZE_MAX;
     for (size_t n = 0; n < view->count; n++) {
@@ -293,7 +293,7 @@ static size_t straggler(const struct aml_balance_view *view) {
     return slowest;
 }
 
-/* What the others do of the data in a second, each, at best. */
+/* Returns how many shards another node computes in a second, without its fixed part: the mean over the others. */
 static double usual_speed(const struct aml_balance_view *view, size_t without) {
     double speeds = 0;
     for (size_t n = 0; n < view->count; n++) {
@@ -302,7 +302,7 @@ static double usual_speed(const struct aml_balance_view *view, size_t without) {
     return speeds / (double)(view->count - 1);
 }
 
-/* The least time of a clock with a usual node in the place of this one. */
+/* Returns the least time of a clock with a node of usual speed in this node's place. */
 static double replaced_seconds(const struct aml_balance_view *view, size_t node) {
     double alone = least_seconds(view, AML_BALANCE_LONG, node); /* of the others, which do shards / alone a second */
     double fixed = 0;

@@ -96,7 +96,7 @@ static void window_add(struct monitor_window *window, uint64_t part, const struc
     sums_add(&window->bins[last].sums, sums);
 }
 
-/* Returns the sums of the window that ends in `part`; older bins are taken as long as clocks are too few. */
+/* Returns the sums of the window that ends in `part`. Adds older bins until the window has MONITOR_CLOCKS clocks. */
 static struct monitor_sums window_sums(const struct monitor_window *window, uint64_t part) {
     struct monitor_sums sums = {0};
     for (unsigned b = window->count; b-- > 0;) {
@@ -109,8 +109,8 @@ static struct monitor_sums window_sums(const struct monitor_window *window, uint
     return sums;
 }
 
-/* Returns the time for each item, in microseconds, and sets that of each slice: a clock's time is slices * fixed +
- * items * slope. By the present mean and that of an earlier assignment, if that is possible. */
+/* Returns the time of each item in microseconds, and sets *fixed to that of each slice: a clock's time is slices *
+ * fixed + items * slope. The line through the means of the present and an earlier assignment, if there is one. */
 static double fit_assignments(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
     double items = sums->items / sums->slices; /* all of a slice */
     double compute = sums->compute / sums->slices;
@@ -122,14 +122,14 @@ static double fit_assignments(const struct monitor_sums *sums, const struct moni
     }
     double slope = (compute - earlier->compute / earlier->slices) / (items - items_then);
     if (slope < MONITOR_SLOPE * whole || slope > whole) {
-        return whole; /* the machine was faster, or slower, then */
+        return whole; /* the machine itself was faster or slower then */
     }
     *fixed = compute - slope * items;
     return slope;
 }
 
-/* The same: the least squares of the clocks' times by their slices and items, if the items of a slice differ enough.
- * Without slices that is a line. No part is below 0. */
+/* As fit_assignments, by the least squares of the clocks' times over their slices and items. Falls back to assignments
+ * when the numbers of items of a slice are too alike. No part is below 0. */
 static double fit(const struct monitor_sums *sums, const struct monitor_mean *earlier, double *fixed) {
     double whole = sums->items > 0 ? sums->compute / sums->items : 0;
     *fixed = 0;
@@ -168,7 +168,7 @@ static struct monitor_speed speed_of(const struct monitor_sums *sums, const stru
 
 /* ---- Bursts ---- */
 
-/* Compares a clock with the long window before it. */
+/* Begins, prolongs or ends a burst: compares the clock with the long window before it. */
 static void look_for_burst(struct monitor_node *node, const struct monitor_sums *usual,
                            const struct monitor_sample *sample) {
     struct monitor_bursts *bursts = &node->bursts;
@@ -192,7 +192,7 @@ static void look_for_burst(struct monitor_node *node, const struct monitor_sums 
 
 /* ---- Clocks ---- */
 
-/* Another assignment may begin: keeps what is known of the one before, if that had another number of items. */
+/* Keeps the means of the assignment before a change of plan, if its number of items differs from the new one. */
 static void remember(const struct monitor *monitor, struct monitor_node *node, const struct monitor_sample *sample) {
     struct monitor_sums sums =
         window_sums(&node->windows[MONITOR_SHORT], part_of(monitor, MONITOR_SHORT, sample->now_us));

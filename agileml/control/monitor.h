@@ -1,11 +1,11 @@
 /* How fast each node computes, from its reports of clocks: the Monitor of AntDT (Xiao et al.), section V. Pure state:
  * no sockets, no clock reads. One thread.
  *
- * Servers are measured by those who wait for them (struct client_waits).
+ * Servers are measured by the nodes that wait for them (struct client_waits).
  *
- * A node's time for a clock is the time in the app's function: waiting for others is not in it, as all nodes of a job
- * wait for the slowest and so take equally long for a clock. Two windows of time are measured: a short one, for what is
- * happening now, and a long one, for what lasts. A window has at least MONITOR_CLOCKS clocks, if need be older ones.
+ * A node's time for a clock is the time in the app's functions. Waiting for others is not in it: with waiting, all
+ * nodes take as long as the slowest. Two windows of time are measured: a short one, for what is happening now, and a
+ * long one, for what lasts. A window has at least MONITOR_CLOCKS clocks, if need be older ones.
  *
  * The first clocks of an assignment don't count, since they include the app's `begin`; catch-ups don't either. */
 #ifndef AGILEML_CONTROL_MONITOR_H
@@ -18,16 +18,18 @@
 #include <stdint.h>
 
 enum {
-    MONITOR_BINS = 16,    /* of a window */
+    MONITOR_BINS = 16,    /* equal parts of a window's time */
     MONITOR_CLOCKS = 8,   /* the fewest clocks of a window */
-    MONITOR_SETTLING = 2, /* clocks after a change of plan that don't count */
+    MONITOR_SETTLING = 2, /* the first clocks after a change of plan, which don't count */
 };
 #define MONITOR_SHORT_S   5.0
 #define MONITOR_LONG_S    60.0
-#define MONITOR_STRAGGLER 1.5 /* a node so many times slower than the mean is a straggler */
-#define MONITOR_APART     0.2 /* assignments whose numbers of items differ less than this don't tell it, either */
-#define MONITOR_SLOPE     0.2 /* the least part of a clock's time that is by its items */
-#define MONITOR_SPREAD    0.1 /* clocks whose numbers of items differ less than this don't tell the fixed part */
+#define MONITOR_STRAGGLER 1.5 /* the slowness from which on a node is a straggler */
+/* A fixed part follows from clocks with different numbers of items: within a window, where these numbers spread by more
+ * than MONITOR_SPREAD of their mean, or of two assignments that differ by more than MONITOR_APART. */
+#define MONITOR_SPREAD 0.1
+#define MONITOR_APART  0.2
+#define MONITOR_SLOPE  0.2 /* the least part of a clock's time that depends on its items */
 
 enum monitor_span { MONITOR_SHORT, MONITOR_LONG, MONITOR_SPANS };
 
@@ -37,25 +39,25 @@ struct monitor_sample {
     uint64_t version; /* of the plan */
     uint64_t now_us;  /* when the report came */
     uint64_t items;
-    uint64_t slice;      /* items that the node works on at once; 0: all of a clock */
+    uint64_t slice;      /* the most items that the node works on at once; 0: no limit */
     uint64_t compute_us; /* in the app's function */
     uint64_t clock_us;   /* of the whole clock, waiting included */
 };
 
-/* Sums over clocks; times in microseconds. */
+/* Sums over clocks, of values, squares and products; times in microseconds. `whole` is with waiting. */
 struct monitor_sums {
     double clocks, items, compute, whole, items_squared, items_compute, compute_squared;
     double slices, slices_squared, slices_items, slices_compute; /* a clock is at least one slice */
 };
 
-/* Of the clocks of an assignment. */
+/* Means over the clocks of an assignment. */
 struct monitor_mean {
     double items, slices, compute; /* microseconds */
 };
 
 /* The clocks that came within one part of the window's time. */
 struct monitor_bin {
-    uint64_t number; /* of the part: time divided by its length */
+    uint64_t number; /* of the part, counted from time 0 */
     struct monitor_sums sums;
 };
 
@@ -66,17 +68,17 @@ struct monitor_window {
 
 struct monitor_node {
     actor_id node;
-    uint64_t version;        /* of the plan, at the last report */
-    unsigned settling;       /* reports that still don't count */
-    struct monitor_mean earlier; /* of an assignment with another number of items; 0: there was none */
-    double iteration_us;     /* computed in the iteration under way */
+    uint64_t version;            /* of the plan, at the last report */
+    unsigned settling;           /* reports that still don't count */
+    struct monitor_mean earlier; /* an assignment before, with another number of items; 0: there was none */
+    double iteration_us;         /* time computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
     struct monitor_window waits[MONITOR_SPANS]; /* for the node as a server; `compute` is what workers waited */
-    /* Bursts: clocks in a row, each so slow for its items that alone it would make a straggler of the node. */
+    /* Bursts: clocks in a row, each MONITOR_STRAGGLER times as long for its items as the long window before it. */
     struct monitor_bursts {
         uint64_t count;
         double seconds, gap_seconds; /* all bursts together, and all times between two bursts */
-        uint64_t since_us, ended_us; /* the present one's beginning, the last one's end; 0: none */
+        uint64_t since_us, ended_us; /* the present burst's beginning, the last burst's end; 0: none */
     } bursts;
 };
 
@@ -84,8 +86,8 @@ struct monitor {
     double seconds[MONITOR_SPANS];
     struct monitor_node *nodes; /* ascending by node */
     size_t count, capacity;
-    /* The longest time that a node computed in the last iteration, by the mean over the nodes: 1 when none waits. NaN:
-     * not known. */
+    /* The longest time that a node computed in the last iteration, divided by the mean over the nodes: 1 when no node
+     * waits. NaN: not known. */
     double imbalance;
 };
 
@@ -94,34 +96,35 @@ void monitor_init(struct monitor *monitor, double short_seconds, double long_sec
 void monitor_close(struct monitor *monitor);
 
 void monitor_add(struct monitor *monitor, const struct monitor_sample *sample);
-/* A node has waited `wait_us` in all, in so many clocks, for the server: longer than for the earliest one. */
+/* Adds what a node has waited for a server in `clocks` clocks: `wait_us` in all, beyond its wait for the earliest
+ * server. */
 void monitor_add_wait(struct monitor *monitor, actor_id server, uint64_t clocks, uint64_t wait_us, uint64_t now_us);
-/* The node is gone. */
+/* Forgets a node that is gone. */
 void monitor_forget(struct monitor *monitor, actor_id node);
-/* An iteration has ended: sets `imbalance`. */
+/* Sets `imbalance` at the end of an iteration. */
 void monitor_end_iteration(struct monitor *monitor);
 
 struct monitor_speed {
-    double clocks;           /* measured; 0: nothing is known, and all else is 0 */
-    double items;            /* of a clock, the mean */
+    double clocks;           /* how many were measured; 0: nothing is known, and all other fields are 0 */
+    double items;            /* the mean of a clock */
     double items_per_second; /* waiting included */
-    double whole_seconds;    /* of all these clocks, waiting included */
-    double clock_seconds;    /* computing */
-    double item_seconds;     /* computing, for each item beyond the fixed part */
-    double error;            /* the standard error of clock_seconds, by clock_seconds */
-    double slice_seconds;    /* of each slice, whatever its items; 0 where all slices have about as many items */
-    double fixed_seconds;    /* of a clock: that of its slices, the mean */
+    double whole_seconds;    /* all these clocks together, waiting included */
+    double clock_seconds;    /* the mean time of computing a clock */
+    double item_seconds;     /* of each item, beyond the fixed part */
+    double error;            /* the standard error of clock_seconds, as a part of clock_seconds */
+    double slice_seconds;    /* the fixed part of each slice; 0 where all slices have about as many items */
+    double fixed_seconds;    /* the fixed part of a clock: that of all its slices, the mean */
 };
 struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
                                    uint64_t now_us);
 
-/* Returns how long nodes wait for the server in a clock, in seconds, and sets *clocks to how many clocks that is known
- * of, each node's counted; 0: nothing is known. */
+/* Returns how long a node waits for the server in a clock: the mean, in seconds. Sets *clocks to the number of clocks
+ * that were measured, summed over the nodes; 0: nothing is known. */
 double monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span, uint64_t now_us,
                     double *clocks);
 
-/* Sets slowness[n] for monitor->nodes[n]: the node's time for an equal share of the items, by the mean of all nodes'
- * times. 1 for equal nodes; NaN: not known. */
+/* Sets slowness[n] for monitor->nodes[n]: the node's time for an equal share of the items, divided by the mean of all
+ * nodes' times. 1 for equal nodes; NaN: not known. */
 void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uint64_t now_us, double *slowness);
 /* Returns the node's index in monitor->nodes; SIZE_MAX: it has not reported yet. */
 size_t monitor_find(const struct monitor *monitor, actor_id node);

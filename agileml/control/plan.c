@@ -6,19 +6,19 @@
 
 #include <stdlib.h>
 
-/* ---- Shares: how many items an actor is to have, and has ---- */
+/* ---- Shares: how many items (partitions or data shards) an actor is to have, and has ---- */
 
 struct share {
     actor_id actor;
     uint64_t weight;
-    uint64_t near;      /* items that the actor has, or had last, and so could take without a transfer */
+    uint64_t near;      /* items that the actor has or had last, and so can take without a transfer */
     uint64_t quota;     /* items that the actor is to have */
     uint64_t remainder; /* of the division by which quotas are made */
     int64_t room;       /* quota minus the items that the actor has, or has been dealt */
 };
 
-/* Orders shares for the items left over by the division: largest remainders first, then actors that keep one more item
- * by it, so that less moves, then the longest running. */
+/* Orders shares for the items left over by the division: first the largest remainders, then actors that could keep one
+ * more item, so that less moves, then the longest running. */
 static int share_compare(const void *left, const void *right) {
     const struct share *a = *(const struct share *const *)left;
     const struct share *b = *(const struct share *const *)right;
@@ -33,7 +33,7 @@ static int share_compare(const void *left, const void *right) {
     return a < b ? -1 : a > b;
 }
 
-/* Quotas of `items` in proportion to weights, which are not all 0. */
+/* Sets the quotas: `items` in proportion to weights, which are not all 0. */
 static void shares_apportion(struct share *shares, unsigned count, uint64_t items) {
     uint64_t weights = 0;
     for (unsigned i = 0; i < count; i++) {
@@ -255,7 +255,7 @@ static void plan_placement(const struct plan_node *nodes, unsigned node_count, c
 static void plan_owners(const struct plan_node *nodes, unsigned node_count, const unsigned *roles, struct deal *deal,
                         actor_id *result) {
     uint64_t weights = 0;
-    uint64_t threads = 0; /* of nodes with weights */
+    uint64_t threads = 0; /* worker threads of nodes with weights */
     for (unsigned n = 0; n < node_count; n++) {
         bool weighted = (roles[n] & ROLE_WORKS) != 0 && nodes[n].weight > 0;
         weights += weighted ? nodes[n].weight : 0;

@@ -6,7 +6,7 @@
 
 #include "agileml/wire/message.h"
 
-enum { PLAN_SERVE_EVEN = 64 };
+enum { PLAN_SERVE_EVEN = 64 /* the usual serve_weight */ };
 
 enum stage { STAGE_AUTO = 0, STAGE_1 = 1, STAGE_2 = 2, STAGE_3 = 3, STAGE_TRADITIONAL = 4 };
 
@@ -15,8 +15,11 @@ struct plan_node {
     enum node_tier tier;
     uint32_t threads; /* worker threads */
     uint32_t servers; /* server threads: parts 1..servers of the actor */
-    uint32_t weight;  /* of the node's share of the data shards; 0: as nodes with weights have by their threads */
-    uint32_t serve_weight; /* of the partitions that it serves or follows; 0: PLAN_SERVE_EVEN */
+    /* The share of the data shards is in proportion to it. 0: each worker thread counts as the mean thread of the nodes
+     * with weights. */
+    uint32_t weight;
+    /* The share of the partitions to serve or follow is in proportion to it. 0: PLAN_SERVE_EVEN. */
+    uint32_t serve_weight;
 };
 
 /* Ratios of transient to reliable nodes above which stage 2 follows on stage 1, and stage 3 on stage 2. */
@@ -53,10 +56,11 @@ enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_t
 
 /* Fills `result`, which shares no memory with `present`. `nodes` begins with the longest running node. Stages 1 to 3
  * need reliable nodes, stages 2 and 3 also transient nodes. In stage 3 the reliable nodes work, too, if no transient
- * node has worker threads. Partitions are in proportion to nodes' serving weights, to within one; a node's server
- * threads get equal numbers.
- * Data shards are in proportion to weights, to within one; without any, to worker threads. Returns AML_EINPUT when no
- * node may serve or none may work. */
+ * node has worker threads.
+ *
+ * A node's partitions are in proportion to its serve_weight, to within one; its server threads get equal numbers, to
+ * within one. Its data shards are in proportion to its weight, to within one, or to its worker threads if no node has a
+ * weight. Returns AML_EINPUT when no node may serve, follow (stages 2 and 3) or work. */
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
          const struct plan_present *present, const struct plan_result *result, struct error *error);
 

@@ -1,6 +1,6 @@
-/* The elasticity controller's use of a policy for uneven machines (agileml/balance.h): shows it what the monitor knows,
- * and carries its answer out: gives members their weights and has a plan made, or evicts a straggler in whose place
- * somebody starts another node. See controller_private.h. */
+/* The elasticity controller's use of a policy for uneven machines (agileml/balance.h). Shows the policy what the
+ * monitor knows, and carries out its answer: gives members their weights and has a plan made, or evicts a straggler, in
+ * whose place `proteus run` or the operator starts another node. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOOK_US = 500 * 1000 /* between two looks at the nodes' speeds */ };
+enum { LOOK_US = 500 * 1000 /* between two calls of the policy */ };
 
-/* The members that work, and what the policy sees of them and answers. */
+/* The members that work on data, what the policy sees of them, and its answer. */
 struct workers {
     struct aml_balance_view view;
     struct aml_balance_node *nodes;
@@ -29,7 +29,7 @@ bool rebalance_may(const struct controller *controller) {
 
 /* ---- What the policy sees ---- */
 
-/* As far as can be told. */
+/* Returns how long the job is expected to go on: without --iterations and --seconds as long as it has lasted. */
 static double seconds_left(const struct controller *controller) {
     const struct job_terms *terms = &controller->job.terms;
     const struct controller_progress *progress = &controller->progress;
@@ -48,8 +48,8 @@ static double seconds_left(const struct controller *controller) {
     return left;
 }
 
-/* Whether a transient node may be replaced now: another one is there, and none is leaving. Reliable nodes keep state,
- * and are never replaced. */
+/* Returns whether a transient node may be replaced now: there is another transient node, and no node is leaving.
+ * Reliable nodes keep state, and are never replaced. */
 static bool may_replace(const struct controller *controller) {
     unsigned transient = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -63,7 +63,8 @@ static bool may_replace(const struct controller *controller) {
            controller->progress.replacing == REPLACING_NOBODY && controller->plan.stage != STAGE_TRADITIONAL;
 }
 
-/* `items`: that a shard has, as the node's present ones. Long windows may have clocks of earlier ones, too. */
+/* `items`: how many a shard has in a clock, the mean of the node's present shards. The window may have clocks with
+ * earlier shards, too. */
 static struct aml_balance_speed speed_of(const struct monitor_speed *speed, double slowness, double items) {
     return (struct aml_balance_speed){.clocks = speed->clocks,
                                       .seconds = speed->whole_seconds,
@@ -153,7 +154,7 @@ static void workers_close(struct workers *workers) {
 
 /* ---- What it answers ---- */
 
-/* The policy may be anybody's. Returns false when the answer can't be carried out: then the job ends. */
+/* Checks the answer, since the policy may be anybody's. Ends the job and returns false if it can't be carried out. */
 static bool is_possible(struct controller *controller, const struct workers *workers) {
     char text[ERROR_TEXT_MAX] = "";
     unsigned replaced = 0;
@@ -223,7 +224,7 @@ void rebalance_pending(struct controller *controller, double seconds) {
     balance->pending_seconds = balance->asked_us == 0 ? seconds : balance->pending_seconds;
 }
 
-/* The replacement is over when all nodes' speeds are known. */
+/* Ends the replacement when all nodes' speeds are known. */
 static void end_replacement(struct controller *controller, const struct workers *workers) {
     bool known = controller->progress.replacing == REPLACING_JOINED;
     for (size_t n = 0; n < workers->view.count; n++) {

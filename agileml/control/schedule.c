@@ -60,7 +60,7 @@ static uint64_t part_until(const struct schedule *schedule, unsigned index) {
     return last ? WIRE_CLOCK_NEVER : schedule->parts[index + 1].from_clock - 1;
 }
 
-/* Returns the index of the part of `clock`; the first part's for clocks before it, which are over. */
+/* Returns the index of the part of `clock`; 0 for clocks before the first part, which are over. */
 static unsigned part_at(const struct schedule *schedule, uint64_t clock) {
     unsigned at = 0;
     while (at + 1 < schedule->part_count && schedule->parts[at + 1].from_clock <= clock) {
@@ -116,7 +116,7 @@ void schedule_forget(struct schedule *schedule, uint64_t committed) {
 /* The work of dead nodes in a range of clocks. */
 struct stretch {
     uint64_t from_clock, until_clock;
-    bool done; /* the restored state contains the work; it is done again only if a later recovery goes back further */
+    bool done; /* the restored state contains the work; only a later recovery to an earlier clock does it again */
     actor_id *takers; /* [shards]: the node that takes over the shard's work; ACTOR_NONE: no dead node had the shard */
 };
 
@@ -195,7 +195,7 @@ static void add_catch_ups(struct schedule *schedule, const struct stretch *stret
     }
 }
 
-/* Says which nodes are dead. */
+/* The test for dead nodes. */
 struct death {
     bool (*dead)(const void *context, actor_id node);
     const void *context;

@@ -1,10 +1,12 @@
 /* Which origin works on which data shard in which clocks: the source of a plan's assignments. Pure data.
  *
- * A part's owners work from its clock on, up to the next part's clock. The last part may have no clock yet
- * (WIRE_CLOCK_NEVER). Work that dead nodes left undone is in catch-ups; for it the parts name no owner (ACTOR_NONE).
- * Work that dead nodes did but that is not committed is in catch-ups with the origin ACTOR_NONE: the state contains the
- * work, but a later recovery may go back behind it. At each uncommitted clock every shard has exactly one owner, or is
- * in exactly one catch-up (docs/design.md, invariant I6). */
+ * The schedule consists of parts, each a range of clocks with an owner for each shard: a part lasts from its clock to
+ * the clock before the next part's. The last part may have no clock yet (WIRE_CLOCK_NEVER).
+ *
+ * A catch-up is work of dead nodes in a range of clocks; there the parts name no owner for its shards (ACTOR_NONE). A
+ * catch-up with an origin is work left undone, which that origin does. A catch-up with the origin ACTOR_NONE is work
+ * that the state contains but that is not committed, so a later recovery may have to do it again. At each uncommitted
+ * clock every shard has exactly one owner, or is in exactly one catch-up (docs/design.md, invariant I6). */
 #ifndef AGILEML_CONTROL_SCHEDULE_H
 #define AGILEML_CONTROL_SCHEDULE_H
 
@@ -16,7 +18,7 @@ struct schedule_part {
 };
 
 struct schedule_catch_up {
-    actor_id origin; /* ACTOR_NONE: the work was done, by nodes that are dead */
+    actor_id origin; /* ACTOR_NONE: the dead nodes had done the work */
     uint64_t from_clock, until_clock;
     uint32_t *shards; /* ascending */
     uint32_t count;
@@ -34,15 +36,16 @@ struct schedule {
 void schedule_open(struct schedule *schedule, uint32_t shards, const actor_id *owners, uint64_t from_clock);
 void schedule_close(struct schedule *schedule);
 
-/* Return the owners of the latest part that has a clock, and this clock. */
+/* Returns the owners of the latest part that has a clock. */
 const actor_id *schedule_present(const struct schedule *schedule);
+/* Returns the first clock of the latest part that has a clock. */
 uint64_t schedule_named(const struct schedule *schedule);
 
-/* Adds a part without a clock, or replaces the one that is there. */
+/* Adds a part without a clock, or replaces the present one. */
 void schedule_prepare(struct schedule *schedule, const actor_id *owners);
 /* Sets the clock of the part without one, beyond the other parts' clocks. */
 void schedule_name(struct schedule *schedule, uint64_t from_clock);
-/* Drops the part without a clock, if there is one. */
+/* Drops the part without a clock, if the schedule has such a part. */
 void schedule_cancel(struct schedule *schedule);
 
 /* Forgets parts and catch-ups of clocks up to `committed`, which nobody will work on or report again. */
@@ -50,15 +53,15 @@ void schedule_forget(struct schedule *schedule, uint64_t committed);
 
 /* The clocks of a recovery, and the epoch that it begins. */
 struct schedule_restore {
-    uint64_t committed; /* no recovery will go back behind this clock */
+    uint64_t committed; /* no later recovery restores an earlier clock */
     uint64_t clock;     /* the restored clock: work of this clock and earlier ones remains valid */
     uint64_t begun;     /* the highest clock that any node has begun */
     uint64_t epoch;
 };
 
 /* Moves the dead nodes' work beyond the restored clock to the nodes takeover[shard]. Up to the highest clock begun this
- * work becomes catch-ups under origins of the epoch; beyond, the takers own the shards. `dead` returns whether a node
- * is dead. Returns the last clock of the catch-ups. */
+ * work becomes catch-ups under origins of the epoch; in later clocks these nodes own the shards. `dead` returns whether
+ * a node is dead. Returns the last clock of the catch-ups. */
 uint64_t schedule_recover(struct schedule *schedule, bool (*dead)(const void *context, actor_id node),
                           const void *context, const actor_id *takeover, const struct schedule_restore *restore);
 
