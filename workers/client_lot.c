@@ -1,5 +1,5 @@
-/* Lots (node_lots.h): work for another node leaves no trace in the cache but in the message; the changes that another
- * node has made for this one become part of this node's flush. */
+/* Lots (node_lots.h) and the cache. Work on another node's lot moves its changes into a message, and restores the rows
+ * in the cache. The changes that a helper made for this node are added to the cache, and so to this node's flush. */
 #include "workers/client_private.h"
 
 #include "agileml/base/memory.h"
@@ -10,8 +10,8 @@
 
 /* ---- For another node ---- */
 
-/* Keeps the rows of a put table that the set's items may name, since nothing else tells what they were. A newer set may
- * name them, too. */
+/* Copies the rows of a put table that the set's items may name: a put table has no base from which to restore them. A
+ * row's `named` is the newest set that names it, so rows of newer sets are copied, too. */
 static void save_rows(struct client *client, unsigned t, uint32_t set) {
     const struct cache_table *table = &client->cache->tables[t];
     struct client_saved *saved = &client->lot.saved[t];
@@ -33,7 +33,7 @@ static void save_rows(struct client *client, unsigned t, uint32_t set) {
 void client_begin_lot(struct client *client, uint32_t set) {
     assert(!client->working && !client->frozen && !client->lot.under_way);
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        client_settle_flushed(client, &client->partitions[p]); /* rows are their bases */
+        client_settle_flushed(client, &client->partitions[p]); /* then each row is equal to its base */
     }
     for (unsigned t = 0; t < client->job->table_count; t++) {
         if (client->job->tables[t].mode == AML_PUT) {
@@ -50,7 +50,7 @@ static int compare_slots(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-/* Adds a put row to `value` and puts the row before back. Returns the bytes added; 0: the row was not saved. */
+/* Writes a put row to `value`, and restores the saved row. Returns the bytes written; 0: the row was not saved. */
 static size_t take_put(struct client *client, unsigned t, uint32_t slot, unsigned char *value) {
     const struct cache_table *table = &client->cache->tables[t];
     const struct client_saved *saved = &client->lot.saved[t];
@@ -65,6 +65,7 @@ static size_t take_put(struct client *client, unsigned t, uint32_t slot, unsigne
     return size;
 }
 
+/* Writes a summed row's change to `value`, and restores the row from its base. Returns the bytes written. */
 static size_t take_added(const struct cache_table *table, uint32_t slot, unsigned char *value) {
     size_t size =
         rows_codec(table->shape->flushed)
@@ -73,7 +74,7 @@ static size_t take_added(const struct cache_table *table, uint32_t slot, unsigne
     return size;
 }
 
-/* Moves what has changed in a table from the cache into the message. */
+/* Moves a table's changes from the cache into the message. */
 static int take_table(struct client *client, unsigned t, struct message *message, struct error *error) {
     const struct cache_table *table = &client->cache->tables[t];
     const bool put = table->spec->mode == AML_PUT;
@@ -129,7 +130,7 @@ int client_end_lot(struct client *client, struct message *message, struct error 
 
 /* ---- From another node ---- */
 
-/* Whether the cache has all the rows, with their state. */
+/* Returns whether the cache has all rows of the view, and their state has come. */
 static bool has_rows(const struct client *client, const struct rows_view *view) {
     for (uint32_t i = 0; i < view->count; i++) {
         int64_t slot = cache_find(client->cache, view->table, view->keys[i]);

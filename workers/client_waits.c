@@ -1,5 +1,5 @@
 /* How long this node waits for the state of each server after its own flush. All servers wait for the slowest worker,
- * so what the earliest one takes is subtracted: what is left is the servers' own. See struct client_waits. */
+ * so the time of the earliest server is subtracted: the rest is a server's own delay. See struct client_waits. */
 #include "workers/client_private.h"
 
 #include "agileml/base/memory.h"
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITS_SETTLING = 2 };
+enum { WAITS_SETTLING = 2 /* the first clocks after a change of plan, which don't count */ };
 
 void client_waits_close(struct client *client) {
     free(client->waits.arrived_us);
@@ -38,7 +38,8 @@ void client_waits_plan(struct client *client) {
     }
 }
 
-/* Clocks from a switch on have other servers, until the plan that follows it. */
+/* Begins to measure a clock after its flush. From a switch's clock on the servers are others than in `servers`, until
+ * the plan that follows the switch. */
 void client_waits_begin(struct client *client) {
     struct client_waits *waits = &client->waits;
     bool moved = waits->moves && client->clock >= client->plan.terms.from_clock;
@@ -54,7 +55,7 @@ void client_waits_begin(struct client *client) {
     }
 }
 
-/* The clock is measured: each server is as late as the latest of its partitions. */
+/* Adds the measured clock to the sums: a server is as late as the latest of its partitions. */
 static void sum_up(struct client *client) {
     struct client_waits *waits = &client->waits;
     uint64_t *latest = memory_zeroed(waits->server_count, sizeof *latest);

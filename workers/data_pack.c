@@ -1,4 +1,5 @@
-/* A shard's records as one string of bytes, for another node. See data.h. */
+/* Packs a shard's records into one string of bytes for another node, and unpacks what another node has sent, after
+ * checking it. See data.h. */
 #include "workers/data_private.h"
 
 #include "agileml/base/hash.h"
@@ -9,7 +10,7 @@
 struct packed_head {
     char magic[4]; /* "PSH1" */
     uint32_t shard;
-    uint64_t hash;                /* of all bytes but the magic and this */
+    uint64_t hash;                /* of the head, with 0 here, and of the records */
     uint64_t counts[2], bytes[2]; /* of the records, by enum aml_item_use */
     double totals[WIRE_TOTALS];
 };
@@ -30,7 +31,7 @@ bool data_has(struct data *data, uint32_t shard) {
     return held;
 }
 
-/* The bytes of a shard's records of one use; the run's own are those of the items that have replaced the records. */
+/* Returns the bytes of a shard's records of one use. run.bytes may be those of the items made of the records. */
 static uint64_t records_bytes(const struct data *data, const struct data_shard *shard, unsigned use) {
     return data->varied ? shard_bytes(shard, use) : shard_count(shard, use) * (uint64_t)data->record_size;
 }

@@ -17,7 +17,7 @@ static uint64_t timeout_us(const struct node *node) {
     return node->contact.timeout_ms * UINT64_C(1000);
 }
 
-/* ---- Who gives ---- */
+/* ---- The node that gives ---- */
 
 static struct buffer *packed_shard(struct node *node, uint32_t shard) {
     struct node_fetch *fetch = &node->fetch;
@@ -46,7 +46,7 @@ static void packed_drop(struct node *node, uint32_t shard) {
     }
 }
 
-/* Whether this node may give what it has: what it has read was found equal to the job's input. */
+/* Returns whether this node may give its shards: its input was compared with the job's and found equal. */
 static bool may_give(const struct node *node) {
     return node->options.fetches && node_input_is_compared(node);
 }
@@ -92,7 +92,7 @@ static void answer_shard(struct node *node, actor_id server, const struct messag
     send_by(node, server, question->passed.sender, &answer);
 }
 
-/* ---- Who asks ---- */
+/* ---- The node that asks ---- */
 
 static void way_end(struct fetch_way *way) {
     free(way->bytes);
@@ -138,7 +138,7 @@ static void find_holders(struct node *node) {
     }
 }
 
-/* Whether another node may have been given data by an earlier plan, or by this one before this node came. */
+/* Returns whether another node may have data in memory: it has work by this plan, and this is not the first plan. */
 static bool others_may_have_data(const struct node *node) {
     for (size_t d = 0; d < node->plan.assignment_count; d++) {
         const struct wire_assignment *assignment = &node->plan.assignments[d];
@@ -196,7 +196,7 @@ static void ask_for_piece(struct node *node, struct fetch_way *way) {
     send_by(node, holder->server, holder->node, &question);
 }
 
-/* A holder without a piece or an answer that is due has nothing for us: its shard is taken from another. */
+/* Drops a holder that has not answered in time, or has answered wrongly. Another holder then gives its shard. */
 static void holder_drop(struct node *node, unsigned number) {
     struct node_fetch *fetch = &node->fetch;
     struct fetch_holder *holder = &fetch->holders[number];
@@ -235,7 +235,7 @@ static bool find_lacking(const struct node *node, struct fetch_holder *holder, u
     return false;
 }
 
-/* Asks idle holders for shards. False: nothing is on its way, and nobody has what is lacking. */
+/* Asks idle holders for shards that are lacking. Returns whether any shard is on its way. */
 static bool take_more(struct node *node) {
     struct node_fetch *fetch = &node->fetch;
     bool busy = false;
@@ -254,8 +254,8 @@ static bool take_more(struct node *node) {
     return busy;
 }
 
-/* Whether a node that has not said yet what it has may still have a shard that is lacking. A node that is busy answers
- * late: it is waited for as long as for a piece, since to read the whole input takes longer. */
+/* Returns whether to wait for holders that have not answered yet, since they may have a shard that is lacking. A busy
+ * node answers late, so the wait is as long as for a piece: reading the whole input takes longer. */
 static bool waits_for_answers(const struct node *node) {
     const struct node_fetch *fetch = &node->fetch;
     if (fetch->state == FETCH_NONE || node_now(node) >= fetch->due_us ||
@@ -305,7 +305,7 @@ bool node_fetch_advance(struct node *node) {
     return true;
 }
 
-/* Adds a piece, and hands the shard over when it is whole. False: the holder's answer can't be. */
+/* Adds a piece, and unpacks the shard when it is whole. Returns false if the holder's answer is impossible. */
 static bool take_piece(struct node *node, struct fetch_way *way, const struct message *message) {
     const struct node_hooks *hooks = &node->options.hooks;
     const struct message_shard *piece = &message->shard;
@@ -352,7 +352,8 @@ static void receive_holdings(struct node *node, const struct message *message) {
 }
 
 void node_fetch_receive(struct node *node, actor_id from, const struct message *message) {
-    bool own_server = actor_node(from) == node->options.self; /* else the giver's, which speaks for the giver alone */
+    bool own_server =
+        actor_node(from) == node->options.self; /* otherwise `from` may pass on its own node's answers only */
     bool answer = message->type == MESSAGE_HOLDINGS ? message->holdings.answer != 0 : message->shard.kind != SHARD_ASK;
     if (!plan_is_there(&node->plan) || own_server == answer ||
         (!own_server && message->passed.sender != actor_node(from))) {

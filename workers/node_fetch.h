@@ -1,6 +1,7 @@
 /* Data shards from other nodes (docs/design.md, "Shards from other nodes"). A node that is to work on shards that it
- * does not have asks all others who has them, then has them sent, instead of reading the whole input. What it does not
- * get that way it reads. Nobody else relies on it: a question or an answer that is lost costs time alone. */
+ * lacks asks all other nodes which of these they have, and takes the shards from them instead of reading the whole
+ * input. Shards that no node gives are read from the input. No other node relies on these messages: one that is lost
+ * costs time alone. */
 #ifndef AGILEML_WORKERS_NODE_FETCH_H
 #define AGILEML_WORKERS_NODE_FETCH_H
 
@@ -9,8 +10,8 @@
 #include <stdbool.h>
 
 enum {
-    NODE_FETCH_WAYS = 4,  /* shards that are on their way at once, each from another node */
-    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps for those who have asked for a piece */
+    NODE_FETCH_WAYS = 4,  /* shards on their way at once, each from another node */
+    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps while others ask for their pieces */
 };
 
 /* NONE --node_fetch_begin--> TAKING --nothing is lacking, or nobody can give what is--> NONE */
@@ -19,21 +20,21 @@ enum node_fetch_state { FETCH_NONE, FETCH_TAKING };
 /* A node that may have some of the shards. */
 struct fetch_holder {
     actor_id node;
-    actor_id server; /* of that node, which passes messages on */
+    actor_id server; /* a server of that node, which passes messages on to it */
     bool answered;
-    struct buffer *has; /* the shards that it has, uint32_t each; NULL: none, or it has let us down */
-    size_t next;        /* those before are not lacking */
+    struct buffer *has; /* the node's shards, uint32_t each; NULL: none, or the node did not give what it offered */
+    size_t next;        /* the entries of `has` before this index are not lacking */
 };
 
 /* A shard that comes from a holder, piece by piece. */
 struct fetch_way {
     bool busy;
     uint32_t shard;
-    unsigned holder; /* index */
-    uint64_t claim;  /* of the question for the next piece */
-    uint64_t due_us; /* when its answer is overdue */
+    unsigned holder; /* index in node_fetch.holders */
+    uint64_t claim;  /* the number of the question for the next piece */
+    uint64_t due_us; /* when that question's answer is overdue */
     unsigned char *bytes;
-    uint64_t got;
+    uint64_t got; /* bytes that have come */
 };
 
 /* A packed shard, kept while others ask for its pieces. */
@@ -45,16 +46,16 @@ struct fetch_packed {
 struct node_fetch {
     enum node_fetch_state state;
     unsigned set;         /* the number of the set that lacks shards */
-    unsigned char *lacks; /* by shard; 1: it is neither here nor on its way */
+    unsigned char *lacks; /* by shard; 1: the set needs it, and it is neither here nor on its way */
     struct fetch_holder *holders;
     unsigned holder_count;
-    uint64_t claim;  /* of the last question */
+    uint64_t claim;  /* the number of the last question */
     uint64_t asked;  /* the claim of the question who has the shards */
     uint64_t due_us; /* when the answers to that question are overdue */
     struct fetch_way ways[NODE_FETCH_WAYS];
     struct fetch_packed packed[NODE_FETCH_PACKED];
-    unsigned packed_next;  /* the place that is used next */
-    uint64_t taken, given; /* shards, since the process began */
+    unsigned packed_next;  /* the place in `packed` that is used next */
+    uint64_t taken, given; /* numbers of shards since the process began */
 };
 
 #endif

@@ -62,7 +62,7 @@ void node_lots_begin(struct node *node) {
     }
 }
 
-/* A lot that was given away and does not come back in time is done here. */
+/* Returns whether this node takes a lot back that it gave away: the result is late, or of another epoch. */
 static bool is_overdue(const struct node *node, const struct node_lot *lot) {
     return lot->epoch != node->client.epoch || node->client.fenced || node_now(node) >= node_lots_due_us(node);
 }
@@ -103,7 +103,7 @@ bool node_lots_advance(struct node *node) {
     if (out > 0) {
         return false;
     }
-    lots->count = 0; /* none can be asked for any more */
+    lots->count = 0; /* no lot can be asked for any more */
     hooks->gather(hooks->context);
     return true;
 }
@@ -147,7 +147,7 @@ static void receive_ask(struct node *node, actor_id server, const struct message
     send_lot(node, server, &answer);
 }
 
-/* Returns the lot that was given away by this claim and was not taken back; NULL: there is none. */
+/* Returns the lot that was given to the helper for this claim and was not taken back; NULL: there is none. */
 static struct node_lot *lot_of_claim(struct node *node, actor_id helper, uint64_t claim) {
     for (unsigned l = 0; l < node->work.lots.count; l++) {
         struct node_lot *lot = &node->work.lots.lots[l];
@@ -187,7 +187,7 @@ static void receive_metrics(struct node *node, const struct message *message) {
 
 /* ---- The helper ---- */
 
-/* An assignment whose owner may give lots away: a node's own, of the clocks to come. */
+/* Returns whether an assignment's owner may give lots away: it is a node's own assignment, for all clocks to come. */
 static bool has_lots(const struct wire_assignment *assignment) {
     return !origin_is_catch_up(assignment->origin) && assignment->from_clock != WIRE_CLOCK_NEVER &&
            assignment->until_clock == WIRE_CLOCK_NEVER;
@@ -217,14 +217,15 @@ static void add_helped(struct node *node, const struct wire_assignment *owner, u
     node->work.help.list[node->work.help.count++] = helped;
 }
 
-/* In a ring of the nodes that work, lot L of a node is for the one L + 1 places further. */
+/* Finds the lots that this node helps with: in a ring of the nodes that work, lot L of a node is for the node L + 1
+ * places further. */
 void node_lots_find_helped(struct node *node) {
     const struct plan_view *plan = &node->plan;
     const struct wire_assignment **owners = memory_zeroed(plan->assignment_count + 1, sizeof *owners);
     size_t count = 0;
     size_t self = SIZE_MAX;
     node->work.help.count = 0;
-    node_lots_end_asking(node); /* the set may go */
+    node_lots_end_asking(node); /* the set of the lot that was asked for may be dropped */
     for (size_t d = 0; d < plan->assignment_count && node->options.lots > 0; d++) {
         if (has_lots(&plan->assignments[d])) {
             owners[count++] = &plan->assignments[d];
@@ -243,7 +244,7 @@ void node_lots_find_helped(struct node *node) {
     free(owners);
 }
 
-/* The server by way of which messages to the owner go: any does. ACTOR_NONE: the owner is gone. */
+/* Returns a server of the owner's node, which passes messages on to the owner; ACTOR_NONE: the owner is gone. */
 static actor_id way_to(const struct node *node, actor_id owner) {
     for (size_t e = 0; e < node->plan.endpoint_count; e++) {
         if (actor_node(node->plan.endpoints[e].actor) == owner) {
@@ -253,7 +254,7 @@ static actor_id way_to(const struct node *node, actor_id owner) {
     return ACTOR_NONE;
 }
 
-/* The first clock that others have not completed as far as is known here. */
+/* Returns the first clock that other nodes have not completed, as far as this node knows. */
 static uint64_t awaited_clock(const struct node *node) {
     const struct client *client = &node->client;
     uint64_t least = UINT64_MAX - 1;
@@ -263,7 +264,7 @@ static uint64_t awaited_clock(const struct node *node) {
     return least + 1;
 }
 
-/* Whether this node has done that clock and waits. */
+/* Returns whether this node has done the awaited clock and waits for others. */
 static bool waits_for_others(const struct node *node) {
     return (node->work.activity == NODE_IDLE || node->work.activity == NODE_COMPUTED) && !node->client.fenced &&
            !node->save.unsaving && node->save.state != SAVE_RUNNING && awaited_clock(node) <= node->client.flushed &&
@@ -344,7 +345,7 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
         return;
     }
     if (help->epoch != node->client.epoch || way == ACTOR_NONE) {
-        message_close(&done); /* the owner has taken the lot back */
+        message_close(&done); /* the owner is gone, or has taken the lot back with the new epoch */
     } else {
         struct message sums = {.type = MESSAGE_LOT_METRICS, .epoch = node->client.epoch};
         sums.lot_metrics = (struct message_lot_metrics){
@@ -363,7 +364,8 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
 }
 
 void node_lots_receive(struct node *node, actor_id from, struct message *message) {
-    bool own_server = actor_node(from) == node->options.self; /* else the owner's, which speaks for the owner alone */
+    bool own_server =
+        actor_node(from) == node->options.self; /* otherwise `from` may pass on its own node's messages only */
     if (message->epoch != node->client.epoch || node->client.fenced ||
         (!own_server && (message->type != MESSAGE_LOT || message->passed.sender != actor_node(from)))) {
         return;
