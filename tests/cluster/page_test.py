@@ -381,6 +381,18 @@ class FilePage(Folder):
             self.section(page, "nodes")
             page.wait(f"{TEXT}.endsWith(' of ' + arguments[1])", "#nodes .pager span", len(present))
 
+    def test_the_slowness_of_nodes_in_a_report(self):
+        lines = self.make("job.jsonl", nodes=4, seconds=30)
+        for line in lines:
+            for n, node in enumerate(line["nodes"] if line["type"] == "usage" else []):
+                node.append(1.37 if n == 0 else None)
+        self.write("job.jsonl", "".join(json.dumps(line) + "\n" for line in lines))
+        address = self.page("job.jsonl")
+        with browser.Browser() as page:
+            self.open(page, address)
+            self.section(page, "nodes")
+            page.wait(f"{TEXT}.includes('1.37')", "#nodes .holder")
+
     def test_charts_that_make_room(self):
         """A third chart has its row alone until a fourth comes: then neither is drawn over the other."""
         lines = self.make("job.jsonl", nodes=4, seconds=30)

@@ -236,7 +236,7 @@ class Nodes {
     }
     static ofReport(report) {
         return report.present.map((row) => ({ name: row.name, host: row.host, tier: row.tier, state: row.state,
-            shards: row.shards, items: row.items, network: row.bytes, memory: row.memory,
+            shards: row.shards, items: row.items, network: row.bytes, memory: row.memory, slowness: row.slowness,
             partitions: Nodes.roles(row.serves.length, row.follows.length, row.tier, report.stage) }));
     }
 }

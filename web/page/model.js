@@ -295,9 +295,10 @@ class Report {
     takeUsage(line) {
         const rows = [];
         const values = [];
-        for (const [name, items, sent, received, memory] of line.nodes) {
+        for (const [name, items, sent, received, memory, slowness] of line.nodes) {
             const row = this.rowOf(name);
             row.memory = memory;
+            row.slowness = slowness;
             row.seen = line;
             row.items = items;
             row.bytes = sent + received;
