@@ -31,6 +31,7 @@ int app_list_files(const char *option, const struct aml_strings *values, bool jo
         input_list_close(list);
         return error_set(error, code, "--%s: %s", option, reason.text);
     }
+    input_list_drop_empty(list);
     return 0;
 }
 

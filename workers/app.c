@@ -888,13 +888,9 @@ static int read_files(aml_worker *worker, const char *value, struct file_call *c
     }
     result = input_list_add(&list, value, &error);
     result = result != 0 ? aml_error(worker, result, "%s", error.text) : 0;
-    bool any = false;
+    input_list_drop_empty(&list);
     for (size_t n = 0; n < list.count && result == 0; n++) {
-        bool last = n + 1 == list.count;
-        if (list.names[n].identity.bytes > 0 || (last && !any)) {
-            result = read_file(worker, list.names[n].path, call);
-            any = true;
-        }
+        result = read_file(worker, list.names[n].path, call);
     }
     input_list_close(&list);
     return result;

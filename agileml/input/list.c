@@ -244,6 +244,22 @@ int input_list_add(struct input_list *list, const char *value, struct error *err
     return code == 0 ? check_distinct(list, error) : code;
 }
 
+void input_list_drop_empty(struct input_list *list) {
+    size_t kept = 0;
+    bool any = false;
+    for (size_t n = 0; n < list->count; n++) {
+        any = any || list->names[n].identity.bytes > 0;
+    }
+    for (size_t n = 0; n < list->count && any; n++) {
+        if (list->names[n].identity.bytes > 0) {
+            list->names[kept++] = list->names[n];
+        } else {
+            free(list->names[n].path);
+        }
+    }
+    list->count = any ? kept : list->count;
+}
+
 void input_list_close(struct input_list *list) {
     for (size_t n = 0; n < list->count; n++) {
         free(list->names[n].path);

@@ -33,6 +33,9 @@ struct input_list {
  * input_list_close must follow. A zeroed list is empty. */
 int input_list_add(struct input_list *list, const char *value, struct error *error);
 
+/* Drops the files of no bytes from a list in which others have some: parts that hold nothing. */
+void input_list_drop_empty(struct input_list *list);
+
 void input_list_close(struct input_list *list);
 
 #endif

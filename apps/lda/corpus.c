@@ -473,6 +473,7 @@ int lda_corpora_read(const struct lda_corpus *corpus, const struct aml_strings *
             continue;
         }
         result = input_list_add(&list, values->values[v], error);
+        input_list_drop_empty(&list);
         for (size_t n = 0; n < list.count && result == 0; n++) {
             file.path = list.names[n].path;
             result = read_next(&file, each, context, error);

@@ -96,8 +96,16 @@ struct shifting {
     struct aml_stage stages[2];
 };
 
+/* The values of --data and --test, and the files that they name, since `configure`. */
+struct mlr_inputs {
+    struct aml_strings data, test;
+    struct input_list data_files, test_files;
+    const char *test_labels;
+};
+
 struct mlr {
-    const char *test, *test_labels, *model_out;
+    const char *model_out;
+    struct mlr_inputs inputs;
     struct mlr_names names;
     struct samples_file file;
     int64_t index_base, batch;
@@ -130,10 +138,10 @@ struct mlr {
 enum { INPUT_FILES = 4 };
 
 static void input_files(const struct mlr *mlr, struct app_file files[INPUT_FILES]) {
-    files[0] = (struct app_file){.option = "data", .path = mlr->file.path};
+    files[0] = (struct app_file){.option = "data", .values = &mlr->inputs.data};
     files[1] = (struct app_file){.option = "labels", .path = mlr->file.labels_path};
-    files[2] = (struct app_file){.option = "test", .path = mlr->test};
-    files[3] = (struct app_file){.option = "test-labels", .path = mlr->test_labels};
+    files[2] = (struct app_file){.option = "test", .values = &mlr->inputs.test};
+    files[3] = (struct app_file){.option = "test-labels", .path = mlr->inputs.test_labels};
 }
 
 static int take_choices(struct mlr *mlr, struct error *error) {
@@ -153,19 +161,36 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     return 0;
 }
 
+/* Lists the files of --data and --test. */
+static int list_files(aml_worker *worker, struct mlr *mlr) {
+    struct mlr_inputs *inputs = &mlr->inputs;
+    struct error error = {0};
+    input_list_close(&inputs->data_files);
+    input_list_close(&inputs->test_files);
+    int result = app_list_files("data", &inputs->data, true, &inputs->data_files, &error);
+    result = result == 0 ? app_list_files("test", &inputs->test, true, &inputs->test_files, &error) : result;
+    if (result == 0) {
+        mlr->file.files = &inputs->data_files;
+        mlr->file.path = inputs->data_files.names[0].path;
+    }
+    return app_result(worker, result, &error);
+}
+
 static int check_options(aml_worker *worker, struct mlr *mlr) {
     struct app_file files[INPUT_FILES];
     struct error error = {0};
-    int result = app_check_data(worker, "samples", mlr->file.path, mlr->test, mlr->test_fraction);
+    int result =
+        app_check_data(worker, "samples", mlr->inputs.data.values[0], mlr->inputs.test.values[0], mlr->test_fraction);
     result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
     if (result != 0) {
         return result;
     }
-    if (mlr->test_labels != NULL && mlr->test == NULL) {
+    if (mlr->inputs.test_labels != NULL && mlr->inputs.test.count == 0) {
         return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
     }
     input_files(mlr, files);
-    return app_check_files(worker, files, INPUT_FILES, mlr->model_out);
+    result = app_check_files(worker, files, INPUT_FILES, mlr->model_out);
+    return result == 0 ? list_files(worker, mlr) : result;
 }
 
 /* Sets mlr->dense. */
@@ -464,12 +489,23 @@ static int emit_lines(aml_worker *worker, const struct aml_lines *lines, void *c
     return app_result(worker, result, &error);
 }
 
-static int read_criteo(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
-                       enum aml_item_use use) {
+static int read_criteo_file(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
+                            enum aml_item_use use) {
     struct criteo_file criteo = {.mlr = mlr, .file = file, .use = use};
     struct error error = {0};
     int result = samples_criteo_columns(file, &criteo.columns, &criteo.header, &error);
     return result == 0 ? aml_read_lines(worker, file->path, emit_lines, &criteo) : app_result(worker, result, &error);
+}
+
+static int read_criteo(aml_worker *worker, const struct mlr *mlr, const struct samples_file *files,
+                       enum aml_item_use use) {
+    struct samples_file file = *files;
+    int result = 0;
+    for (size_t f = 0; f < files->files->count && result == 0; f++) {
+        file.path = files->files->names[f].path;
+        result = read_criteo_file(worker, mlr, &file, use);
+    }
+    return result;
 }
 
 static int read_samples(aml_worker *worker, const struct mlr *mlr, const struct samples_file *test) {
@@ -491,8 +527,9 @@ static int read_samples(aml_worker *worker, const struct mlr *mlr, const struct 
 static int mlr_read(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
     struct samples_file test = mlr->file;
-    test.path = mlr->test;
-    test.labels_path = mlr->test_labels;
+    test.path = mlr->inputs.test.count > 0 ? mlr->inputs.test_files.names[0].path : NULL;
+    test.files = &mlr->inputs.test_files;
+    test.labels_path = mlr->inputs.test_labels;
     if (mlr->survey.format != SAMPLES_CRITEO) {
         return read_samples(worker, mlr, &test);
     }
@@ -926,6 +963,8 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
     free(mlr->velocity);
     mlr_device_close(mlr->device);
     samples_survey_close(&mlr->survey);
+    input_list_close(&mlr->inputs.data_files);
+    input_list_close(&mlr->inputs.test_files);
     return status;
 }
 
@@ -938,10 +977,11 @@ int main(int argc, char **argv) {
                       .lambda = 1e-4};
     const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
     const struct aml_option options[] = {
-        {"data", "FILE", AML_OPTION_STRING, &mlr.file.path, 0, 0, "samples to train on; plain or gzip"},
+        {"data", "FILES", AML_OPTION_STRINGS, &mlr.inputs.data, 0, 0,
+         "samples to train on; plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
         {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
-        {"test", "FILE", AML_OPTION_STRING, &mlr.test, 0, 0, "samples to test on"},
-        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test", "FILES", AML_OPTION_STRINGS, &mlr.inputs.test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.inputs.test_labels, 0, 0, "the labels of idx data to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
         {"format", "NAME", AML_OPTION_STRING, &mlr.names.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},

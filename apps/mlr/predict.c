@@ -12,6 +12,8 @@
 
 struct run {
     const char *model_path, *format;
+    struct aml_strings data;
+    struct input_list files;
     struct samples_file file;
     struct mlr_model model;
     struct mlr_prediction prediction;
@@ -39,7 +41,10 @@ static int predict_sample(void *context, const struct sample *sample, struct err
                          run->model_path, sample->count);
     }
     if (run->count++ == 0) {
-        run->labelled = sample->labelled; /* all samples have labels, or none has */
+        run->labelled = sample->labelled; /* all samples of a file have labels, or none has */
+    } else if (run->labelled != sample->labelled) {
+        return error_set(error, AML_EINPUT, "expected %s, as in the files before",
+                         run->labelled ? "a label" : "no label");
     }
     mlr_model_predict(&run->model, sample, prediction);
     if (run->labelled) {
@@ -101,7 +106,7 @@ static int predict_file(struct run *run, struct error *error) {
 
 static int predict(void *context, struct error *error) {
     struct run *run = context;
-    if (run->file.path == NULL) {
+    if (run->data.count == 0) {
         return error_set(error, AML_EINPUT, "--data FILE is missing: expected samples to predict");
     }
     int format = app_choice("format", run->format, samples_formats, error);
@@ -109,12 +114,18 @@ static int predict(void *context, struct error *error) {
         return format;
     }
     run->file.format = (enum samples_format)format;
-    int result = mlr_model_load(run->model_path, &run->model, error);
+    int result = app_list_files("data", &run->data, false, &run->files, error);
+    if (result == 0) {
+        run->file.files = &run->files;
+        run->file.path = run->files.names[0].path;
+    }
+    result = result == 0 ? mlr_model_load(run->model_path, &run->model, error) : result;
     if (result == 0) {
         result = predict_file(run, error);
         mlr_prediction_close(&run->prediction);
         mlr_model_close(&run->model);
     }
+    input_list_close(&run->files);
     return result;
 }
 
@@ -122,7 +133,7 @@ int mlr_predict_main(int argc, char **argv) {
     struct run run = {.format = "auto"};
     const struct aml_option options[] = {
         {"predict", "MODEL", AML_OPTION_STRING, &run.model_path, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILE", AML_OPTION_STRING, &run.file.path, 0, 0,
+        {"data", "FILES", AML_OPTION_STRINGS, &run.data, 0, 0,
          "samples, with labels to compare with or without; format as in training"},
         {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},

@@ -33,6 +33,7 @@ struct reading {
     const struct samples_file *file;
     enum samples_format format;
     struct text_lines lines;
+    uint64_t end_place; /* behind the last line read */
     samples_sink *sink;
     void *context;
     struct error *error;
@@ -440,7 +441,8 @@ static void detect_separator(struct reading *r, const char *line, size_t length)
 
 static int read_line(struct reading *r, char *line, size_t length) {
     r->sample.line = r->lines.number;
-    r->sample.place = r->lines.start;
+    r->sample.place = r->file->first_place + r->lines.start;
+    r->end_place = r->sample.place + length + 1; /* 1: a line end, which may be missing */
     if (r->format == SAMPLES_CRITEO) {
         return read_criteo_line(r, line, length);
     }
@@ -636,8 +638,19 @@ static int detect_idx(struct reading *r) {
     return result;
 }
 
+static size_t file_count(const struct samples_file *file) {
+    return file->files != NULL ? file->files->count : 1;
+}
+
+static int refuse_idx_files(const struct samples_file *file, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s: idx data: expected one file, got %zu", file->path, file_count(file));
+}
+
 static int read_any(struct reading *r) {
     int result = r->format == SAMPLES_AUTO ? detect_idx(r) : 0;
+    if (result == 0 && r->format == SAMPLES_IDX && file_count(r->file) > 1) {
+        return refuse_idx_files(r->file, r->error);
+    }
     if (result == 0 && r->format != SAMPLES_IDX && r->file->labels_path != NULL) {
         return error_set(r->error, AML_EINPUT, "%s: expected idx data, as its labels are in another file; this is %s",
                          r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_formats[r->format]);
@@ -654,9 +667,10 @@ static int read_any(struct reading *r) {
     return result;
 }
 
-/* Sets *format to the format that was detected. */
+/* Reads the file at file->path. Sets *format to the format that was detected, and *end to the place behind its
+ * lines. */
 static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
-                     struct error *error) {
+                     uint64_t *end, struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
     reading.sample.labelled = true;
     int result = source_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
@@ -664,6 +678,8 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
         result = read_any(&reading);
     }
     *format = reading.format;
+    *end = file->first_place + reading.lines.taken;
+    *end = reading.end_place > *end ? reading.end_place : *end;
     text_lines_close(&reading.lines);
     free(reading.features);
     free(reading.values);
@@ -671,9 +687,22 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
     return result;
 }
 
+/* Reads all the files; the format of the first is that of all. */
+static int read_files(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
+                      struct error *error) {
+    struct samples_file one = *file;
+    int result = 0;
+    for (size_t f = 0; f < file_count(file) && result == 0; f++) {
+        one.path = file->files != NULL ? file->files->names[f].path : file->path;
+        result = read_file(&one, sink, context, format, &one.first_place, error);
+        one.format = *format;
+    }
+    return result;
+}
+
 int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error) {
     enum samples_format format;
-    return read_file(file, sink, context, &format, error);
+    return read_files(file, sink, context, &format, error);
 }
 
 /* ---- The survey ---- */
@@ -774,11 +803,13 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
     *survey = (struct samples_survey){.features = 0};
     from.index_base = find_base ? 0 : file->index_base;
     int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
-    if (result == 0 && is_idx && !with_maxima) {
+    if (result == 0 && is_idx && file_count(file) > 1) {
+        result = refuse_idx_files(file, error);
+    } else if (result == 0 && is_idx && !with_maxima) {
         survey->format = SAMPLES_IDX;
         result = survey_idx(&from, survey, error);
     } else if (result == 0) {
-        result = read_file(&from, survey_sample, &surveyor, &survey->format, error);
+        result = read_files(&from, survey_sample, &surveyor, &survey->format, error);
     }
     if (result != 0) {
         samples_survey_close(survey);
@@ -920,7 +951,12 @@ int samples_are_criteo(const struct samples_file *file, bool *criteo, struct err
 int samples_survey_criteo(const struct samples_file *file, struct samples_survey *survey, struct error *error) {
     static const char *const texts[] = {"0", "1"};
     *survey = (struct samples_survey){.format = SAMPLES_CRITEO, .features = UINT32_C(1) << file->hash.bits};
-    int result = estimate_lines(file->path, &survey->samples, error);
+    int result = 0;
+    for (size_t f = 0; f < file_count(file) && result == 0; f++) {
+        uint64_t lines = 0;
+        result = estimate_lines(file->files != NULL ? file->files->names[f].path : file->path, &lines, error);
+        survey->samples += lines;
+    }
     survey->values = survey->samples * (CRITEO_FIELDS + file->hash.cross_count);
     for (size_t k = 0; k < 2; k++) {
         struct mlr_label label;

@@ -18,6 +18,7 @@
 #define APPS_MLR_SAMPLES_H
 
 #include "agileml/base/error.h"
+#include "agileml/input/list.h"
 #include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
 
@@ -38,7 +39,11 @@ extern const char *const samples_formats[];
 
 /* An input, and how to read it. */
 struct samples_file {
-    const char *path;
+    const char *path; /* of several files the first */
+    /* Several files of one format, read one after the other; NULL: `path` alone. Each may have a header. idx: not more
+     * than one. */
+    const struct input_list *files;
+    uint64_t first_place;       /* added to the samples' places */
     const char *labels_path;    /* idx: the labels; else NULL */
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
     int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
@@ -53,10 +58,11 @@ struct samples_file {
 /* One sample, valid during the call that it is passed to. */
 struct sample {
     uint64_t number; /* in the file, from 0 */
-    uint64_t place;  /* in the file: the bytes of its text before the line; idx: the number; of a run a mix of its name
+    uint64_t
+        place;     /* in the files: the bytes of their text before the line; idx: the number; of a run a mix of its name
                       * and the place in its text */
-    uint64_t line;   /* in the file, from 1; 0: it has no lines, or the sample is of a run */
-    bool labelled;   /* false: `label` is not set */
+    uint64_t line; /* in the file, from 1; 0: it has no lines, or the sample is of a run */
+    bool labelled; /* false: `label` is not set */
     struct mlr_label label;
     const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo: any order,
                                * none twice */

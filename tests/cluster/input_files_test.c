@@ -106,10 +106,19 @@ static void test_mf(void **state) {
     (void)state;
     assert_same_models("mf", "ratings", "--test-fraction 0.2");
     run_well(
-        "$bin/mf --predict model-0 --data ratings --out whole; $bin/mf --predict model-0 --data ratings-parts --out "
-        "parts; cmp whole parts");
+        "$bin/mf --predict model-0 --data ratings --out whole && $bin/mf --predict model-0 --data ratings-parts --out "
+        "parts && cmp whole parts");
     /* A pipe is one file, as before. */
-    run_well("cat ratings | $bin/mf --predict model-0 --data /dev/stdin --out parts; cmp whole parts");
+    run_well("cat ratings | $bin/mf --predict model-0 --data /dev/stdin --out parts && cmp whole parts");
+}
+
+static void test_mlr(void **state) {
+    (void)state;
+    assert_same_models("mlr", "samples", "--test-fraction 0.2 --layout sparse");
+    run_well("$bin/mlr --predict model-0 --data samples --out whole && $bin/mlr --predict model-0 --data samples-parts "
+             "--out parts && cmp whole parts");
+    run_well("mkdir -p images; printf '\\000\\000\\010\\001\\000\\000\\000\\001\\001' | tee images/a >images/b");
+    run_refused("$run -- mlr --data images", "images/a: idx data: expected one file, got 2");
 }
 
 static void test_lda(void **state) {
@@ -118,11 +127,11 @@ static void test_lda(void **state) {
     for (size_t n = 2; n < NAME_COUNT; n++) { /* a folder is one of documents */
         char names[256];
         snprintf(names, sizeof names, NAMES[n], "documents", "documents", "documents", "documents");
-        run_well("$run --threads 1 -- lda --topics 4 --iterations 2 %s --model-out model-1; cmp model-0 model-1",
+        run_well("$run --threads 1 -- lda --topics 4 --iterations 2 %s --model-out model-1 && cmp model-0 model-1",
                  names);
     }
-    run_well("$bin/lda --infer model-0 --data documents --out whole; $bin/lda --infer model-0 --data "
-             "'documents-parts/*' --out parts; cmp whole parts");
+    run_well("$bin/lda --infer model-0 --data documents --out whole && $bin/lda --infer model-0 --data "
+             "'documents-parts/*' --out parts && cmp whole parts");
 }
 
 /* Two nodes, whose parts of the input are the same whatever the files. */
@@ -148,7 +157,8 @@ static void test_what_is_refused(void **state) {
     run_well("rm bad/part-3a; head -c 100 ratings-parts/part-2 >bad/part-2");
     run_refused("$run -- mf --data bad", "bad/part-2: truncated zstd data: the file ends too early");
     /* An empty part is none. */
-    run_well("cp ratings-parts/part-2 bad/part-2; : >bad/_SUCCESS; $run -- mf --data bad --iterations 1");
+    run_well("cp ratings-parts/part-2 bad/part-2; : >bad/_SUCCESS; : >samples-parts/0; "
+             "$bin/mlr --check --data samples-parts; $run -- mf --data bad --iterations 1");
     assert_int_equal((int)summary("items_processed"), LINES);
 }
 
@@ -166,6 +176,7 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mf),
+        cmocka_unit_test(test_mlr),
         cmocka_unit_test(test_lda),
         cmocka_unit_test(test_several_nodes),
         cmocka_unit_test(test_what_is_refused),

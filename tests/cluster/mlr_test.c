@@ -243,7 +243,7 @@ static void test_a_model_is_written_and_read(void **state) {
 static void test_what_is_refused(void **state) {
     (void)state;
     run_refused("$run -- mlr", "--data FILE is missing");
-    run_refused("$run -- mlr --data nowhere", "nowhere: No such file or directory");
+    run_refused("$run -- mlr --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- mlr --data train.libsvm --format csf",
                 "--format: expected auto, libsvm, text, csv, idx or criteo");
     run_refused("$run -- mlr --data train.libsvm --scale big", "--scale: expected none, byte, max, unit or auto");

@@ -127,6 +127,24 @@ static void test_what_is_refused(void **state) {
     }
 }
 
+static void test_empty_files_are_dropped(void **state) {
+    (void)state;
+    struct input_list list = {0};
+    struct error error = {0};
+    fclose(fopen("none", "w"));
+    fclose(fopen("nothing", "w"));
+    assert_int_equal(input_list_add(&list, "none,nothing", &error), 0);
+    input_list_drop_empty(&list);
+    assert_int_equal(list.count, 2); /* nothing else is there */
+    assert_int_equal(input_list_add(&list, "a.tsv", &error), 0);
+    input_list_drop_empty(&list);
+    assert_int_equal(list.count, 1);
+    assert_string_equal(list.names[0].path, "a.tsv");
+    input_list_close(&list);
+    unlink("none");
+    unlink("nothing");
+}
+
 static void test_too_many_files(void **state) {
     (void)state;
     struct input_list list = {.count = INPUT_FILES_MAX, .capacity = INPUT_FILES_MAX};
@@ -157,11 +175,9 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_files_folders_globs_and_lists),
-        cmocka_unit_test(test_names_with_special_characters),
-        cmocka_unit_test(test_pipes_by_name_alone),
-        cmocka_unit_test(test_what_is_refused),
-        cmocka_unit_test(test_too_many_files),
+        cmocka_unit_test(test_files_folders_globs_and_lists), cmocka_unit_test(test_names_with_special_characters),
+        cmocka_unit_test(test_pipes_by_name_alone),           cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_empty_files_are_dropped),       cmocka_unit_test(test_too_many_files),
     };
     return cmocka_run_group_tests_name("input_list", tests, make_folder, remove_folder);
 }
