@@ -197,7 +197,7 @@ int object_writer_write(struct object_writer *writer, const void *bytes, size_t 
 
 void object_writer_rewrite(struct object_writer *writer, const void *bytes, size_t size) {
     assert(size <= writer->first.size || writer->error.code != 0);
-    if (size <= writer->first.size) {
+    if (size > 0 && size <= writer->first.size) {
         memcpy(writer->first.bytes, bytes, size);
     }
 }
