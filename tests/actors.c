@@ -92,10 +92,11 @@ static struct message make_plan(void) {
     struct wire_placement placement[FORGE_PARTITIONS];
     struct wire_assignment assignments[2];
     uint32_t shards[FORGE_SHARDS];
+    struct wire_endpoint feeder = {.actor = actors_server(2), .endpoint = "tcp://feeder:1"};
     memset(nodes, 0, sizeof nodes);
     for (unsigned n = 0; n < ACTORS_NODES; n++) {
         nodes[n].actor = actors_node(n);
-        nodes[n].tier = n == 1 ? TIER_RELIABLE : TIER_TRANSIENT;
+        nodes[n].tier = n == 1 ? TIER_RELIABLE : n == 2 ? TIER_FEEDER : TIER_TRANSIENT;
         nodes[n].threads = 1;
     }
     for (unsigned p = 0; p < FORGE_PARTITIONS; p++) {
@@ -125,7 +126,7 @@ static struct message make_plan(void) {
     plan.frames[1] = buffer_copy(placement, sizeof placement);
     plan.frames[2] = buffer_copy(assignments, sizeof assignments);
     plan.frames[3] = buffer_copy(shards, sizeof shards);
-    plan.frames[4] = buffer_new(0);
+    plan.frames[4] = buffer_copy(&feeder, sizeof feeder);
     return plan;
 }
 
@@ -273,6 +274,26 @@ static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool agai
     (void)again;
 }
 
+/* Once the job runs, so that it begins without waiting for batches. */
+static bool hook_feeds(void *context) {
+    return ((struct actors *)context)->fed;
+}
+
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes,
+                           size_t size) {
+    (void)context;
+    (void)set;
+    (void)shard;
+    (void)clock;
+    (void)bytes;
+    return size % 2 == 0;
+}
+
+static void hook_feed_drop(void *context, uint64_t clock_below) {
+    (void)context;
+    (void)clock_below;
+}
+
 static void hook_nothing(void *context) {
     (void)context;
 }
@@ -313,6 +334,9 @@ static void open_node(struct actors *actors) {
                                              .unsave = hook_nothing,
                                              .end = end_controller,
                                              .rejoin = hook_rejoin,
+                                             .feeds = hook_feeds,
+                                             .feed_take = hook_feed_take,
+                                             .feed_drop = hook_feed_drop,
                                              .context = actors}};
     options.registration.job.clocks_per_iteration = 1;
     node_init(&actors->node, &actors->io, &options, &actors->job);
@@ -337,6 +361,9 @@ static void open_node(struct actors *actors) {
     static const struct wire_metric_sum sum = {.sum = 1, .weight = 1};
     node_evaluated(&actors->node, &sum);
     assert(actors->node.work.activity == NODE_COMPUTING && actors->node.work.clock == 2);
+    actors->fed = true;
+    node_wake(&actors->node); /* asks for the batches of clock 3 */
+    assert(actors->node.feed.used > 0);
 }
 
 /* ---- Any ---- */

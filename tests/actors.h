@@ -19,6 +19,7 @@ enum actors_kind {
 };
 
 struct actors {
+    bool fed; /* the node's app has stages for feeders */
     struct io io;
     enum actors_kind kind;
     struct job job;
@@ -33,7 +34,7 @@ struct actors {
 };
 
 actor_id actors_node(unsigned number);
-actor_id actors_server(unsigned number); /* of node 0 or 1 */
+actor_id actors_server(unsigned number); /* of a node; node 2 is a feeder */
 
 void actors_open(struct actors *actors, enum actors_kind kind);
 void actors_close(struct actors *actors);

@@ -119,6 +119,7 @@ static void add_plan(struct message *message) {
 
 bool forge_message(unsigned type, struct message *message) {
     static const struct wire_machine machine = {.name = "i-0"};
+    static const struct wire_batch batch = {.shard = 0, .bytes = 2};
     memset(message, 0, sizeof *message);
     message->type = (enum message_type)type;
     switch (type) {
@@ -147,6 +148,7 @@ bool forge_message(unsigned type, struct message *message) {
         add_frame(message, sizeof(struct wire_server_wait));
         break;
     case MESSAGE_HOLDINGS:
+    case MESSAGE_FEED_ASK:
     case MESSAGE_EVALUATE:
     case MESSAGE_CHECKPOINT:
         add_frame(message, sizeof(uint32_t));
@@ -156,6 +158,10 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_NOTE:
     case MESSAGE_SHARD:
         add_frame(message, 2);
+        break;
+    case MESSAGE_FEED:
+        message->frames[message->frame_count++] = buffer_copy(&batch, sizeof batch);
+        add_frame(message, batch.bytes);
         break;
     case MESSAGE_EVICT:
     case MESSAGE_GONE:

@@ -17,6 +17,7 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
     const struct job_terms *terms = &options->registration.job;
     node->barrier.clock = WIRE_CLOCK_NEVER;
     node_reports_open(node);
+    node_feed_open(node);
     node->final = terms->iterations * terms->clocks_per_iteration; /* unless the controller names an earlier one */
     memcpy(node->name, options->registration.name, sizeof node->name);
     node->servers = memory_zeroed(options->server_count + 1U, sizeof *node->servers);
@@ -32,6 +33,7 @@ void node_close(struct node *node) {
     free(node->servers);
     node_work_close(node);
     node_fetch_close(node);
+    node_feed_close(node);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -253,6 +255,7 @@ static void node_set_timer(struct node *node) {
     next = node_reports_due_us(node) < next ? node_reports_due_us(node) : next;
     next = node_lots_due_us(node) < next ? node_lots_due_us(node) : next;
     next = node_fetch_due_us(node) < next ? node_fetch_due_us(node) : next;
+    next = node_feed_due_us(node) < next ? node_feed_due_us(node) : next;
     if (next != node->timer_us) {
         node->timer_us = next;
         node->io->set_timer(node->io, next);
@@ -435,6 +438,7 @@ static void receive_plan(struct node *node, const struct message *message) {
     node->plan = plan;
     find_roles(node);
     node_work_take_assignments(node);
+    node_feed_plan(node, new_epoch);
     if (new_epoch) {
         node->accusation.accused = ACTOR_NONE;
         node_work_undo_evaluations(node);
@@ -557,11 +561,6 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
 
 /* ---- Messages from the controller ---- */
 
-static bool app_feeds(const struct node *node) {
-    const struct node_hooks *hooks = &node->options.hooks;
-    return hooks->feeds != NULL && hooks->feeds(hooks->context);
-}
-
 static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
     if (node->contact.heartbeat_ms != 0) {
         return;
@@ -569,7 +568,7 @@ static void receive_welcome(struct node *node, const struct message_welcome *wel
     memcpy(node->name, welcome->name, sizeof node->name);
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
-    if (node->options.registration.tier == TIER_FEEDER && !app_feeds(node)) {
+    if (node->options.registration.tier == TIER_FEEDER && !node_feed_app_feeds(node)) {
         node_fail(node, AML_EINPUT,
                   "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
                   "on other nodes");
@@ -741,6 +740,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
         node_lots_receive(node, from, message);
     } else if (message->type == MESSAGE_HOLDINGS || message->type == MESSAGE_SHARD) {
         node_fetch_receive(node, from, message);
+    } else if (message->type == MESSAGE_FEED_ASK || message->type == MESSAGE_FEED) {
+        node_feed_receive(node, from, message);
     } else {
         struct node_server *server = own_server(node, from);
         if (server != NULL) {

@@ -7,6 +7,7 @@
 #define AGILEML_WORKERS_NODE_H
 
 #include "workers/client.h"
+#include "workers/node_feed.h"
 #include "workers/node_fetch.h"
 #include "workers/node_lots.h"
 
@@ -90,8 +91,18 @@ struct node_hooks {
     /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
      * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
-    /* Whether the app has stages that feeders may run. NULL: no app of this process has. */
+    /* Whether the app has stages that feeders may run. NULL, as the next three may be then: no app of this process has.
+     */
     bool (*feeds)(void *context);
+    /* In a feeder: makes the batch of one of the set's shards, in the background; then node_feed_made. The bytes depend
+     * on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows in the cache. */
+    void (*feed_make)(void *context, unsigned set, uint32_t shard, uint64_t clock);
+    /* Takes the batch of a shard for a coming clock of the set; `compute` of the set and clock uses it, and makes what
+     * was not taken. Called once for each shard and clock, until feed_drop. False: the bytes are not such a batch. */
+    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size);
+    /* Drops the batches of clocks below; with UINT64_MAX of all, also of sets that are released already. Never called
+     * while a clock is computed that may use batches. */
+    void (*feed_drop)(void *context, uint64_t clock_below);
     /* Runs the app's finish function; then node_saved. */
     void (*save)(void *context);
     /* Makes the running finish function return soon, since a node has failed; then node_saved. `save` may follow. */
@@ -125,6 +136,7 @@ struct node_options {
     unsigned metric_count;
     unsigned lots;        /* of each node, at most WIRE_LOTS_MAX; 0: none */
     bool fetches;         /* shards are taken from other nodes, and given to them */
+    uint64_t feed_credit; /* bytes of batches asked for and held; 0: NODE_FEED_CREDIT */
     size_t fetch_piece;   /* bytes of a piece of a shard; 0: WIRE_SHARD_PIECE_MAX */
     uint32_t timeout_ms;  /* used until WELCOME brings the job's */
     uint32_t patience_ms; /* once welcomed, the node fails after so long without a message from the controller */
@@ -155,6 +167,7 @@ struct node_work {
     bool again;                           /* EVALUATING: the clock was not computed just before */
     bool last;                            /* EVALUATING: the job's last clock, in the state of that very clock */
     uint64_t items, compute_us, began_us; /* of the clock */
+    uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long it waited for batches */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
     struct node_lots lots;
@@ -236,6 +249,7 @@ struct node {
     struct node_input input;
     struct node_work work;
     struct node_fetch fetch;
+    struct node_feed feed;
     struct node_reports reports;
     struct node_save save;
     struct node_server *servers; /* by index in options.servers */
@@ -267,6 +281,10 @@ void node_prepared(struct node *node, unsigned set, uint64_t items, const double
 /* `items` were worked on, which took `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_gathered(struct node *node);
+/* Of the clock under way so many items were of batches that had been taken. Call it before node_computed. */
+void node_fed(struct node *node, uint64_t items);
+/* A batch is made. The node takes `bytes` over. */
+void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct buffer *bytes);
 /* A lot of `items` was worked on for another node; metrics[metric_count] are the app's. */
 void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);

@@ -100,6 +100,39 @@ uint64_t node_fetch_due_us(const struct node *node);
 /* Receives HOLDINGS or SHARD; `from` is the server that has passed it on. */
 void node_fetch_receive(struct node *node, actor_id from, const struct message *message);
 
+/* ---- node_feed.c ---- */
+
+void node_feed_open(struct node *node);
+void node_feed_close(struct node *node);
+/* Whether the app has stages that feeders may run. */
+bool node_feed_app_feeds(const struct node *node);
+/* Takes a new plan's feeders. */
+void node_feed_plan(struct node *node, bool new_epoch);
+/* Forgets batches of clocks or data that are not this node's any more. Called before sets of data are released. */
+void node_feed_check(struct node *node);
+/* Asks feeders for batches of the coming clocks. */
+void node_feed_advance(struct node *node);
+/* When an answer is overdue; UINT64_MAX: none is awaited. */
+uint64_t node_feed_due_us(const struct node *node);
+/* Whether this node's own clock, which could begin, waits for batches. */
+bool node_feed_waits(struct node *node, uint64_t clock);
+/* A clock begins. */
+void node_feed_begin(struct node *node);
+/* This node's own clock is computed. */
+void node_feed_end(struct node *node);
+/* Receives FEED_ASK or FEED; `from` is the server that has passed it on. */
+void node_feed_receive(struct node *node, actor_id from, const struct message *message);
+
+/* ---- node_feeding.c ---- */
+
+void node_feeding_close(struct node *node);
+/* Drops all questions. */
+void node_feeding_drop(struct node *node);
+/* Begins what a feeder can do now. True when it began something. */
+bool node_feeding_advance(struct node *node);
+/* Receives FEED_ASK; `server` is the server of this node that has passed it on. */
+void node_feeding_receive(struct node *node, actor_id server, const struct message *message);
+
 /* ---- node_reports.c ---- */
 
 void node_reports_open(struct node *node);

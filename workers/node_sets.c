@@ -10,7 +10,8 @@
 static bool set_in_use(const struct node *node, unsigned index) {
     const struct node_set *set = &node->work.sets[index];
     return set->state == SET_PREPARING || (node->work.activity != NODE_IDLE && node->work.assignment.set == index) ||
-           (node->work.help.state == HELP_RUNNING && node->work.help.present.set == index);
+           (node->work.help.state == HELP_RUNNING && node->work.help.present.set == index) ||
+           (node->feed.feeding.making && node->feed.feeding.kept == index);
 }
 
 static bool set_needed(const struct node *node, unsigned index) {
@@ -29,7 +30,12 @@ static bool set_needed(const struct node *node, unsigned index) {
             return true;
         }
     }
-    return false;
+    return node->feed.feeding.kept == index || node->feed.feeding.coming == index;
+}
+
+/* The index of a feeder's set when another set has gone. */
+static unsigned moved(unsigned set, unsigned gone) {
+    return set != NODE_FEED_NO_SET && set > gone ? set - 1 : set;
 }
 
 static void set_remove(struct node *node, unsigned index) {
@@ -48,6 +54,8 @@ static void set_remove(struct node *node, unsigned index) {
         node->work.help.list[h].set -= node->work.help.list[h].set > index ? 1 : 0;
     }
     node->work.help.present.set -= node->work.help.present.set > index ? 1 : 0;
+    node->feed.feeding.kept = moved(node->feed.feeding.kept, index);
+    node->feed.feeding.coming = moved(node->feed.feeding.coming, index);
     free(old.shards);
     node_fetch_give_up(node, old.number);
     if (old.state != SET_NEW) {
@@ -101,6 +109,8 @@ bool node_sets_prepare_next(struct node *node) {
          h++) {
         next = node->work.sets[node->work.help.list[h].set].state == SET_NEW ? node->work.help.list[h].set : next;
     }
+    unsigned coming = node->feed.feeding.coming;
+    next = coming != NODE_FEED_NO_SET && node->work.sets[coming].state == SET_NEW ? coming : next;
     next = first != NULL ? first->set : next;
     if (next == node->work.set_count) {
         return false;

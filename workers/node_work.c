@@ -171,6 +171,7 @@ static void begin_clock(struct node *node, const struct node_assignment *assignm
     node->work.items = node->work.compute_us = 0;
     node_lots_end_asking(node);
     node_lots_begin(node);
+    node_feed_begin(node);
     hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
 }
 
@@ -293,15 +294,17 @@ bool node_work_advance(struct node *node) {
     if (node->ended) {
         return false;
     }
+    node_feed_check(node);
     node_sets_release(node);
     node_sets_forget_rows(node);
     if (node_sets_prepare_next(node)) {
         return true;
     }
     node_sets_fill(node);
-    if (node_fetch_advance(node) || node_lots_advance(node)) {
+    if (node_fetch_advance(node) || node_lots_advance(node) || node_feeding_advance(node)) {
         return true;
     }
+    node_feed_advance(node);
     if (node->state < NODE_STARTED || is_busy(node) || node->save.unsaving) {
         return false;
     }
@@ -329,6 +332,9 @@ bool node_work_advance(struct node *node) {
         }
         return evaluates;
     }
+    if (catch_up == NULL && node_feed_waits(node, assignment_next(node, assignment))) {
+        return false;
+    }
     begin_clock(node, assignment);
     return true;
 }
@@ -351,6 +357,9 @@ bool node_work_is_through(const struct node *node) {
 /* The process is through with the clock, and has gathered what has changed. */
 static void end_clock(struct node *node) {
     node->work.activity = NODE_COMPUTED;
+    if (node->work.assignment.origin == node->options.self) {
+        node_feed_end(node);
+    }
     for (unsigned d = 0; d < node->work.assignment_count; d++) {
         if (node->work.assignments[d].origin == node->work.assignment.origin) {
             node->work.assignments[d].done = node->client.clock;

@@ -280,6 +280,9 @@ struct controller_progress {
     uint64_t items_processed;        /* each item of each clock counts once */
     uint64_t items_redone;           /* items processed again, of clocks that a lost node had begun */
     uint64_t items_helped;           /* items of a node's lots that other nodes have worked on */
+    uint64_t items_fed;              /* from batches that feeders have made */
+    uint64_t feed_wait_us;           /* how long nodes' clocks waited for batches, all nodes together */
+    uint64_t iteration_items_fed, iteration_feed_wait_us; /* the same, up to the iteration's start */
     uint64_t failures, evictions;
     uint64_t trained_us;           /* how long training lasted under earlier runs of the controller */
     struct member_traffic gone;    /* of nodes that are gone */

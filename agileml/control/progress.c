@@ -555,6 +555,8 @@ void progress_receive(struct controller *controller, struct member *member, cons
     if (report->clock > completed && take_report(controller, message)) {
         measure(controller, member, report);
         controller->progress.items_helped += report->helped;
+        controller->progress.items_fed += report->items_fed < report->items ? report->items_fed : report->items;
+        controller->progress.feed_wait_us += report->feed_wait_us;
     }
     if (new) {
         member->reported.catch_up = report->clock;

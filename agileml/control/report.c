@@ -36,6 +36,8 @@ bool report_key(const char *key) {
                                        "reliable",
                                        "transient",
                                        "feeders",
+                                       "items_fed",
+                                       "feed_wait_seconds",
                                        "memory_bytes",
                                        "bytes_sent",
                                        "bytes_received",
@@ -159,6 +161,15 @@ char *report_clock(const struct controller *controller, const struct clock_sums 
     return finish_line(object);
 }
 
+/* Adds what feeders have done in the iteration, in a job that has or had any. */
+static void set_fed(json_t *object, const struct controller_progress *progress) {
+    if (json_object_get(object, "feeders") == NULL && progress->items_fed == 0 && progress->feed_wait_us == 0) {
+        return;
+    }
+    set_whole(object, "items_fed", progress->items_fed - progress->iteration_items_fed);
+    set_real(object, "feed_wait_seconds", (double)(progress->feed_wait_us - progress->iteration_feed_wait_us) / 1e6);
+}
+
 char *report_iteration(struct controller *controller, uint64_t iteration, double seconds) {
     const struct clock_sums *sums = &controller->progress.iteration;
     json_t *object = new_line("iteration");
@@ -180,6 +191,9 @@ char *report_iteration(struct controller *controller, uint64_t iteration, double
         set_real(object, "imbalance", controller->clocks.monitor.imbalance);
     }
     set_covered(object, controller->progress.covered);
+    set_fed(object, &controller->progress);
+    controller->progress.iteration_items_fed = controller->progress.items_fed;
+    controller->progress.iteration_feed_wait_us = controller->progress.feed_wait_us;
     controller->progress.iteration_bytes_sent = traffic.bytes_sent;
     controller->progress.iteration_bytes_received = traffic.bytes_received;
     return finish_line(object);
@@ -435,6 +449,10 @@ char *report_summary(const struct controller *controller, double seconds) {
     set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
     set_whole(object, "items_helped", controller->progress.items_helped);
+    if (controller->progress.items_fed > 0 || controller->progress.feed_wait_us > 0) {
+        set_whole(object, "items_fed", controller->progress.items_fed);
+        set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
+    }
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "bytes_sent", traffic.bytes_sent);
@@ -576,6 +594,10 @@ char *report_status(struct controller *controller) {
     set_whole(object, "items_processed", controller->progress.items_processed);
     set_whole(object, "items_redone", controller->progress.items_redone);
     set_whole(object, "items_helped", controller->progress.items_helped);
+    if (controller->progress.items_fed > 0 || controller->progress.feed_wait_us > 0) {
+        set_whole(object, "items_fed", controller->progress.items_fed);
+        set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
+    }
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "lines", controller->report.stored);

@@ -2,6 +2,7 @@
 #include "agileml/wire/message.h"
 
 #include "agileml/wire/plan.h"
+#include "agileml/wire/records.h"
 #include "agileml/wire/rows.h"
 
 #include <math.h>
@@ -19,7 +20,7 @@ struct field {
     const char *name; /* "MESSAGE.FIELD" */
 };
 
-enum { FIELDS_MAX = 16 };
+enum { FIELDS_MAX = 20 };
 
 /* What a message's payload frames hold. */
 enum frame_kind {
@@ -119,6 +120,7 @@ static const struct layout LAYOUTS[] = {
                            U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
                            U64(progress.bytes_read, ANY), U64(progress.shards_taken, ANY),
                            U64(progress.memory_bytes, ANY), U64(progress.disk_bytes, ANY),
+                           U64(progress.items_fed, ITEMS), U64(progress.feed_wait_us, TIME),
                            U64(progress.disk_wait_us, TIME)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
@@ -287,6 +289,20 @@ static const struct layout LAYOUTS[] = {
                        {U8(shard.kind, SHARD_GONE), U32(shard.shard, WIRE_SHARDS_MAX - 1), U64(shard.claim, ANY),
                         U64(shard.offset, ANY), U64(shard.size, ANY), ID(shard.passed.receiver),
                         ID(shard.passed.sender)}},
+    [MESSAGE_FEED_ASK] = {"FEED_ASK",
+                          FRAMES_RECORDS,
+                          1,
+                          {sizeof(uint32_t)},
+                          {WIRE_FEED_SHARDS_MAX},
+                          {U64(feed_ask.clock, CLOCK), U64(feed_ask.claim, ANY), ID(feed_ask.passed.receiver),
+                           ID(feed_ask.passed.sender)}},
+    [MESSAGE_FEED] = {"FEED",
+                      FRAMES_RECORDS,
+                      2,
+                      {sizeof(struct wire_batch), 1},
+                      {WIRE_FEED_SHARDS_MAX, WIRE_FEED_BYTES_MAX},
+                      {U8(feed.kind, FEED_GONE), U64(feed.clock, CLOCK), U64(feed.claim, ANY), ID(feed.passed.receiver),
+                       ID(feed.passed.sender)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -376,6 +392,8 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_LOT_METRICS:
     case MESSAGE_HOLDINGS:
     case MESSAGE_SHARD:
+    case MESSAGE_FEED_ASK:
+    case MESSAGE_FEED:
         return ROLE_NODE;
     }
     return 0;
@@ -529,6 +547,37 @@ static int allocation_check(const struct message *message, struct error *error) 
     return 0;
 }
 
+static int feed_ask_check(const struct message *message, struct error *error) {
+    size_t count;
+    const uint32_t *shards = feed_ask_shards(message, &count);
+    for (size_t s = 0; s < count; s++) {
+        if (shards[s] >= WIRE_SHARDS_MAX || (s > 0 && shards[s] <= shards[s - 1])) {
+            return error_set(error, AML_EPROTOCOL, "FEED_ASK: shard %u out of range or out of order", shards[s]);
+        }
+    }
+    return count > 0 ? 0 : error_set(error, AML_EPROTOCOL, "FEED_ASK: no shards");
+}
+
+/* The batches' bytes must be those of the frame. */
+static int feed_check(const struct message *message, struct error *error) {
+    size_t count;
+    const struct wire_batch *batches = feed_batches(message, &count);
+    uint64_t bytes = 0;
+    for (size_t b = 0; b < count; b++) {
+        if (batches[b].shard >= WIRE_SHARDS_MAX || batches[b].bytes > WIRE_BATCH_BYTES_MAX ||
+            (message->feed.kind == FEED_GONE && batches[b].bytes != 0)) {
+            return error_set(error, AML_EPROTOCOL, "FEED: a batch of shard %u with %u bytes", batches[b].shard,
+                             batches[b].bytes);
+        }
+        bytes += batches[b].bytes;
+    }
+    if (count == 0 || bytes != message->frames[FEED_BYTES]->size) {
+        return error_set(error, AML_EPROTOCOL, "FEED: %zu batches of %llu bytes in all, but %zu bytes arrived", count,
+                         (unsigned long long)bytes, message->frames[FEED_BYTES]->size);
+    }
+    return 0;
+}
+
 /* Checks the contents of records: every text must end, as texts are used in place; and what the message's own function
  * checks. */
 static int records_check(const struct message *message, const struct layout *layout, struct error *error) {
@@ -570,6 +619,8 @@ static int records_check(const struct message *message, const struct layout *lay
     return message->type == MESSAGE_PLAN         ? plan_check(message, error)
            : message->type == MESSAGE_EVALUATE   ? evaluate_check(message, error)
            : message->type == MESSAGE_ALLOCATION ? allocation_check(message, error)
+           : message->type == MESSAGE_FEED_ASK   ? feed_ask_check(message, error)
+           : message->type == MESSAGE_FEED       ? feed_check(message, error)
                                                  : 0;
 }
 

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 13,
+    WIRE_VERSION = 14,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -82,10 +82,13 @@ enum {
     WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
     WIRE_RESTORE_POINTS_MAX = 1 << 19,
     WIRE_ROW_BYTES_MAX = 1 << 26,
-    WIRE_JSON_MAX = 1 << 20,   /* one report line */
-    WIRE_NOTE_MAX = 1 << 16,   /* a line for the report, in NOTE */
-    WIRE_STATUS_MAX = 1 << 26, /* the answer to STATUS */
-    WIRE_LOTS_MAX = 8,         /* of a node */
+    WIRE_JSON_MAX = 1 << 20,        /* one report line */
+    WIRE_NOTE_MAX = 1 << 16,        /* a line for the report, in NOTE */
+    WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
+    WIRE_LOTS_MAX = 8,              /* of a node */
+    WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or FEED */
+    WIRE_BATCH_BYTES_MAX = 1 << 26, /* of one batch */
+    WIRE_FEED_BYTES_MAX = 1 << 27,  /* of all batches in one FEED */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
 };
 static const uint64_t WIRE_FRAME_BYTES_MAX = UINT64_C(1) << 30;
@@ -148,6 +151,8 @@ enum message_type {
     MESSAGE_LOT_METRICS = 44,
     MESSAGE_HOLDINGS = 46,
     MESSAGE_SHARD = 47,
+    MESSAGE_FEED_ASK = 48,
+    MESSAGE_FEED = 49,
     /* controller -> node */
     MESSAGE_EVALUATE = 40
 };
@@ -242,6 +247,8 @@ struct message_progress {
     uint64_t shards_taken; /* from other nodes, since the node began */
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
     uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
+    uint64_t items_fed;    /* of `items`, those from batches that feeders have made */
+    uint64_t feed_wait_us; /* how long the clock waited for batches */
     uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
 };
 
@@ -576,6 +583,25 @@ struct message_shard {
     uint64_t size;   /* SHARD_PIECE: of the whole packed shard */
 };
 
+/* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders"). Frame:
+ * at least one shard, uint32_t each, ascending. */
+struct message_feed_ask {
+    struct message_passed passed;
+    uint64_t clock;
+    uint64_t claim; /* of the question, unique for the node that asks; the answers repeat it */
+};
+
+/* Answers FEED_ASK, in one or more messages. Frames: at least one batch, struct wire_batch each; the batches' bytes, one
+ * after the other; FEED_GONE has none. */
+enum feed_kind { FEED_DONE = 0, FEED_GONE /* the feeder does not make these batches, perhaps later ones */ };
+
+struct message_feed {
+    struct message_passed passed;
+    uint8_t kind; /* enum feed_kind */
+    uint64_t clock;
+    uint64_t claim;
+};
+
 struct message {
     enum message_type type;
     uint64_t epoch; /* of the sender's plan; 0: it has none yet */
@@ -619,10 +645,12 @@ struct message {
         struct message_follow follow;
         struct message_update update;
         struct message_passed passed;
-        struct message_lot lot; /* this one and the next three begin as message_passed */
+        struct message_lot lot; /* this one and the next five begin as message_passed */
         struct message_lot_metrics lot_metrics;
         struct message_holdings holdings;
         struct message_shard shard;
+        struct message_feed_ask feed_ask;
+        struct message_feed feed;
     };
     unsigned frame_count;
     struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */
@@ -683,6 +711,13 @@ struct wire_server_wait {
     uint64_t wait_us; /* how much later its state came than that of the earliest server, in all clocks together */
 };
 
+/* A batch: the items of a data shard in a clock, as the app's stages have made them. */
+struct wire_batch {
+    uint32_t shard;
+    uint32_t bytes; /* at most WIRE_BATCH_BYTES_MAX */
+    uint64_t hash;  /* hash_bytes of its bytes, with seed 0 */
+};
+
 struct wire_metric_sum {
     double sum;
     double weight;
@@ -738,7 +773,8 @@ bool tier_of_name(const char *name, enum node_tier *tier);
 const char *message_name(unsigned type);
 /* Whether servers pass it on between nodes: it begins as struct message_passed. */
 static inline bool message_is_passed_on(unsigned type) {
-    return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD;
+    return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD ||
+           type == MESSAGE_FEED_ASK || type == MESSAGE_FEED;
 }
 /* Prints the type, the epoch and all fields by name, for a trace, as one line without its end. Leaves out payload
  * frames. */

@@ -10,6 +10,7 @@ enum { REGISTER_ENDPOINTS, REGISTER_METRICS, REGISTER_OPTIONS };
 enum { INPUT_SHARDS, INPUT_FILES };
 /* The payload frame of all other messages. */
 enum { RECORDS_FRAME };
+enum { FEED_BATCHES, FEED_BYTES };
 
 /* Defines FUNCTION(message, count), which returns the records in that frame and sets *count to their number. The
  * message owns the records. */
@@ -25,6 +26,8 @@ RECORDS_VIEW(waits_servers, struct wire_server_wait, RECORDS_FRAME)
 RECORDS_VIEW(records_totals, double, RECORDS_FRAME)    /* LOADED, START: WIRE_TOTALS of them */
 RECORDS_VIEW(evaluate_shards, uint32_t, RECORDS_FRAME) /* at least one */
 RECORDS_VIEW(holdings_shards, uint32_t, RECORDS_FRAME)
+RECORDS_VIEW(feed_ask_shards, uint32_t, RECORDS_FRAME)       /* at least one */
+RECORDS_VIEW(feed_batches, struct wire_batch, FEED_BATCHES) /* at least one */
 RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(records_restore_points, struct wire_restore_point, RECORDS_FRAME) /* FENCED, REPLICAS */
 RECORDS_VIEW(records_names, struct wire_name, RECORDS_FRAME)    /* EVICT, GONE */

@@ -132,6 +132,9 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
     cluster_mad_peer(node, from, message);
     cluster_mistake_node(node, message);
     node_receive(&node->node, from, message);
+    if (cluster_feed_mistake_node(node, message)) {
+        node_receive(&node->node, from, message);
+    }
     cluster_check_node(node);
 }
 
@@ -191,6 +194,7 @@ static void open_node(struct cluster_node *node) {
                                    .lots = cluster->drawn.lots,
                                    .fetches = cluster->drawn.fetches,
                                    .fetch_piece = 64,
+                                   .feed_credit = cluster_feed_credit(cluster),
                                    .metrics = metrics,
                                    .metric_count = CLUSTER_METRICS,
                                    .timeout_ms = cluster->drawn.patience_ms,
@@ -230,7 +234,7 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->tier = tier;
     node->threads =
         (unsigned)cluster_between(cluster, cluster->node_count > 1 && cluster_one_in(cluster, 8) ? 0 : 1, 4);
-    unsigned least = first || elastic || tier == TIER_RELIABLE ? 1 : 0;
+    unsigned least = first || elastic || tier != TIER_TRANSIENT ? 1 : 0;
     node->server_count = (unsigned)cluster_between(cluster, least, CLUSTER_SERVERS_MAX);
     node->start_us = sim_now(cluster->sim) + after_us;
     node->load_us = cluster_between(cluster, 0, cluster_one_in(cluster, 10) ? 6 * SECOND_US : 200 * 1000);
@@ -472,6 +476,7 @@ static void run_open(struct cluster *cluster) {
     app_open(cluster);
     draw_lots(cluster);
     draw_fetches(cluster);
+    cluster_feed_draw(cluster);
     sort_rows(cluster);
 }
 
@@ -512,6 +517,7 @@ static void job_open(struct cluster *cluster) {
         break;
     }
     cluster_faults_begin(cluster);
+    cluster_feed_begin(cluster);
 }
 
 static void job_close(struct cluster *cluster) {
@@ -636,6 +642,7 @@ static bool next_job(struct cluster *cluster) {
                            .app = cluster->app,
                            .terms = cluster->terms,
                            .policy = cluster->policy,
+                           .feed.feeders = cluster->feed.feeders,
                            .run.partition_rows = cluster->run.partition_rows,
                            .run.partition_row_counts = cluster->run.partition_row_counts,
                            .run.jobs = cluster->run.jobs,

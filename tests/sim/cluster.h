@@ -55,6 +55,10 @@ enum mistake {
     MISTAKE_WAITS_UNTOLD,          /* nodes never say that they wait for servers */
     MISTAKE_LOT_TWICE,             /* a node works on a lot that it has given to another one */
     MISTAKE_SHARD_MIXED,           /* a node gives another data shard than it was asked for, and nobody notices */
+    MISTAKE_BATCH_OF_OTHER_CLOCK,  /* a feeder makes the batch of another clock */
+    MISTAKE_BATCH_TWICE,           /* a node takes a repeated batch once more */
+    MISTAKE_CREDIT_LOST,           /* a node does not give the credit of a batch back */
+    MISTAKE_FEEDER_COUNTS,         /* the controller takes a feeder for a node that works */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -85,6 +89,8 @@ struct cluster_counts {
     uint64_t mad;         /* nodes that went mad */
     uint64_t lots;        /* done by other nodes than their owners */
     uint64_t shards_taken; /* from other nodes */
+    uint64_t batches;      /* from feeders */
+    uint64_t batches_used; /* of them, by clocks */
 };
 
 struct cluster_result {

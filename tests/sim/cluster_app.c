@@ -176,7 +176,9 @@ static void prepare_done(void *context) {
         return;
     }
     set->lazy = node->input.lazy && node->cluster->app.kind->lazy;
-    add_rows(node, set, set->lazy ? 2 : 1, false);
+    if (node->tier != TIER_FEEDER) {
+        add_rows(node, set, set->lazy ? 2 : 1, false);
+    }
     set->prepared = true;
     node->app.preparing = 0;
     if (read_shards(node, set) && node->node.input.reading == 0) {
@@ -543,8 +545,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     if (totals[0] != (double)cluster->app.items || totals[WIRE_TOTALS / 2] != cluster->policy.shards - 1 ||
         totals[WIRE_TOTALS / 2 + 1] != -1 || agent->total_items != cluster->app.items) {
         cluster_violation(cluster, "app", "%s began with totals %g, %g and %g over %llu items", agent->name, totals[0],
-                          totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1],
-                          (unsigned long long)agent->total_items);
+                          totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1], (unsigned long long)agent->total_items);
     }
     node->work.began_us = sim_now(cluster->sim);
     node->work.computing = true;
@@ -557,6 +558,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     } else {
         compute_half(node, set, 0);
     }
+    cluster_feed_consume(node, set, clock);
     cluster_faults_clock(cluster, clock);
     if (cluster_crash(node, set, clock)) {
         return;
@@ -786,7 +788,7 @@ static void hook_rejoin(void *context, const char *why) {
 }
 
 struct node_hooks cluster_app_hooks(struct cluster_node *node) {
-    return (struct node_hooks){.lacks = hook_lacks,
+    struct node_hooks hooks = {.lacks = hook_lacks,
                                .has = hook_has,
                                .pack = hook_pack,
                                .unpack = hook_unpack,
@@ -802,6 +804,8 @@ struct node_hooks cluster_app_hooks(struct cluster_node *node) {
                                .end = hook_end,
                                .rejoin = hook_rejoin,
                                .context = node};
+    cluster_feed_hooks(&hooks);
+    return hooks;
 }
 
 void cluster_app_open(struct cluster_node *node) {
@@ -821,6 +825,7 @@ void cluster_app_close(struct cluster_node *node) {
         free(node->app.row_of[t]);
     }
     free(node->app.held);
+    cluster_feed_close(node);
     free(node->app.sets);
     free(node->app.own);
     free(node->app.slots);

@@ -461,6 +461,7 @@ void cluster_check_node(struct cluster_node *node) {
     if (node->fate.gone) {
         return;
     }
+    cluster_feed_check_node(node);
     unsigned origins = 1 + (unsigned)(client->epoch - cluster->seen.first_epoch < BOUND_SLACK
                                           ? client->epoch - cluster->seen.first_epoch
                                           : BOUND_SLACK);

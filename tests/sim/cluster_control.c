@@ -189,10 +189,13 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
 static void control_stepped(struct cluster *cluster) {
     struct cluster_controller *control = &cluster->control;
     if (control->crashed) {
+        cluster->feed.members = 0; /* what comes next is of another controller */
         cluster_control_kill(cluster, control->restart_us);
         return;
     }
     cluster_uneven_stepped(cluster);
+    cluster_feed_check_control(cluster);
+    cluster_feed_mistake_control(cluster);
 }
 
 static void control_start(void *context) {

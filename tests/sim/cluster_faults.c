@@ -25,7 +25,7 @@ unsigned cluster_pick(struct cluster *cluster, enum who who, unsigned count, str
     for (unsigned n = 0; n < cluster->node_count; n++) {
         struct cluster_node *node = cluster->nodes[n];
         bool tier = who == WHO_ANY || (node->tier == TIER_TRANSIENT) == (who == WHO_TRANSIENT);
-        if (!tier || !cluster_node_lives(node)) {
+        if (!tier || node->tier == TIER_FEEDER || !cluster_node_lives(node)) {
             continue;
         }
         seen++;

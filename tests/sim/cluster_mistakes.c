@@ -37,6 +37,10 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_WAITS_UNTOLD] = "waits-untold",
     [MISTAKE_LOT_TWICE] = "lot-twice",
     [MISTAKE_SHARD_MIXED] = "shard-mixed",
+    [MISTAKE_BATCH_OF_OTHER_CLOCK] = "batch-of-other-clock",
+    [MISTAKE_BATCH_TWICE] = "batch-twice",
+    [MISTAKE_CREDIT_LOST] = "credit-lost",
+    [MISTAKE_FEEDER_COUNTS] = "feeder-counts",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

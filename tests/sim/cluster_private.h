@@ -119,6 +119,31 @@ struct cluster_node_app {
     unsigned own_count;
 };
 
+/* A batch that a process has taken, or makes. */
+struct cluster_fed {
+    unsigned set;
+    uint32_t shard;
+    uint64_t clock;
+    bool used;
+};
+
+/* A process's batches. */
+struct cluster_node_feed {
+    struct cluster_fed *list;
+    unsigned count;
+    uint64_t below; /* batches of clocks below were dropped */
+    bool busy;      /* it makes `making` */
+    struct cluster_fed making;
+};
+
+/* The job's feeders. */
+struct cluster_feed {
+    unsigned feeders;                /* to begin with; 0: the app has no stages */
+    unsigned troubles;               /* that have happened */
+    unsigned members, other_members; /* of the controller after its last step: feeders, and others */
+    bool recovers;                   /* it recovered then */
+};
+
 /* The clock that a node's app computes. */
 struct cluster_node_work {
     bool computing;
@@ -149,9 +174,9 @@ struct cluster_node_save {
 
 /* What happens to a node, and what becomes of it. */
 struct cluster_node_fate {
-    uint64_t fenced;    /* it has reported FENCED of this epoch */
-    uint64_t leave_us;  /* its machine goes then; 0: not asked to leave */
-    bool generous;      /* the notice was long enough */
+    uint64_t fenced;   /* it has reported FENCED of this epoch */
+    uint64_t leave_us; /* its machine goes then; 0: not asked to leave */
+    bool generous;     /* the notice was long enough */
     enum mad mad;
     bool hurt;          /* something was done to it that may cost it its place in the job */
     uint32_t notice_ms; /* to ask for by itself */
@@ -190,6 +215,7 @@ struct cluster_node {
     struct cluster_node_input input;
     struct cluster_node_app app;
     struct cluster_node_work work;
+    struct cluster_node_feed feed;
     struct cluster_node_evaluation evaluation;
     struct cluster_node_save save;
     struct cluster_node_fate fate;
@@ -382,9 +408,9 @@ struct cluster_uneven {
     double late_seconds;    /* when two thirds of the iterations were done */
     double settled_seconds; /* from then on nobody should wait */
     uint64_t settled;       /* the iteration at that time; 0: not yet */
-    double last_seconds; /* when the last one was */
-    uint64_t version;    /* of the newest plan */
-    uint64_t shaken;     /* other campaigns: the clock after which shares were last changed at random */
+    double last_seconds;    /* when the last one was */
+    uint64_t version;       /* of the newest plan */
+    uint64_t shaken;        /* other campaigns: the clock after which shares were last changed at random */
 };
 
 /* The operator's process. */
@@ -420,6 +446,7 @@ struct cluster {
     struct cluster_schedule_state schedule;
     struct cluster_app_crash crash;
     struct cluster_uneven uneven;
+    struct cluster_feed feed;
 };
 
 /* ---- Chance ---- */
@@ -428,6 +455,19 @@ uint64_t cluster_draw(struct cluster *cluster);
 /* least..most, both included. */
 uint64_t cluster_between(struct cluster *cluster, uint64_t least, uint64_t most);
 bool cluster_one_in(struct cluster *cluster, unsigned many);
+
+/* ---- cluster_feed.c ---- */
+
+void cluster_feed_draw(struct cluster *cluster);
+uint64_t cluster_feed_credit(const struct cluster *cluster);
+void cluster_feed_begin(struct cluster *cluster);
+void cluster_feed_hooks(struct node_hooks *hooks);
+void cluster_feed_close(struct cluster_node *node);
+void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *set, uint64_t clock);
+void cluster_feed_check_node(struct cluster_node *node);
+void cluster_feed_check_control(struct cluster *cluster);
+void cluster_feed_mistake_control(struct cluster *cluster);
+bool cluster_feed_mistake_node(struct cluster_node *node, const struct message *message);
 
 /* ---- cluster.c ---- */
 

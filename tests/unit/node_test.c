@@ -34,6 +34,11 @@ struct fake_asked {
     unsigned saves, unsaves, ends, rejoins;
     bool has[SHARDS_MAX];           /* shards in memory */
     unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
+    unsigned batches_taken;         /* by feed_take */
+    bool batches_are_bad;           /* feed_take refuses them */
+    uint64_t dropped_below;         /* by the last feed_drop */
+    uint32_t making;                /* shard of the batch that is to be made */
+    uint64_t making_clock;          /* 0: none is */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
@@ -49,6 +54,8 @@ struct fake_plan {
     uint32_t shard_count;
     actor_id endpoints[4];
     unsigned endpoint_count;
+    struct wire_node nodes[2];
+    unsigned node_count;
 };
 
 struct fake {
@@ -141,6 +148,33 @@ static bool hook_unpack(void *context, uint32_t shard, const unsigned char *byte
     struct fake *fake = context;
     fake->asked.has[shard] = size == 12 && bytes[0] == shard && bytes[9] == shard && bytes[11] == 2 * shard;
     return fake->asked.has[shard];
+}
+
+static bool hook_feeds(void *context) {
+    (void)context;
+    return true;
+}
+
+static void hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
+    struct fake *fake = context;
+    assert_int_equal(fake->asked.making_clock, 0);
+    assert_int_equal(set, 1);
+    fake->asked.making = shard;
+    fake->asked.making_clock = clock;
+}
+
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes,
+                           size_t size) {
+    struct fake *fake = context;
+    assert_int_equal(set, 1);
+    assert_int_equal(size, 4 + shard);
+    assert_int_equal(*(const unsigned char *)bytes, clock);
+    fake->asked.batches_taken++;
+    return !fake->asked.batches_are_bad;
+}
+
+static void hook_feed_drop(void *context, uint64_t clock_below) {
+    ((struct fake *)context)->asked.dropped_below = clock_below;
 }
 
 static void hook_release(void *context, unsigned set) {
@@ -287,7 +321,7 @@ static void give_plan(struct fake *fake) {
         snprintf(endpoints[e].endpoint, sizeof endpoints[e].endpoint, "tcp://%u", e);
     }
     plan.plan.version = ++fake->next.plan.version;
-    plan.frames[0] = buffer_new(0);
+    plan.frames[0] = buffer_copy(fake->next.nodes, fake->next.node_count * sizeof fake->next.nodes[0]);
     plan.frames[1] = buffer_copy(&fake->next.placement, sizeof fake->next.placement);
     plan.frames[2] =
         buffer_copy(fake->next.assignments, fake->next.assignment_count * sizeof fake->next.assignments[0]);
@@ -404,6 +438,10 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                   .unsave = hook_unsave,
                   .end = hook_end,
                   .rejoin = hook_rejoin,
+                  .feeds = hook_feeds,
+                  .feed_make = hook_feed_make,
+                  .feed_take = hook_feed_take,
+                  .feed_drop = hook_feed_drop,
                   .context = fake},
     };
     options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1};
@@ -1218,7 +1256,7 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     answer_subscribes(fake, 0);
     prepared(fake, 3, 10);
     assert_int_equal(fake->asked.computing, 0); /* the app still saves */
-    give_save(fake, 1, 1);    /* of the old epoch */
+    give_save(fake, 1, 1);                      /* of the old epoch */
     node_saved(&fake->node, AML_ESTOP, "stopped");
     assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
     computed(fake, 3, 1);
@@ -1712,6 +1750,279 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
 enum { PIECE = 8 };
 
 /* A node that is to work on shards 0 to 3, of which it lacks 1 to 3, in a job where OTHER and THIRD work. */
+/* ---- Batches ---- */
+
+static void add_feeder(struct fake *fake, actor_id feeder) {
+    fake->next.nodes[fake->next.node_count++] = (struct wire_node){.actor = feeder, .tier = TIER_FEEDER};
+    fake->next.endpoints[fake->next.endpoint_count++] = feeder + 1;
+}
+
+/* A node that has work as fake_open's has, and THIRD as a feeder; it could begin clock 1. */
+static struct fake *fake_open_fed(uint64_t credit) {
+    struct fake *fake = fake_new(0, 3);
+    fake->node.options.feed_credit = credit;
+    give_welcome(fake);
+    add_feeder(fake, THIRD);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_start(fake);
+    return fake;
+}
+
+/* The question for a clock's batches that was sent to the server last. */
+static struct message feed_question(const struct fake *fake, actor_id server, uint64_t clock) {
+    struct message found = {0};
+    for (unsigned s = 0; s < fake->count; s++) {
+        const struct message *message = &fake->sent[s].message;
+        if (fake->sent[s].to == server && message->type == MESSAGE_FEED_ASK && message->feed_ask.clock == clock) {
+            found = *message;
+        }
+    }
+    assert_int_equal(found.type, MESSAGE_FEED_ASK);
+    return found;
+}
+
+/* The feeder's answer about some shards: of shard S 4 + S bytes with the clock's number. */
+static void give_feed(struct fake *fake, actor_id feeder, const struct message *question, enum feed_kind kind,
+                      uint32_t first, uint32_t count, bool hashed) {
+    struct message message = {.type = MESSAGE_FEED, .passed.sender = feeder};
+    struct wire_batch batches[SHARDS_MAX];
+    unsigned char bytes[256];
+    size_t size = 0;
+    memset(bytes, (int)question->feed_ask.clock, sizeof bytes);
+    for (uint32_t b = 0; b < count; b++) {
+        uint32_t each = kind == FEED_DONE ? 4 + first + b : 0;
+        batches[b] = (struct wire_batch){
+            .shard = first + b, .bytes = each, .hash = hash_bytes(bytes, each, 0) + (hashed ? 0 : 1)};
+        size += each;
+    }
+    message.feed.kind = (uint8_t)kind;
+    message.feed.clock = question->feed_ask.clock;
+    message.feed.claim = question->feed_ask.claim;
+    message_add_copy(&message, batches, count * sizeof batches[0]);
+    message_add_copy(&message, bytes, size);
+    give(fake, feeder + 1, &message);
+}
+
+static void test_a_clock_uses_the_batches_that_have_come(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    struct message first = feed_question(fake, THIRD_SERVER, 1);
+    assert_int_equal(first.passed.receiver, THIRD);
+    assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* of all three clocks */
+    assert_int_equal(fake->node.feed.used, 12 * NODE_FEED_GUESS);
+    assert_int_equal(fake->asked.computing, 0); /* it waits for batches */
+    fake->now_us += 7000;
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
+    give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* was not asked */
+    assert_int_equal(fake->asked.batches_taken, 2);
+    assert_int_equal(fake->node.feed.used, 10 * NODE_FEED_GUESS + 4 + 5);
+    assert_int_equal(fake->asked.computing, 0);
+    give_feed(fake, THIRD, &first, FEED_GONE, 2, 2, true);
+    assert_int_equal(fake->asked.computing, 1); /* the process makes the other two */
+    assert_int_equal(fake->node.work.feed_wait_us, 7000);
+    give_feed(fake, THIRD, &first, FEED_DONE, 2, 2, true); /* too late */
+    assert_int_equal(fake->asked.batches_taken, 2);
+    node_fed(&fake->node, 6);
+    computed(fake, 1, 1);
+    assert_int_equal(fake->asked.dropped_below, 2);
+    assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    struct message progress = {0};
+    assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
+    assert_int_equal(progress.progress.items_fed, 6);
+    assert_int_equal(progress.progress.feed_wait_us, 7000);
+    fake_close(fake);
+}
+
+static void test_what_does_not_come_is_asked_elsewhere_then_made_here(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    struct message late = feed_question(fake, THIRD_SERVER, 1);
+    add_feeder(fake, OTHER);
+    give_plan(fake);
+    wait_ms(fake, NODE_FEED_FIRST_US / 1000);
+    struct message second = feed_question(fake, OTHER + 1, 1); /* elsewhere, once */
+    assert_int_equal(fake->asked.computing, 0);
+    give_feed(fake, THIRD, &late, FEED_DONE, 0, 4, true); /* by now another one is asked */
+    assert_int_equal(fake->asked.batches_taken, 0);
+    give_feed(fake, OTHER, &second, FEED_DONE, 0, 1, true);
+    assert_int_equal(fake->asked.batches_taken, 1);
+    wait_ms(fake, NODE_FEED_FIRST_US / 1000);
+    assert_int_equal(fake->asked.computing, 1);
+    assert_true(fake->node.feed.late >= 4 + 3);
+    fake_close(fake);
+}
+
+static void test_a_feeder_that_is_gone_is_not_waited_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    assert_int_equal(fake->asked.computing, 0);
+    fake->next.node_count = 0;
+    give_plan(fake);
+    assert_int_equal(fake->asked.computing, 1);
+    assert_int_equal(fake->node.feed.used, 0);
+    fake_close(fake);
+}
+
+static void test_batches_are_asked_for_by_credit(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(2 * NODE_FEED_GUESS + 10);
+    struct message first = feed_question(fake, THIRD_SERVER, 1);
+    assert_int_equal(first.frames[0]->size, 2 * sizeof(uint32_t)); /* as much as there is credit for */
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 1);
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
+    assert_true(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1); /* they were smaller than expected */
+    assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
+    fake_close(fake);
+}
+
+static void test_batches_that_can_not_be_are_reported(void **state) {
+    (void)state;
+    for (unsigned bad = 0; bad < 2; bad++) {
+        struct fake *fake = fake_open_fed(0);
+        struct message first = feed_question(fake, THIRD_SERVER, 1);
+        struct message accuse = {0};
+        fake->asked.batches_are_bad = bad == 0;
+        give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, bad == 0);
+        assert_true(told(fake, MESSAGE_ACCUSE, &accuse) > 0);
+        assert_int_equal(accuse.accuse.accused, THIRD);
+        assert_non_null(strstr(accuse.accuse.text, "no batch of shard 0 in clock 1"));
+        assert_int_equal(fake->asked.computing, 1); /* with what the process makes itself */
+        fake_close(fake);
+    }
+}
+
+/* When the data changes, and in a new epoch, all batches are forgotten, but not while a clock works with them. */
+static void test_batches_of_other_data_are_forgotten(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    struct message second = feed_question(fake, THIRD_SERVER, 2);
+    struct message first = feed_question(fake, THIRD_SERVER, 1);
+    give_feed(fake, THIRD, &second, FEED_DONE, 0, 4, true);
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, true);
+    assert_int_equal(fake->asked.computing, 1);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, 1, 0, 4);
+    add_assignment(fake, SELF, 2, WIRE_CLOCK_NEVER, 0, 3);
+    give_plan(fake);
+    assert_int_equal(fake->asked.dropped_below, 0);
+    computed(fake, 1, 1);
+    assert_true(fake->asked.dropped_below == UINT64_MAX);
+    assert_int_equal(fake->node.feed.used, 0);
+    fake_close(fake);
+}
+
+static struct fake *fake_open_feeder(void) {
+    struct fake *fake = fake_new(0, 3);
+    fake->node.options.registration.tier = TIER_FEEDER;
+    give_welcome(fake);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 8);
+    give_plan(fake);
+    give_start(fake);
+    assert_int_equal(fake->asked.ends, 0);
+    return fake;
+}
+
+static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uint32_t first, uint32_t count) {
+    struct message message = {.type = MESSAGE_FEED_ASK, .epoch = 1, .passed.sender = OTHER};
+    uint32_t shards[SHARDS_MAX];
+    for (uint32_t s = 0; s < count; s++) {
+        shards[s] = first + s;
+    }
+    message.feed_ask.clock = clock;
+    message.feed_ask.claim = claim;
+    message_add_copy(&message, shards, count * sizeof shards[0]);
+    give(fake, SELF + 1, &message);
+}
+
+static void make(struct fake *fake, uint32_t shard, uint64_t clock, size_t bytes) {
+    assert_int_equal(fake->asked.making, shard);
+    assert_int_equal(fake->asked.making_clock, clock);
+    fake->asked.making_clock = 0;
+    node_feed_made(&fake->node, shard, clock, buffer_new(bytes));
+}
+
+static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder();
+    struct message answer = {0};
+    give_feed_ask(fake, 1, 1, 2, 2); /* it has no data yet */
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(answer.feed.kind, FEED_GONE);
+    assert_int_equal(answer.passed.receiver, OTHER);
+    assert_int_equal(fake->asked.prepared_shards, 2);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    forget(fake);
+    give_feed_ask(fake, 3, 2, 2, 2);
+    give_feed_ask(fake, 3, 2, 2, 2); /* a repeat */
+    give_feed_ask(fake, 2, 3, 2, 2);
+    make(fake, 2, 3, 10);
+    make(fake, 2, 2, 10); /* the earlier clock goes first */
+    make(fake, 3, 2, 20);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1); /* both in one */
+    assert_true(answer.feed.kind == FEED_DONE && answer.feed.clock == 2 && answer.feed.claim == 3);
+    const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
+    assert_int_equal(answer.frames[FEED_BATCHES]->size, 2 * sizeof *batches);
+    assert_true(batches[0].shard == 2 && batches[0].bytes == 10 && batches[1].shard == 3 && batches[1].bytes == 20);
+    make(fake, 3, 3, 20);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2);
+    assert_int_equal(fake->asked.making_clock, 0);
+    fake_close(fake);
+}
+
+static void test_a_feeder_forgets_questions_of_an_old_epoch(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder();
+    give_feed_ask(fake, 1, 1, 2, 2);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    give_feed_ask(fake, 1, 2, 2, 2);
+    assert_int_equal(fake->asked.making_clock, 1);
+    fake->next.epoch = 2;
+    give_plan(fake);
+    assert_int_equal(fake->node.feed.feeding.count, 0);
+    forget(fake);
+    make(fake, 2, 1, 10); /* nobody asks any more */
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, NULL), 0);
+    assert_int_equal(fake->asked.making_clock, 0);
+    fake_close(fake);
+}
+
+static void test_a_batch_that_is_too_large_ends_the_feeder(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder();
+    give_feed_ask(fake, 1, 1, 2, 2);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    give_feed_ask(fake, 1, 2, 2, 2);
+    make(fake, 2, 1, (size_t)WIRE_BATCH_BYTES_MAX + 1);
+    assert_int_equal(fake->asked.ends, 1);
+    assert_int_equal(fake->asked.end_code, AML_EINPUT);
+    assert_non_null(strstr(fake->asked.end_text, "a batch of data shard 2 has 67108865 bytes, at most 67108864"));
+    fake_close(fake);
+}
+
+static void test_a_feeder_needs_an_app_with_stages(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0, 3);
+    fake->node.options.registration.tier = TIER_FEEDER;
+    fake->node.options.hooks.feeds = NULL;
+    give_welcome(fake);
+    assert_int_equal(fake->asked.end_code, AML_EINPUT);
+    assert_non_null(strstr(fake->asked.end_text, "a feeder has nothing to do: the app has no stages"));
+    fake_close(fake);
+}
+
+/* ---- Shards of other nodes ---- */
+
 static struct fake *fake_open_fetching(void) {
     struct fake *fake = fake_new(0, 0);
     fake->node.options.fetches = true;
@@ -1897,6 +2208,16 @@ static void test_a_node_gives_its_shards(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_clock_uses_the_batches_that_have_come),
+        cmocka_unit_test(test_what_does_not_come_is_asked_elsewhere_then_made_here),
+        cmocka_unit_test(test_a_feeder_that_is_gone_is_not_waited_for),
+        cmocka_unit_test(test_batches_are_asked_for_by_credit),
+        cmocka_unit_test(test_batches_that_can_not_be_are_reported),
+        cmocka_unit_test(test_batches_of_other_data_are_forgotten),
+        cmocka_unit_test(test_a_feeder_makes_what_it_is_asked_for),
+        cmocka_unit_test(test_a_feeder_forgets_questions_of_an_old_epoch),
+        cmocka_unit_test(test_a_batch_that_is_too_large_ends_the_feeder),
+        cmocka_unit_test(test_a_feeder_needs_an_app_with_stages),
         cmocka_unit_test(test_shards_are_taken_from_those_who_have_them),
         cmocka_unit_test(test_what_nobody_has_is_read),
         cmocka_unit_test(test_a_holder_that_does_not_give),

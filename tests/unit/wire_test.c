@@ -77,6 +77,8 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_read, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.shards_taken, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.disk_bytes, UINT64_MAX),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.items_fed, UINT64_C(1) << 40),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.feed_wait_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.memory_bytes, UINT64_MAX),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.state, NODE_FINISHED),
     FIELD(MESSAGE_HEARTBEAT, WHOLE, heartbeat.clock, CLOCK),
@@ -213,6 +215,15 @@ static const struct wire_field {
     FIELD(MESSAGE_SHARD, WHOLE, shard.size, UINT64_MAX),
     FIELD(MESSAGE_SHARD, WHOLE, shard.passed.receiver, UINT64_MAX),
     FIELD(MESSAGE_SHARD, WHOLE, shard.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.clock, WIRE_CLOCK_MAX),
+    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.claim, UINT64_MAX),
+    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_FEED, WHOLE, feed.kind, FEED_GONE),
+    FIELD(MESSAGE_FEED, WHOLE, feed.clock, WIRE_CLOCK_MAX),
+    FIELD(MESSAGE_FEED, WHOLE, feed.claim, UINT64_MAX),
+    FIELD(MESSAGE_FEED, WHOLE, feed.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_FEED, WHOLE, feed.passed.sender, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
@@ -226,7 +237,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
     MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
-    MESSAGE_HOLDINGS,   MESSAGE_SHARD,
+    MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -296,6 +307,15 @@ static struct message new_message(enum message_type type) {
         break;
     case MESSAGE_SHARD:
         add_frame(&message, 17);
+        break;
+    case MESSAGE_FEED_ASK:
+        add_frame(&message, 2 * sizeof(uint32_t));
+        ((uint32_t *)(void *)message.frames[0]->data)[1] = 7;
+        break;
+    case MESSAGE_FEED:
+        add_frame(&message, 2 * sizeof(struct wire_batch));
+        ((struct wire_batch *)(void *)message.frames[0]->data)[1] = (struct wire_batch){.shard = 7};
+        add_frame(&message, 0);
         break;
     case MESSAGE_EVALUATE:
         add_frame(&message, 2 * sizeof(uint32_t));
@@ -542,6 +562,57 @@ static void test_payload_frames_are_checked(void **state) {
 
 static struct wire_machine *second_machine(const struct message *message) {
     return (struct wire_machine *)(void *)message->frames[0]->data + 1;
+}
+
+static int decoded(struct message *message) {
+    unsigned char head[WIRE_HEAD_MAX];
+    struct message back = *message;
+    struct error error = {0};
+    size_t size = message_encode_head(message, head);
+    return message_decode_head(&back, head, size, &error);
+}
+
+static void test_questions_for_batches_are_in_order(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t shards[3];
+        unsigned count;
+        int result;
+    } cases[] = {{{1, 5, 9}, 3, 0},
+                 {{0}, 0, AML_EPROTOCOL},
+                 {{1, 1, 2}, 3, AML_EPROTOCOL},
+                 {{2, 1}, 2, AML_EPROTOCOL},
+                 {{1, WIRE_SHARDS_MAX}, 2, AML_EPROTOCOL}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct message message = {.type = MESSAGE_FEED_ASK, .frame_count = 1};
+        message.frames[0] = buffer_copy(cases[c].shards, cases[c].count * sizeof(uint32_t));
+        assert_int_equal(decoded(&message), cases[c].result);
+        message_close(&message);
+    }
+}
+
+static void test_batches_fit_their_bytes(void **state) {
+    (void)state;
+    static const struct {
+        struct wire_batch batches[2];
+        unsigned count, bytes;
+        enum feed_kind kind;
+        int result;
+    } cases[] = {{{{1, 5, 0}, {7, 3, 0}}, 2, 8, FEED_DONE, 0},
+                 {{{1, 0, 0}}, 1, 0, FEED_GONE, 0},
+                 {{{1, 0, 0}}, 0, 0, FEED_DONE, AML_EPROTOCOL},
+                 {{{1, 5, 0}, {7, 4, 0}}, 2, 8, FEED_DONE, AML_EPROTOCOL},
+                 {{{1, 5, 0}}, 1, 6, FEED_DONE, AML_EPROTOCOL},
+                 {{{1, 5, 0}}, 1, 5, FEED_GONE, AML_EPROTOCOL},
+                 {{{WIRE_SHARDS_MAX, 5, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL},
+                 {{{1, WIRE_BATCH_BYTES_MAX + 1, 0}}, 1, 5, FEED_DONE, AML_EPROTOCOL}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct message message = {.type = MESSAGE_FEED, .frame_count = 2, .feed.kind = (uint8_t)cases[c].kind};
+        message.frames[0] = buffer_copy(cases[c].batches, cases[c].count * sizeof(struct wire_batch));
+        message.frames[1] = buffer_copy("12345678", cases[c].bytes);
+        assert_int_equal(decoded(&message), cases[c].result);
+        message_close(&message);
+    }
 }
 
 static void test_allocated_machines_have_names_and_tiers(void **state) {
@@ -1038,6 +1109,8 @@ int main(void) {
         cmocka_unit_test(test_heads_of_another_size_are_refused),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_payload_frames_are_checked),
+        cmocka_unit_test(test_questions_for_batches_are_in_order),
+        cmocka_unit_test(test_batches_fit_their_bytes),
         cmocka_unit_test(test_allocated_machines_have_names_and_tiers),
         cmocka_unit_test(test_plans_fit_themselves),
         cmocka_unit_test(test_assignments_name_clocks_and_shards_that_there_are),

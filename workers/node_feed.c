@@ -1,0 +1,467 @@
+/* Asks feeders for batches, and takes them. See node_feed.h and node_private.h; node_feeding.c has a feeder's part. */
+#include "workers/node_feed.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/wire/records.h"
+#include "workers/node_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- What is known of batches and feeders ---- */
+
+static struct feed_clock *clock_at(struct node_feed *feed, uint64_t clock) {
+    return &feed->clocks[clock % (NODE_FEED_AHEAD + 1)];
+}
+
+static struct feed_feeder *find_feeder(struct node_feed *feed, actor_id node) {
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        if (feed->feeders[f].node == node) {
+            return &feed->feeders[f];
+        }
+    }
+    return NULL;
+}
+
+/* Gives back a batch's credit. */
+static void batch_release(struct node_feed *feed, struct feed_batch *batch) {
+    struct feed_feeder *feeder = batch->state == FEED_ASKED ? find_feeder(feed, batch->feeder) : NULL;
+    if (feeder != NULL) {
+        feeder->outstanding -= batch->bytes;
+    }
+    feed->used -= batch->bytes;
+    batch->bytes = 0;
+}
+
+static void batch_become_local(struct node_feed *feed, struct feed_batch *batch) {
+    batch_release(feed, batch);
+    batch->state = FEED_LOCAL;
+}
+
+/* The feeder that was asked does not answer, or does not make the batch. */
+static void batch_become_wanted(struct node_feed *feed, struct feed_batch *batch) {
+    batch_release(feed, batch);
+    batch->state = batch->attempts < NODE_FEED_ATTEMPTS ? FEED_WANTED : FEED_LOCAL;
+}
+
+static void clock_forget(struct node_feed *feed, struct feed_clock *clock) {
+    for (uint32_t b = 0; b < clock->count; b++) {
+        batch_release(feed, &clock->batches[b]);
+    }
+    free(clock->shards);
+    free(clock->batches);
+    *clock = (struct feed_clock){0};
+}
+
+/* Forgets all batches, here and in the process. */
+static void forget_all(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    bool any = false;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        any = any || node->feed.clocks[c].clock != 0;
+        clock_forget(&node->feed, &node->feed.clocks[c]);
+    }
+    if (any) {
+        hooks->feed_drop(hooks->context, UINT64_MAX);
+    }
+    node->feed.stale = false;
+    node->feed.waits_since_us = 0;
+}
+
+void node_feed_open(struct node *node) {
+    node->feed.feeding.kept = node->feed.feeding.coming = NODE_FEED_NO_SET;
+}
+
+void node_feed_close(struct node *node) {
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        clock_forget(&node->feed, &node->feed.clocks[c]);
+    }
+    free(node->feed.feeders);
+    free(node->feed.sizes);
+    node_feeding_close(node);
+}
+
+bool node_feed_app_feeds(const struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    return hooks->feeds != NULL && hooks->feeds(hooks->context);
+}
+
+/* ---- Which batches are wanted ---- */
+
+/* Whether the process works on a clock of its own, and so may use the batches of that clock. */
+static bool computes_own(const struct node *node) {
+    return node->work.activity == NODE_COMPUTING && node->work.assignment.origin == node->options.self;
+}
+
+/* The first clock of this node's own that has not begun. */
+static uint64_t next_clock(const struct node *node) {
+    uint64_t done = node->client.flushed;
+    uint64_t first = WIRE_CLOCK_NEVER;
+    done = computes_own(node) && node->work.clock > done ? node->work.clock : done;
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->origin == node->options.self && assignment->until_clock > done) {
+            first = assignment->from_clock < first ? assignment->from_clock : first;
+        }
+    }
+    return first > done ? first : done + 1;
+}
+
+/* The data of this node's own assignment in the clock; NULL: it has none, or the data is not there yet. */
+static const struct node_set *set_at(const struct node *node, uint64_t clock) {
+    for (unsigned d = 0; d < node->work.assignment_count; d++) {
+        const struct node_assignment *assignment = &node->work.assignments[d];
+        if (assignment->origin == node->options.self && assignment->from_clock != WIRE_CLOCK_NEVER &&
+            assignment->from_clock <= clock && clock <= assignment->until_clock) {
+            const struct node_set *set = &node->work.sets[assignment->set];
+            return set->state == SET_READY ? set : NULL;
+        }
+    }
+    return NULL;
+}
+
+static bool may_ask(const struct node *node) {
+    return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
+           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node);
+}
+
+/* Whether a clock's batches are of data that is not this node's in that clock any more. */
+static bool is_stale(const struct node *node, const struct feed_clock *clock) {
+    const struct node_set *set = set_at(node, clock->clock);
+    return clock->clock != 0 && (set == NULL || set->number != clock->set);
+}
+
+void node_feed_check(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    uint64_t computed = computes_own(node) ? node->work.clock : 0;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        feed->stale = feed->stale || (feed->clocks[c].clock != computed && is_stale(node, &feed->clocks[c]));
+    }
+    if (feed->stale && computed == 0) {
+        forget_all(node);
+    }
+}
+
+/* Makes room for the batches of the coming clocks. */
+static void clocks_want(struct node *node, uint64_t from, uint64_t until) {
+    for (uint64_t c = from; c < until; c++) {
+        struct feed_clock *clock = clock_at(&node->feed, c);
+        const struct node_set *set = set_at(node, c);
+        if (set == NULL || clock->clock == c || clock->clock != 0) {
+            continue;
+        }
+        *clock = (struct feed_clock){.clock = c, .set = set->number, .count = set->count};
+        clock->shards = memory_resized(NULL, set->count, sizeof *clock->shards);
+        memcpy(clock->shards, set->shards, set->count * sizeof *clock->shards);
+        clock->batches = memory_zeroed(set->count, sizeof *clock->batches);
+    }
+}
+
+/* ---- Asking ---- */
+
+static uint64_t size_guess(const struct node_feed *feed, uint32_t shard) {
+    uint64_t mean = feed->known > 0 ? feed->known_bytes / feed->known + 1 : NODE_FEED_GUESS;
+    return feed->sizes != NULL && feed->sizes[shard] > 0 ? feed->sizes[shard] : mean;
+}
+
+static void size_learn(struct node *node, uint32_t shard, uint32_t bytes) {
+    struct node_feed *feed = &node->feed;
+    if (feed->sizes == NULL) {
+        feed->sizes = memory_zeroed(node->plan.terms.shards, sizeof *feed->sizes);
+    }
+    bytes = bytes > 0 ? bytes : 1;
+    feed->known += feed->sizes[shard] == 0 ? 1 : 0;
+    feed->known_bytes += bytes;
+    feed->known_bytes -= feed->sizes[shard];
+    feed->sizes[shard] = bytes;
+}
+
+static uint64_t credit(const struct node *node) {
+    return node->options.feed_credit > 0 ? node->options.feed_credit : NODE_FEED_CREDIT;
+}
+
+static int compare_times(const void *one, const void *other) {
+    uint64_t a;
+    uint64_t b;
+    memcpy(&a, one, sizeof a);
+    memcpy(&b, other, sizeof b);
+    return a < b ? -1 : a > b;
+}
+
+/* How long an answer may take. */
+static uint64_t patience_us(const struct node_feed *feed) {
+    uint64_t sorted[NODE_FEED_TIMES];
+    unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;
+    if (count == 0) {
+        return NODE_FEED_FIRST_US;
+    }
+    memcpy(sorted, feed->times_us, count * sizeof *sorted);
+    qsort(sorted, count, sizeof *sorted, compare_times);
+    uint64_t late_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
+    return late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
+}
+
+/* The feeder with the least to do; NULL: none is to be asked now. */
+static struct feed_feeder *least_loaded(const struct node *node) {
+    struct feed_feeder *least = NULL;
+    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
+        struct feed_feeder *feeder = &node->feed.feeders[f];
+        if (node_now(node) >= feeder->avoid_until_us && (least == NULL || feeder->outstanding < least->outstanding)) {
+            least = feeder;
+        }
+    }
+    return least;
+}
+
+static void batch_become_asked(struct node *node, struct feed_batch *batch, struct feed_feeder *feeder,
+                               uint64_t bytes) {
+    struct node_feed *feed = &node->feed;
+    uint64_t now_us = node_now(node);
+    *batch = (struct feed_batch){.state = FEED_ASKED,
+                                 .attempts = batch->attempts + 1,
+                                 .feeder = feeder->node,
+                                 .claim = feed->claim,
+                                 .asked_us = now_us,
+                                 .due_us = now_us + patience_us(feed),
+                                 .bytes = bytes};
+    feeder->outstanding += bytes;
+    feed->used += bytes;
+    feed->asked++;
+}
+
+/* Asks one feeder for the next batches of the clock that are wanted and for which there is credit. False: there is
+ * nothing to ask for. */
+static bool ask_some(struct node *node, struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    struct feed_feeder *feeder = least_loaded(node);
+    uint32_t shards[NODE_FEED_FUSED];
+    unsigned count = 0;
+    for (uint32_t b = 0; b < clock->count && feeder != NULL && count < NODE_FEED_FUSED; b++) {
+        uint64_t bytes = size_guess(feed, clock->shards[b]);
+        if (clock->batches[b].state != FEED_WANTED || bytes > credit(node) - feed->used) {
+            continue;
+        }
+        feed->claim += count == 0 ? 1 : 0;
+        batch_become_asked(node, &clock->batches[b], feeder, bytes);
+        shards[count++] = clock->shards[b];
+    }
+    if (count == 0) {
+        return false;
+    }
+    struct message question = {.type = MESSAGE_FEED_ASK, .epoch = node->client.epoch};
+    question.feed_ask = (struct message_feed_ask){.passed = {.receiver = feeder->node, .sender = node->options.self},
+                                                  .clock = clock->clock,
+                                                  .claim = feed->claim};
+    message_add_copy(&question, shards, count * sizeof *shards);
+    node->io->send(node->io, feeder->server, &question);
+    return true;
+}
+
+static void check_overdue(struct node *node, struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    uint64_t now_us = node_now(node);
+    for (uint32_t b = 0; b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        if (batch->state == FEED_ASKED && now_us >= batch->due_us) {
+            struct feed_feeder *feeder = find_feeder(feed, batch->feeder);
+            if (feeder != NULL) {
+                feeder->avoid_until_us = now_us + NODE_FEED_AVOID_US;
+            }
+            feed->late++;
+            batch_become_wanted(feed, batch);
+        }
+    }
+}
+
+void node_feed_advance(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        check_overdue(node, &feed->clocks[c]);
+    }
+    if (!may_ask(node)) {
+        return;
+    }
+    uint64_t from = next_clock(node);
+    uint64_t until = from + NODE_FEED_AHEAD;
+    until = node->final != 0 && until > node->final + 1 ? node->final + 1 : until;
+    clocks_want(node, from, until);
+    for (uint64_t c = from; c < until; c++) {
+        while (clock_at(feed, c)->clock == c && ask_some(node, clock_at(feed, c))) {
+        }
+    }
+}
+
+uint64_t node_feed_due_us(const struct node *node) {
+    const struct node_feed *feed = &node->feed;
+    uint64_t due_us = UINT64_MAX;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
+            const struct feed_batch *batch = &feed->clocks[c].batches[b];
+            due_us = batch->state == FEED_ASKED && batch->due_us < due_us ? batch->due_us : due_us;
+        }
+    }
+    return due_us;
+}
+
+/* ---- Clocks ---- */
+
+bool node_feed_waits(struct node *node, uint64_t clock) {
+    struct node_feed *feed = &node->feed;
+    const struct feed_clock *batches = clock_at(feed, clock);
+    bool waits = false;
+    for (uint32_t b = 0; batches->clock == clock && b < batches->count && !waits; b++) {
+        waits = batches->batches[b].state == FEED_ASKED;
+    }
+    if (waits && feed->waits_since_us == 0) {
+        feed->waits_since_us = node_now(node);
+    }
+    return waits;
+}
+
+void node_feed_begin(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    node->work.items_fed = 0;
+    node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us : 0;
+    feed->waits_since_us = 0;
+}
+
+void node_fed(struct node *node, uint64_t items) {
+    node->work.items_fed += items;
+}
+
+void node_feed_end(struct node *node) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    bool any = false;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        struct feed_clock *clock = &node->feed.clocks[c];
+        if (clock->clock != 0 && clock->clock <= node->work.clock) {
+            clock_forget(&node->feed, clock);
+            any = true;
+        }
+    }
+    if (any) {
+        hooks->feed_drop(hooks->context, node->work.clock + 1);
+    }
+}
+
+/* ---- Answers ---- */
+
+/* Returns the batch that was asked for by this question and has not come; NULL: there is none. */
+static struct feed_batch *batch_of(struct node *node, const struct message *message, uint32_t shard) {
+    const struct message_feed *answer = &message->feed;
+    struct feed_clock *clock = clock_at(&node->feed, answer->clock);
+    for (uint32_t b = 0; clock->clock == answer->clock && b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        if (clock->shards[b] == shard && batch->state == FEED_ASKED && batch->claim == answer->claim &&
+            batch->feeder == message->passed.sender) {
+            return batch;
+        }
+    }
+    return NULL;
+}
+
+/* Takes a batch that has come, if the credit covers it. */
+static void take(struct node *node, const struct message *message, struct feed_batch *batch,
+                 const struct wire_batch *record, const unsigned char *bytes) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    uint64_t clock = message->feed.clock;
+    feed->times_us[feed->times++ % NODE_FEED_TIMES] = node_now(node) - batch->asked_us;
+    size_learn(node, record->shard, record->bytes);
+    if (record->bytes > credit(node) - (feed->used - batch->bytes)) {
+        batch_become_local(feed, batch);
+        return;
+    }
+    if (hash_bytes(bytes, record->bytes, 0) != record->hash ||
+        !hooks->feed_take(hooks->context, clock_at(feed, clock)->set, record->shard, clock, bytes, record->bytes)) {
+        batch_become_local(feed, batch);
+        client_accuse(&node->client, message->passed.sender,
+                      "FEED: %u bytes that are no batch of shard %u in clock %llu", record->bytes, record->shard,
+                      (unsigned long long)clock);
+        return;
+    }
+    batch_release(feed, batch);
+    batch->state = FEED_HERE;
+    batch->bytes = record->bytes;
+    feed->used += record->bytes;
+    feed->taken++;
+}
+
+static void refused(struct node *node, struct feed_batch *batch) {
+    struct feed_feeder *feeder = find_feeder(&node->feed, batch->feeder);
+    if (feeder != NULL) {
+        feeder->avoid_until_us = node_now(node) + NODE_FEED_GONE_US;
+    }
+    batch_become_wanted(&node->feed, batch);
+}
+
+static void receive_feed(struct node *node, const struct message *message) {
+    size_t count;
+    const struct wire_batch *records = feed_batches(message, &count);
+    const unsigned char *bytes = message->frames[FEED_BYTES]->data;
+    for (size_t r = 0; r < count && !node->feed.stale; r++) {
+        struct feed_batch *batch =
+            records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
+        if (batch != NULL && message->feed.kind == FEED_GONE) {
+            refused(node, batch);
+        } else if (batch != NULL) {
+            take(node, message, batch, &records[r], bytes);
+        }
+        bytes += records[r].bytes;
+    }
+}
+
+void node_feed_receive(struct node *node, actor_id from, const struct message *message) {
+    bool own_server = actor_node(from) == node->options.self; /* else the feeder's, which speaks for the feeder alone */
+    bool answer = message->type == MESSAGE_FEED;
+    if (!plan_is_there(&node->plan) || own_server == answer || message->epoch != node->client.epoch ||
+        node->client.fenced || (!own_server && message->passed.sender != actor_node(from))) {
+        return;
+    }
+    if (answer) {
+        receive_feed(node, message);
+    } else {
+        node_feeding_receive(node, from, message);
+    }
+}
+
+/* ---- Plans ---- */
+
+/* Lists the feeders of the plan. Keeps what is known of those that it named before. */
+static void find_feeders(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    const struct plan_view *plan = &node->plan;
+    struct feed_feeder *feeders = memory_zeroed(plan->node_count + 1, sizeof *feeders);
+    unsigned count = 0;
+    for (size_t n = 0; n < plan->node_count; n++) {
+        actor_id server = actor_of_part(plan->nodes[n].actor, 1);
+        if (plan->nodes[n].tier != TIER_FEEDER || plan->nodes[n].actor == node->options.self ||
+            plan_endpoint(plan, server) == NULL) {
+            continue;
+        }
+        const struct feed_feeder *known = find_feeder(feed, plan->nodes[n].actor);
+        feeders[count++] =
+            known != NULL ? *known : (struct feed_feeder){.node = plan->nodes[n].actor, .server = server};
+    }
+    free(feed->feeders);
+    feed->feeders = feeders;
+    feed->feeder_count = count;
+}
+
+void node_feed_plan(struct node *node, bool new_epoch) {
+    struct node_feed *feed = &node->feed;
+    find_feeders(node);
+    feed->stale = feed->stale || new_epoch;
+    for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
+        for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
+            struct feed_batch *batch = &feed->clocks[c].batches[b];
+            if (batch->state == FEED_ASKED && find_feeder(feed, batch->feeder) == NULL) {
+                batch_become_wanted(feed, batch);
+            }
+        }
+    }
+    if (new_epoch) {
+        node_feeding_drop(node);
+    }
+}

@@ -1,0 +1,103 @@
+/* Feeders (docs/design.md, "Feeders"): a node that works asks feeders for batches of its coming clocks, and makes
+ * itself what does not come. A feeder makes the batches that it is asked for. So commits, recoveries and plans know
+ * nothing of batches. */
+#ifndef AGILEML_WORKERS_NODE_FEED_H
+#define AGILEML_WORKERS_NODE_FEED_H
+
+#include "agileml/wire/message.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+enum {
+    NODE_FEED_AHEAD = 4,              /* clocks for which batches are asked, the next one included */
+    NODE_FEED_FUSED = 8,              /* batches in one question, at most */
+    NODE_FEED_CREDIT = 64 << 20,      /* bytes asked for and held, unless options.feed_credit says otherwise */
+    NODE_FEED_GUESS = 64 << 10,       /* bytes of a batch while no size is known */
+    NODE_FEED_TIMES = 32,             /* answers whose times count */
+    NODE_FEED_FIRST_US = 200000,      /* an answer is overdue after so long while no answer's time is known */
+    NODE_FEED_LATE_US = 5000,         /* an answer is never overdue before */
+    NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
+    NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
+    NODE_FEED_GONE_US = 20000,        /* the same of a feeder that does not make what it was asked for */
+    NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
+    NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
+    NODE_FEED_SEND_BYTES = 256 << 10, /* a feeder answers when so much is made, or the question is over */
+    NODE_FEED_NO_SET = UINT_MAX
+};
+
+/* A batch that the node may use in a coming clock:
+ *
+ *   WANTED --FEED_ASK--> ASKED --FEED_DONE--> HERE
+ *   ASKED --FEED_GONE, overdue, the feeder is gone--> WANTED, after the last attempt LOCAL
+ *   ASKED --larger than the credit, or no such batch--> LOCAL
+ *
+ * At the end of its clock, or when the clock or the shard is not this node's any more, it is forgotten in any state. A
+ * clock begins when none of its batches is ASKED; the process makes those that are not HERE. */
+enum feed_state { FEED_WANTED, FEED_ASKED, FEED_HERE, FEED_LOCAL };
+
+struct feed_batch {
+    enum feed_state state;
+    unsigned attempts;
+    actor_id feeder;
+    uint64_t claim, asked_us, due_us; /* ASKED */
+    uint64_t bytes;                   /* of the credit: a guess while ASKED, exact while HERE; else 0 */
+};
+
+/* The batches of one clock. */
+struct feed_clock {
+    uint64_t clock; /* 0: none */
+    unsigned set;   /* number of the set of data */
+    uint32_t *shards;
+    uint32_t count;
+    struct feed_batch *batches; /* by index in `shards` */
+};
+
+/* A feeder of the plan, as a node that asks knows it. */
+struct feed_feeder {
+    actor_id node, server;
+    uint64_t outstanding;    /* bytes */
+    uint64_t avoid_until_us; /* it is asked for nothing before */
+};
+
+/* A question that a feeder has still to answer. */
+struct feed_question {
+    actor_id asker, server; /* server: of this node, which passes the answer on */
+    uint64_t clock, claim;
+    uint32_t shards[WIRE_FEED_SHARDS_MAX];
+    unsigned count, next; /* shards before `next` are made */
+    struct wire_batch batches[WIRE_FEED_SHARDS_MAX];
+    unsigned made; /* batches that are not sent yet */
+    struct buffer *bytes[WIRE_FEED_SHARDS_MAX];
+};
+
+/* What a feeder does. */
+struct node_feeding {
+    struct feed_question *questions;
+    unsigned count;
+    bool making; /* feed_make is under way, for the question of `asker` and `claim` */
+    actor_id asker;
+    uint64_t claim, clock;
+    uint32_t shard;
+    unsigned char *wanted; /* by shard: was asked for, and is in neither set; NULL: none was */
+    unsigned kept, coming; /* indexes in node_work.sets: shards that are here; the next such set. NODE_FEED_NO_SET */
+    uint64_t batches;      /* made, since the process began */
+};
+
+struct node_feed {
+    struct feed_clock clocks[NODE_FEED_AHEAD + 1]; /* clock c at c % (NODE_FEED_AHEAD + 1) */
+    struct feed_feeder *feeders;
+    unsigned feeder_count;
+    bool stale;                  /* all batches are to be forgotten, as soon as no clock is computed */
+    uint64_t used;               /* bytes of the credit: the sum over all batches */
+    uint64_t claim;              /* of the last FEED_ASK */
+    uint32_t *sizes;             /* by shard: bytes of its last batch; 0: not known. NULL: none is */
+    uint64_t known, known_bytes; /* sizes that are known, and their sum */
+    uint64_t times_us[NODE_FEED_TIMES];
+    unsigned times;              /* answers so far */
+    uint64_t waits_since_us;     /* when the next clock could have begun; 0: it does not wait for batches */
+    uint64_t taken, asked, late; /* batches, since the process began */
+    struct node_feeding feeding;
+};
+
+#endif

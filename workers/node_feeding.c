@@ -1,0 +1,268 @@
+/* A feeder's part in batches: keeps the questions of nodes that work, gets the data shards that it lacks, has its
+ * process make batches, and answers. See node_feed.h and node_private.h. */
+#include "workers/node_feed.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/wire/records.h"
+#include "workers/node_private.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_feeder(const struct node *node) {
+    return node->options.registration.tier == TIER_FEEDER;
+}
+
+static void question_drop_bytes(struct feed_question *question) {
+    for (unsigned b = 0; b < question->made; b++) {
+        buffer_drop(question->bytes[b]);
+    }
+    question->made = 0;
+}
+
+static void question_remove(struct node_feeding *feeding, unsigned index) {
+    question_drop_bytes(&feeding->questions[index]);
+    feeding->questions[index] = feeding->questions[--feeding->count];
+}
+
+void node_feeding_drop(struct node *node) {
+    while (node->feed.feeding.count > 0) {
+        question_remove(&node->feed.feeding, node->feed.feeding.count - 1);
+    }
+}
+
+void node_feeding_close(struct node *node) {
+    node_feeding_drop(node);
+    free(node->feed.feeding.questions);
+    free(node->feed.feeding.wanted);
+}
+
+/* ---- Answers ---- */
+
+static void answer(struct node *node, const struct feed_question *question, enum feed_kind kind, struct buffer *records,
+                   struct buffer *bytes) {
+    struct message message = {.type = MESSAGE_FEED, .epoch = node->client.epoch};
+    message.feed = (struct message_feed){.passed = {.receiver = question->asker, .sender = node->options.self},
+                                         .kind = (uint8_t)kind,
+                                         .clock = question->clock,
+                                         .claim = question->claim};
+    message_add(&message, records);
+    message_add(&message, bytes);
+    node->io->send(node->io, question->server, &message);
+}
+
+/* Tells the asker that these shards' batches do not come. */
+static void answer_gone(struct node *node, const struct feed_question *question, const uint32_t *shards,
+                        unsigned count) {
+    struct wire_batch gone[WIRE_FEED_SHARDS_MAX] = {0};
+    for (unsigned s = 0; s < count; s++) {
+        gone[s].shard = shards[s];
+    }
+    if (count > 0) {
+        answer(node, question, FEED_GONE, buffer_copy(gone, count * sizeof *gone), buffer_new(0));
+    }
+}
+
+static size_t made_bytes(const struct feed_question *question) {
+    size_t bytes = 0;
+    for (unsigned b = 0; b < question->made; b++) {
+        bytes += question->bytes[b]->size;
+    }
+    return bytes;
+}
+
+static void answer_made(struct node *node, struct feed_question *question) {
+    struct buffer *bytes = buffer_new(made_bytes(question));
+    size_t at = 0;
+    for (unsigned b = 0; b < question->made; b++) {
+        memcpy(bytes->data + at, question->bytes[b]->data, question->bytes[b]->size);
+        at += question->bytes[b]->size;
+    }
+    answer(node, question, FEED_DONE, buffer_copy(question->batches, question->made * sizeof *question->batches),
+           bytes);
+    question_drop_bytes(question);
+}
+
+/* ---- Data ---- */
+
+static const struct node_set *set_at(const struct node *node, unsigned index) {
+    return index != NODE_FEED_NO_SET ? &node->work.sets[index] : NULL;
+}
+
+static bool set_has(const struct node_set *set, uint32_t shard) {
+    return set != NULL && bsearch(&shard, set->shards, set->count, sizeof shard, node_compare_shards) != NULL;
+}
+
+/* The next set has what is kept and what was asked for since. */
+static void want_set(struct node *node) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    const struct node_set *kept = set_at(node, feeding->kept);
+    uint32_t *shards = memory_resized(NULL, node->plan.terms.shards, sizeof *shards);
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < node->plan.terms.shards; s++) {
+        if (feeding->wanted[s] != 0 || set_has(kept, s)) {
+            shards[count++] = s;
+        }
+    }
+    free(feeding->wanted);
+    feeding->wanted = NULL;
+    feeding->coming = node_set_of_shards(node, shards, count);
+}
+
+static void want_shard(struct node *node, uint32_t shard) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    if (set_has(set_at(node, feeding->coming), shard)) {
+        return;
+    }
+    if (feeding->wanted == NULL) {
+        feeding->wanted = memory_zeroed(node->plan.terms.shards, 1);
+    }
+    feeding->wanted[shard] = 1;
+}
+
+/* ---- Questions ---- */
+
+/* Makes room for a question of this clock. False: all questions are of earlier clocks, or of this one. */
+static bool make_room(struct node *node, uint64_t clock) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    if (feeding->questions == NULL) {
+        feeding->questions = memory_zeroed(NODE_FEED_QUESTIONS_MAX, sizeof *feeding->questions);
+    }
+    if (feeding->count < NODE_FEED_QUESTIONS_MAX) {
+        return true;
+    }
+    unsigned newest = 0;
+    for (unsigned q = 1; q < feeding->count; q++) {
+        newest = feeding->questions[q].clock > feeding->questions[newest].clock ? q : newest;
+    }
+    const struct feed_question *question = &feeding->questions[newest];
+    if (question->clock <= clock) {
+        return false;
+    }
+    answer_gone(node, question, question->shards + question->next - question->made,
+                question->count - question->next + question->made);
+    question_remove(feeding, newest);
+    return true;
+}
+
+static bool is_known(const struct node_feeding *feeding, actor_id asker, uint64_t claim) {
+    for (unsigned q = 0; q < feeding->count; q++) {
+        if (feeding->questions[q].asker == asker && feeding->questions[q].claim == claim) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void node_feeding_receive(struct node *node, actor_id server, const struct message *message) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    size_t count;
+    const uint32_t *asked = feed_ask_shards(message, &count);
+    struct feed_question question = {.asker = message->passed.sender,
+                                     .server = server,
+                                     .clock = message->feed_ask.clock,
+                                     .claim = message->feed_ask.claim};
+    uint32_t lacking[WIRE_FEED_SHARDS_MAX] = {0};
+    unsigned lacking_count = 0;
+    if (!is_feeder(node) || is_known(feeding, question.asker, question.claim) ||
+        asked[count - 1] >= node->plan.terms.shards) {
+        return;
+    }
+    for (size_t s = 0; s < count; s++) {
+        if (set_has(set_at(node, feeding->kept), asked[s])) {
+            question.shards[question.count++] = asked[s];
+        } else {
+            lacking[lacking_count++] = asked[s];
+            want_shard(node, asked[s]);
+        }
+    }
+    answer_gone(node, &question, lacking, lacking_count);
+    if (question.count > 0 && make_room(node, question.clock)) {
+        feeding->questions[feeding->count++] = question;
+    } else {
+        answer_gone(node, &question, question.shards, question.count);
+    }
+}
+
+/* ---- Work ---- */
+
+/* Has the process make the next batch of the question with the earliest clock. */
+static bool make_next(struct node *node) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    const struct node_hooks *hooks = &node->options.hooks;
+    if (feeding->making || feeding->count == 0) {
+        return false;
+    }
+    const struct feed_question *first = &feeding->questions[0];
+    for (unsigned q = 1; q < feeding->count; q++) {
+        first = feeding->questions[q].clock < first->clock ? &feeding->questions[q] : first;
+    }
+    feeding->making = true;
+    feeding->asker = first->asker;
+    feeding->claim = first->claim;
+    feeding->clock = first->clock;
+    feeding->shard = first->shards[first->next];
+    hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->shard, feeding->clock);
+    return true;
+}
+
+bool node_feeding_advance(struct node *node) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    if (!is_feeder(node) || !plan_is_there(&node->plan)) {
+        return false;
+    }
+    if (feeding->coming != NODE_FEED_NO_SET && node->work.sets[feeding->coming].state == SET_READY &&
+        !feeding->making) {
+        feeding->kept = feeding->coming; /* has all that the set before has */
+        feeding->coming = NODE_FEED_NO_SET;
+        return true;
+    }
+    if (feeding->coming == NODE_FEED_NO_SET && feeding->wanted != NULL) {
+        want_set(node);
+        return true;
+    }
+    return make_next(node);
+}
+
+static void take_made(struct node *node, struct feed_question *question, struct buffer *bytes) {
+    question->batches[question->made] = (struct wire_batch){.shard = question->shards[question->next],
+                                                            .bytes = (uint32_t)bytes->size,
+                                                            .hash = hash_bytes(bytes->data, bytes->size, 0)};
+    question->bytes[question->made++] = buffer_hold(bytes);
+    question->next++;
+    if (question->next == question->count || made_bytes(question) >= NODE_FEED_SEND_BYTES) {
+        answer_made(node, question);
+    }
+}
+
+void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct buffer *bytes) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    feeding->making = false;
+    if (bytes->size > WIRE_BATCH_BYTES_MAX) {
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text,
+                 "a batch of data shard %u has %zu bytes, at most %d are possible: use more nodes, "
+                 "and so more shards, or smaller items",
+                 shard, bytes->size, WIRE_BATCH_BYTES_MAX);
+        buffer_drop(bytes);
+        node_fail(node, AML_EINPUT, text);
+        return;
+    }
+    feeding->batches++;
+    for (unsigned q = 0; q < feeding->count && !node->ended; q++) {
+        struct feed_question *question = &feeding->questions[q];
+        if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == clock) {
+            take_made(node, question, bytes);
+            if (question->next == question->count) {
+                question_remove(feeding, q);
+            }
+            break;
+        }
+    }
+    buffer_drop(bytes);
+    if (!node->ended) {
+        node_step(node);
+    }
+}
