@@ -442,14 +442,36 @@ static uint64_t varied_hash(enum aml_item_use use, uint64_t first, const struct 
     return hash_bytes(bytes, size, hash);
 }
 
+static bool keys_are_short(const struct aml_keys *runs, unsigned run_count) {
+    uint64_t all = 0;
+    for (unsigned r = 0; r < run_count; r++) {
+        for (uint32_t i = 0; i < runs[r].count; i++) {
+            all |= runs[r].keys[i];
+        }
+    }
+    return all <= UINT32_MAX;
+}
+
+static unsigned char *write_keys(unsigned char *at, const struct aml_keys *run, size_t key_bytes) {
+    if (key_bytes == sizeof *run->keys && run->count > 0) {
+        memcpy(at, run->keys, run->count * sizeof *run->keys);
+    }
+    for (uint32_t i = 0; i < run->count && key_bytes == sizeof(uint32_t); i++) {
+        uint32_t key = (uint32_t)run->keys[i];
+        memcpy(at + i * sizeof key, &key, sizeof key);
+    }
+    return at + run->count * key_bytes;
+}
+
 int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
                      const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size) {
-    struct record_head head = {.runs = run_count, .size = (uint32_t)size};
+    struct record_head head = {.runs = (uint16_t)run_count, .size = (uint32_t)size};
     for (unsigned r = 0; r < run_count; r++) {
         head.rows += runs[r].count;
     }
+    head.key_bytes = keys_are_short(runs, run_count) ? sizeof(uint32_t) : sizeof(uint64_t);
     head.bytes =
-        (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * sizeof(uint64_t) + round_up(size, 4));
+        (uint32_t)(sizeof head + run_count * 2 * sizeof(uint32_t) + head.rows * head.key_bytes + round_up(size, 4));
     uint64_t first = key_hash(key);
     unsigned char *record = chunk_append(data, chunk, use, shard_of_hash(data, first),
                                          varied_hash(use, first, runs, run_count, bytes, size), head.bytes);
@@ -463,10 +485,7 @@ int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml
         memcpy(at, (const uint32_t[2]){runs[r].table, runs[r].count}, 2 * sizeof(uint32_t));
     }
     for (unsigned r = 0; r < run_count; r++) {
-        if (runs[r].count > 0) {
-            memcpy(at, runs[r].keys, runs[r].count * sizeof(uint64_t));
-            at += runs[r].count * sizeof(uint64_t);
-        }
+        at = write_keys(at, &runs[r], head.key_bytes);
     }
     if (size > 0) {
         memcpy(at, bytes, size);

@@ -8,14 +8,14 @@
 
 /* A packed shard: this head, then the records of both uses, in the order of the input. */
 struct packed_head {
-    char magic[4]; /* "PSH1" */
+    char magic[4]; /* "PSH2" */
     uint32_t shard;
     uint64_t hash;                /* of the head, with 0 here, and of the records */
     uint64_t counts[2], bytes[2]; /* of the records, by enum aml_item_use */
     double totals[WIRE_TOTALS];
 };
 
-static const char MAGIC[4] = {'P', 'S', 'H', '1'};
+static const char MAGIC[4] = {'P', 'S', 'H', '2'};
 
 static uint64_t packed_hash(const struct packed_head *head, const unsigned char *records) {
     struct packed_head hashed = *head;
@@ -94,7 +94,8 @@ static bool varied_is_good(const struct data *data, const unsigned char *record,
     head = record_head(record);
     uint64_t rows = 0;
     uint64_t runs_end = sizeof head + head.runs * UINT64_C(8);
-    if (head.bytes > left || head.bytes != runs_end + head.rows * sizeof(uint64_t) + round_up(head.size, 4)) {
+    if (head.bytes > left || head.bytes != runs_end + head.rows * (uint64_t)head.key_bytes + round_up(head.size, 4) ||
+        (head.key_bytes != sizeof(uint32_t) && head.key_bytes != sizeof(uint64_t))) {
         return false;
     }
     for (uint32_t r = 0; r < head.runs; r++) {

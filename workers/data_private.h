@@ -8,12 +8,14 @@
 #include <math.h>
 #include <string.h>
 
-/* The head of a varied item's record. Behind it come `runs` pairs of table and count (uint32_t), `rows` keys, and
- * `size` bytes, padded to 4. A fixed item's record has no head: it is item_rows keys, then the bytes; without rows it
+/* The head of a varied item's record. Behind it come `runs` pairs of table and count (uint32_t), `rows` keys (uint32_t
+ * if all of them fit, else uint64_t), and `size` bytes, padded to 4. A record is never smaller than its item. A fixed item's record has no head: it is item_rows keys, then the bytes; without rows it
  * is the item. Records are not aligned. */
 struct record_head {
     uint32_t bytes; /* of the whole record */
-    uint32_t runs, rows, size;
+    uint16_t runs;
+    uint16_t key_bytes; /* 4 or 8 */
+    uint32_t rows, size;
 };
 
 /* The items of a set of fixed items without rows, which are also their shards' records. */

@@ -299,6 +299,17 @@ static int batch_add(struct batches *batches, unsigned table, uint64_t key, uint
     return batch->count == DATA_ROWS_BATCH ? batch_end(batches, table, error) : 0;
 }
 
+static uint64_t read_key(const unsigned char *from, size_t key_bytes) {
+    uint32_t half;
+    uint64_t key;
+    if (key_bytes == sizeof half) {
+        memcpy(&half, from, sizeof half);
+        return half;
+    }
+    memcpy(&key, from, sizeof key);
+    return key;
+}
+
 /* Turns a record into an item. Its slots are written when their batch ends. */
 static int write_varied(struct batches *batches, const unsigned char *record, struct aml_item *item,
                         struct error *error) {
@@ -311,10 +322,8 @@ static int write_varied(struct batches *batches, const unsigned char *record, st
     for (uint32_t r = 0; r < head.runs; r++) {
         uint32_t run[2]; /* table, count */
         memcpy(run, runs + r * sizeof run, sizeof run);
-        for (uint32_t i = 0; i < run[1] && result == 0; i++, keys += sizeof(uint64_t)) {
-            uint64_t key;
-            memcpy(&key, keys, sizeof key);
-            result = batch_add(batches, run[0], key, target++, error);
+        for (uint32_t i = 0; i < run[1] && result == 0; i++, keys += head.key_bytes) {
+            result = batch_add(batches, run[0], read_key(keys, head.key_bytes), target++, error);
         }
     }
     if (result == 0) {

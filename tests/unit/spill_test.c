@@ -86,7 +86,7 @@ static int emit_document(struct fixture *f, struct data_chunk *chunk, enum aml_i
                          uint64_t *keys) {
     uint32_t count = n == BIG_ITEM ? BIG_ROWS : n % 100 == 0 ? ROWS_MAX : (uint32_t)(hash_mix(n) % 30);
     for (uint32_t k = 0; k < count; k++) {
-        keys[k] = hash_mix(n + k) % 3000;
+        keys[k] = hash_mix(n + k) % 3000 + (n % 5 == 0 ? UINT64_C(1) << 40 : 0);
     }
     const struct aml_keys runs[] = {{.table = 0, .count = count / 2, .keys = keys},
                                     {.table = 1, .count = count - count / 2, .keys = keys + count / 2}};
