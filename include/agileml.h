@@ -434,6 +434,10 @@ double aml_total_maximum(const aml_worker *worker, unsigned index); /* the maxim
  * failure they are, for some clocks, only those that a lost node has left undone. In `finish` there are none. */
 const void *aml_items(const aml_worker *worker, size_t *count);
 
+/* Returns 1 when this node's items don't fit --memory, and are read from disk for each clock: then free what is made of
+ * a clock's items at the clock's end, rather than keep it for the next iteration. From `begin` on. */
+int aml_items_on_disk(const aml_worker *worker);
+
 /* ---- Items of different sizes: for documents and the like (aml_app.item_varied) ---- */
 
 /* A run of rows that a varied item names. */

@@ -163,6 +163,9 @@ static int make_job(struct runtime *runtime, struct error *error) {
     job->reject_nan = runtime->options.reject_nan;
     for (unsigned t = 0; t < app->table_count; t++) {
         make_table(&job->tables[t], &app->tables[t], compress, app->context);
+        if (job->tables[t].mode == AML_PUT && runtime->memory.limit > 0) {
+            job->tables[t].files = &runtime->spill.rows;
+        }
         job->shapes[t] = table_shape(&job->tables[t]);
     }
     for (unsigned m = 0; m < app->metric_count; m++) {
@@ -406,16 +409,19 @@ static int make_memory(struct runtime *runtime, struct error *error) {
     if (folder == NULL) {
         folder = variable != NULL && variable[0] != '\0' ? variable : "/var/tmp";
     }
-    if (folder[0] == '\0' || strlen(folder) >= sizeof runtime->spill.folder) {
+    if (folder[0] == '\0' || strlen(folder) >= sizeof runtime->spill.data.folder) {
         return error_set(error, AML_EINPUT, "--spill '%.100s': expected the path of a folder, of at most %zu bytes",
-                         folder, sizeof runtime->spill.folder - 1);
+                         folder, sizeof runtime->spill.data.folder - 1);
     }
-    snprintf(runtime->spill.folder, sizeof runtime->spill.folder, "%s", folder);
-    if (options->memory != NULL) {
-        return memory_size_parse(options->memory, "memory", &runtime->memory.limit, error);
-    }
+    snprintf(runtime->spill.data.folder, sizeof runtime->spill.data.folder, "%s", folder);
     runtime->memory.limit = (uint64_t)((double)machine_memory("") * RUNTIME_MEMORY_SHARE);
-    return 0;
+    int result = 0;
+    if (options->memory != NULL) {
+        result = memory_size_parse(options->memory, "memory", &runtime->memory.limit, error);
+    }
+    spill_arenas(&runtime->spill.data, &runtime->spill.rows,
+                 (size_t)((double)runtime->memory.limit * RUNTIME_ROWS_SHARE));
+    return result;
 }
 
 /* Parses the command line, calls `configure`, and checks everything. Returns 0; 1 when the program is done already
@@ -990,6 +996,11 @@ const void *aml_items(const aml_worker *worker, size_t *count) {
     const struct runtime_set *set = right ? worker->runtime->command.set : NULL;
     *count = set != NULL ? set->items.count : 0;
     return set != NULL ? set->items.items : NULL;
+}
+
+int aml_items_on_disk(const aml_worker *worker) {
+    const struct runtime_set *set = known(worker, "aml_items_on_disk") ? worker->runtime->command.set : NULL;
+    return set != NULL && set->items.disk != NULL ? 1 : 0;
 }
 
 unsigned aml_thread(const aml_worker *worker) {

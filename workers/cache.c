@@ -16,6 +16,7 @@ void cache_open(struct cache *cache, const struct job *job, uint32_t partitions)
     for (unsigned t = 0; t < job->table_count; t++) {
         struct cache_table *table = &cache->tables[t];
         table->spec = &job->tables[t];
+        table->rows.files = table->spec->files;
         table->shape = &job->shapes[t];
         size_t room = (size_t)table->spec->row_bytes + table->spec->row_guard;
         table->stride = (room + CACHE_ROW_ALIGNMENT - 1) / CACHE_ROW_ALIGNMENT * CACHE_ROW_ALIGNMENT;

@@ -9,8 +9,9 @@
 #include <string.h>
 
 /* The head of a varied item's record. Behind it come `runs` pairs of table and count (uint32_t), `rows` keys (uint32_t
- * if all of them fit, else uint64_t), and `size` bytes, padded to 4. A record is never smaller than its item. A fixed item's record has no head: it is item_rows keys, then the bytes; without rows it
- * is the item. Records are not aligned. */
+ * if all of them fit, else uint64_t), and `size` bytes, padded to 4. A record is never smaller than its item. A fixed
+ * item's record has no head: it is item_rows keys, then the bytes; without rows it is the item. Records are not
+ * aligned. */
 struct record_head {
     uint32_t bytes; /* of the whole record */
     uint16_t runs;

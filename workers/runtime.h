@@ -44,6 +44,8 @@ enum {
 /* The part of the machine's or cgroup's memory that a process may use without --memory; the part of that for data. */
 #define RUNTIME_MEMORY_SHARE 0.6
 #define RUNTIME_DATA_SHARE   0.75
+/* The part of it that rows of put tables may take, in the cache and on the servers together. */
+#define RUNTIME_ROWS_SHARE 0.125
 
 /* The options that the library adds to an app's own. */
 struct runtime_options {
@@ -223,6 +225,12 @@ struct runtime_memory {
     uint64_t limit;     /* bytes that the process is to keep to; 0: not known, no limit */
 };
 
+/* Where data and rows beyond memory.limit are. */
+struct runtime_spill {
+    struct spill data;
+    struct arena_files rows; /* of put tables */
+};
+
 struct runtime {
     struct aml_app *app;
     struct runtime_options options;
@@ -240,8 +248,8 @@ struct runtime {
     struct runtime_command command;
     struct runtime_stages stages;
     struct runtime_loader loader;
-    struct data data;   /* opened with the first set */
-    struct spill spill; /* where data beyond memory.limit is */
+    struct data data; /* opened with the first set */
+    struct runtime_spill spill;
     enum runtime_contact contact;
     struct runtime_cloud cloud;
     struct runtime_memory memory;

@@ -2,6 +2,7 @@
 #include "workers/spill.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "workers/crash.h"
 
@@ -53,20 +54,48 @@ static int open_unlinked(const char *folder) {
     return descriptor;
 }
 
+/* Returns the descriptor of a new file, or a negative code. */
+static int open_new(const struct spill *spill, struct error *error) {
+    int descriptor = open(spill->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, SPILL_MODE);
+    if (descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
+        descriptor = open_unlinked(spill->folder);
+    }
+    return descriptor >= 0 ? descriptor
+                           : error_set(error, AML_EFAIL,
+                                       "%s: can't make a file for the data that does not fit --memory: %s; name a "
+                                       "folder on a local disk by --spill",
+                                       spill->folder, strerror(errno));
+}
+
 int spill_open(struct spill_file *file, struct spill *spill, struct error *error) {
     memset(file, 0, sizeof *file);
-    file->descriptor = open(spill->folder, O_TMPFILE | O_RDWR | O_CLOEXEC, SPILL_MODE);
-    if (file->descriptor < 0 && (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)) {
-        file->descriptor = open_unlinked(spill->folder);
+    file->descriptor = open_new(spill, error);
+    file->spill = file->descriptor >= 0 ? spill : NULL;
+    return file->descriptor >= 0 ? 0 : file->descriptor;
+}
+
+/* ---- Arenas (agileml/base/memory.h); any thread ---- */
+
+static int open_for_arena(void *context) {
+    struct error error = {0};
+    int descriptor = open_new(context, &error);
+    if (descriptor < 0) {
+        log_error("%s", error.text);
     }
-    if (file->descriptor < 0) {
-        return error_set(error, AML_EFAIL,
-                         "%s: can't make a file for the data that does not fit --memory: %s; name a folder on a local "
-                         "disk by --spill",
-                         spill->folder, strerror(errno));
-    }
-    file->spill = spill;
-    return 0;
+    return descriptor;
+}
+
+static void arena_refused(void *context, size_t bytes) {
+    struct error error = {0};
+    write_failed(context, bytes, ENOSPC, &error);
+    log_error("%s", error.text);
+}
+
+void spill_arenas(struct spill *spill, struct arena_files *files, size_t memory) {
+    files->open = open_for_arena;
+    files->refused = arena_refused;
+    files->context = spill;
+    files->memory = memory;
 }
 
 void spill_close(struct spill_file *file) {

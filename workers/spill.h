@@ -8,6 +8,7 @@
 #define AGILEML_WORKERS_SPILL_H
 
 #include "agileml/base/error.h"
+#include "agileml/base/memory.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -70,6 +71,9 @@ void spill_forget_unmapped(const struct spill_file *file, uint64_t from, uint64_
 /* Gives bytes back to the disk; they are zeros afterwards. Only pages that are within the range. May run beside an
  * append. */
 void spill_punch(struct spill_file *file, uint64_t from, uint64_t until);
+
+/* Has arenas go to files of `spill` that together would take more than `memory` bytes. `spill` must outlive them. */
+void spill_arenas(struct spill *spill, struct arena_files *files, size_t memory);
 
 /* Checks that the disk has room for so many bytes. AML_EFAIL when it has not. */
 int spill_check_room(const struct spill *spill, uint64_t bytes, struct error *error);

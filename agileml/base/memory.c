@@ -3,6 +3,7 @@
 
 #include "agileml/types.h"
 
+#include <fcntl.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -57,6 +58,59 @@ void memory_give_back(void) {
 
 enum { ARENA_MINIMUM = 1 << 16, ARENA_HUGE_PAGE = 2 << 20 };
 
+/* Gives the file `mapped` bytes on the disk. False when there is no room. */
+static bool file_grow(const struct arena *arena, int descriptor, size_t from, size_t mapped) {
+    int result = posix_fallocate(descriptor, (off_t)from, (off_t)(mapped - from));
+    if (result != 0) {
+        arena->files->refused(arena->files->context, mapped - from);
+    }
+    return result == 0;
+}
+
+/* Moves an arena from memory to a file. */
+static int arena_to_file(struct arena *arena, size_t mapped) {
+    struct arena_files *files = arena->files;
+    int descriptor = files->open(files->context);
+    void *base = MAP_FAILED;
+    if (descriptor >= 0 && file_grow(arena, descriptor, 0, mapped)) {
+        base = mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor, 0);
+    }
+    if (base == MAP_FAILED) {
+        if (descriptor >= 0) {
+            close(descriptor);
+        }
+        return AML_ENOMEM;
+    }
+    if (arena->base != NULL) {
+        memcpy(base, arena->base, arena->mapped);
+        munmap(arena->base, arena->mapped);
+    }
+    atomic_fetch_sub(&files->used, arena->mapped);
+    atomic_fetch_add(&files->bytes, mapped);
+    arena->base = base;
+    arena->mapped = mapped;
+    arena->descriptor = descriptor;
+    arena->filed = arena->huge = true; /* no huge pages in a file */
+    return 0;
+}
+
+static int arena_reserve_file(struct arena *arena, size_t mapped) {
+    if (!arena->filed) {
+        return arena_to_file(arena, mapped);
+    }
+    if (!file_grow(arena, arena->descriptor, arena->mapped, mapped)) {
+        return AML_ENOMEM;
+    }
+    void *base = mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
+    if (base == MAP_FAILED) {
+        return AML_ENOMEM;
+    }
+    atomic_fetch_add(&arena->files->bytes, mapped - arena->mapped);
+    arena->base = base;
+    arena->mapped = mapped;
+    return 0;
+}
+
 int arena_reserve(struct arena *arena, size_t bytes) {
     if (bytes <= arena->mapped) {
         return 0;
@@ -68,11 +122,19 @@ int arena_reserve(struct arena *arena, size_t bytes) {
         }
         mapped *= 2; /* untouched pages cost nothing */
     }
+    struct arena_files *files = arena->files;
+    bool to_file = files != NULL && !arena->filed && atomic_load(&files->used) + mapped - arena->mapped > files->memory;
+    if (to_file || arena->filed) {
+        return arena_reserve_file(arena, mapped);
+    }
     void *base = arena->base == NULL
                      ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
                      : mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
+    }
+    if (files != NULL) {
+        atomic_fetch_add(&files->used, mapped - arena->mapped);
     }
     arena->base = base;
     arena->mapped = mapped;
@@ -92,6 +154,12 @@ int arena_grow(struct arena *arena, size_t bytes) {
 void arena_close(struct arena *arena) {
     if (arena->base != NULL) {
         munmap(arena->base, arena->mapped);
+    }
+    if (arena->filed) {
+        atomic_fetch_sub(&arena->files->bytes, arena->mapped);
+        close(arena->descriptor);
+    } else if (arena->files != NULL) {
+        atomic_fetch_sub(&arena->files->used, arena->mapped);
     }
     memset(arena, 0, sizeof *arena);
 }

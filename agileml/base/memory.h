@@ -3,8 +3,10 @@
 #ifndef AGILEML_BASE_MEMORY_H
 #define AGILEML_BASE_MEMORY_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /* Ends the process with exit status 1 and one line with the number of bytes requested. */
 _Noreturn void memory_exhausted(size_t bytes);
@@ -21,16 +23,31 @@ void memory_keep(void);
 /* Returns free memory to the kernel after all. Called when a phase that needed more memory is over. */
 void memory_give_back(void);
 
+/* Where arenas go that together take more memory than they may: to files without a name, which are mapped, so that the
+ * kernel can write their pages to disk and drop them, without swap. */
+struct arena_files {
+    int (*open)(void *context); /* returns the descriptor of a new, empty file, or -1 after telling people why */
+    void (*refused)(void *context, size_t bytes); /* tells people that the disk has no room for so many more bytes */
+    void *context;
+    size_t memory;          /* bytes that the arenas may have in memory */
+    _Atomic size_t used;    /* bytes of address space of those in memory; any thread */
+    _Atomic uint64_t bytes; /* of the files; any thread */
+};
+
 /* A contiguous run of zeroed bytes that grows without copying: the kernel moves the pages, so addresses
  * change when it grows, and only what was touched is resident. A zeroed struct is an empty arena.
  * Not thread-safe while it grows. */
 struct arena {
     unsigned char *base;
-    size_t mapped; /* bytes of address space, readable and writable */
-    bool huge;     /* the kernel has been asked for huge pages */
+    size_t mapped;             /* bytes of address space, readable and writable */
+    bool huge;                 /* the kernel has been asked for huge pages */
+    struct arena_files *files; /* set before the first use; NULL: the arena is in memory, whatever it takes */
+    int descriptor;            /* of its file, if it has one: `filed` */
+    bool filed;
 };
 
-/* Reserves at least `bytes` bytes, of which only some may ever be used. Returns 0 or AML_ENOMEM. */
+/* Reserves at least `bytes` bytes, of which only some may ever be used. Returns 0 or AML_ENOMEM. In a file all of them
+ * take room on the disk at once, as a full disk would later end the process. */
 int arena_reserve(struct arena *arena, size_t bytes);
 /* Reserves bytes that are or will all be used, and asks for huge pages if the arena is large. In an arena that is only
  * reserved the kernel would sooner or later fill a huge page around each small one in use. */

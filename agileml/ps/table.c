@@ -6,6 +6,7 @@
 /* Makes room for `count` slots. New rows are zeros: the caller sets their start values. */
 static int table_grow(struct table *table, uint32_t count) {
     const struct table_spec *spec = table->spec;
+    table->rows.files = spec->files;
     int result = arena_grow(&table->rows, (size_t)count * spec->row_bytes);
     if (result == 0) {
         result = arena_grow(&table->clocks, (size_t)count * sizeof(uint32_t));

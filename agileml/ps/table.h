@@ -15,15 +15,16 @@ struct table_spec {
     char name[WIRE_NAME_MAX];
     enum aml_type type;
     enum aml_mode mode;
-    uint32_t width;     /* elements of a row */
-    uint32_t row_bytes; /* width x element size, at most WIRE_ROW_BYTES_MAX */
-    uint64_t rows;      /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
-    bool whole;         /* workers' caches hold all rows or none, in order: slot == key */
-    bool compressed;    /* flushed and pushed as WIRE_BF16: for float32 add tables only */
-    bool flushed_sparse; /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
-    bool given;          /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
-    uint32_t row_guard; /* bytes of zeros behind each row of a worker's cache, which nobody may write */
-    table_start *start; /* NULL: rows start as zeros */
+    uint32_t width;            /* elements of a row */
+    uint32_t row_bytes;        /* width x element size, at most WIRE_ROW_BYTES_MAX */
+    uint64_t rows;             /* dense: keys are 0..rows-1; 0: sparse, any 64-bit key */
+    bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
+    bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
+    bool flushed_sparse;       /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool given;                /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
+    uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
+    struct arena_files *files; /* where rows go that take too much memory; NULL: they stay there. For put tables */
+    table_start *start;        /* NULL: rows start as zeros */
     void *context;
 };
 

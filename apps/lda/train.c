@@ -106,6 +106,13 @@ static void forget_parts(struct lda_training *training) {
     training->part_count = 0;
 }
 
+/* Forgets what was made of a clock's documents, if those of all clocks don't fit in memory. */
+static void end_part(const aml_worker *worker, struct lda_training *training) {
+    if (aml_items_on_disk(worker)) {
+        forget_parts(training);
+    }
+}
+
 void lda_train_close(struct lda *lda) {
     struct lda_training *training = lda->training;
     if (training == NULL) {
@@ -455,6 +462,7 @@ int lda_clock(aml_worker *worker, const void *items, size_t count, void *context
     double seconds = (double)(monotonic_us() - start_us) * 1e-6;
     aml_metric_add(worker, METRIC_SPEED, part->block.token_count, seconds / aml_nodes(worker));
     aml_metric_add(worker, METRIC_ALPHA, (double)training->clock.alpha, 1);
+    end_part(worker, training);
     if (lda->optimize_alpha && aml_iteration(worker) > LDA_SPREAD_FROM) {
         struct lda_spread spread = sum_threads(training).spread;
         result = aml_update_param(worker, SPREAD, aml_iteration(worker), &spread);

@@ -1,6 +1,6 @@
 /* Jobs whose data does not fit --memory, with real processes: they have the same losses as those in memory, also with
- * nodes that come and go; a job that is killed leaves no file, and resumes; a full disk and a folder that can't be
- * written to end the job with one line. */
+ * nodes that come and go, and with lda's put table on disk; a job that is killed leaves no file, and resumes; a full
+ * disk and a folder that can't be written to end the job with one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -11,6 +11,7 @@
 
 #include "tests/cluster/shell.h"
 
+enum { DOCUMENTS = 3000, WORDS = 2000, WORDS_EACH = 40 };
 enum { SAMPLES = 6000, FEATURES = 60, MARK_EACH = 8 };
 
 static void test_the_same_losses_with_data_on_disk(void **state) {
@@ -46,17 +47,38 @@ static void test_nodes_come_and_go_with_data_on_disk(void **state) {
     run_well("[ -z \"$(ls spill)\" ]");
 }
 
+/* lda's documents, and their rows, which are in a put table. */
+static void test_documents_on_disk(void **state) {
+    (void)state;
+    run_well("$run -- lda --data documents --topics 20 --iterations 3 --clocks-per-iteration 5");
+    double likelihood = summary("log_likelihood_per_token");
+    run_well("$run -- lda --data documents --topics 20 --iterations 3 --clocks-per-iteration 5 --memory 1M --spill "
+             "spill --log-level info");
+    assert_text("err", "are more than --memory allows");
+    assert_true(summary("log_likelihood_per_token") == likelihood);
+    assert_true(summary("disk_bytes") > 1e6);
+    run_well("[ -z \"$(ls spill)\" ]");
+}
+
+/* The job is killed at a later iteration when no checkpoint was complete by then. */
 static void test_a_killed_job_leaves_no_file_and_resumes(void **state) {
     (void)state;
-    run_well("$run -- mlr --data train.libsvm --iterations 40 --memory 1M --spill spill");
-    double loss = summary("loss");
-    assert_true(run("printf 'iteration 30 kill node-1\\n' >events; $run --events events --checkpoint saved "
-                    "--checkpoint-every 1 -- mlr --data train.libsvm --iterations 40 --memory 1M --spill spill") != 0);
-    run_well("[ -z \"$(ls spill)\" ]");
-    run_well("$run --resume saved -- mlr --data train.libsvm --iterations 40 --memory 1M --spill spill");
+    unsigned at = 20;
+    int lacking = 1;
+    for (; lacking != 0 && at < 20000; at *= 3) {
+        assert_true(run("printf 'iteration %u kill node-1\\n' >events; $run --events events --checkpoint saved "
+                        "--checkpoint-every 1 -- mlr --data train.libsvm --iterations %u --memory 1M --spill spill",
+                        at, at + 5) != 0);
+        run_well("[ -z \"$(ls spill)\" ]");
+        lacking = run("ls saved/clock-*/manifest.json");
+    }
+    unsigned iterations = at / 3 + 5;
+    run_well("$run --resume saved -- mlr --data train.libsvm --iterations %u --memory 1M --spill spill", iterations);
     assert_true(summary("resumed_iteration") >= 1);
-    assert_true(summary("loss") == loss);
+    double loss = summary("loss");
     run_well("[ -z \"$(ls spill)\" ]");
+    run_well("$run -- mlr --data train.libsvm --iterations %u --memory 1M --spill spill", iterations);
+    assert_true(summary("loss") == loss);
 }
 
 static void test_a_disk_that_is_full_or_not_there(void **state) {
@@ -89,11 +111,25 @@ static void write_samples(const char *name) {
     fclose(file);
 }
 
+/* A bag of words in UCI's format. */
+static void write_documents(const char *name) {
+    FILE *file = open_file(name, "we");
+    fprintf(file, "%d\n%d\n%d\n", DOCUMENTS, WORDS, DOCUMENTS * WORDS_EACH);
+    for (unsigned d = 1; d <= DOCUMENTS; d++) {
+        for (unsigned w = 0; w < WORDS_EACH; w++) {
+            unsigned word = (d * 31 % 20) * (WORDS / 20) + (w * 7 + d) % (WORDS / 20);
+            fprintf(file, "%u %u %u\n", d, 1 + word, 1 + (d + w) % 3);
+        }
+    }
+    fclose(file);
+}
+
 static int set_up(void **state) {
     (void)state;
     int result = shell_open("memory_test");
     if (result == 0) {
         write_samples("train.libsvm");
+        write_documents("documents");
         run_well("mkdir spill");
     }
     return result;
@@ -103,6 +139,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_with_data_on_disk),
         cmocka_unit_test(test_nodes_come_and_go_with_data_on_disk),
+        cmocka_unit_test(test_documents_on_disk),
         cmocka_unit_test(test_a_killed_job_leaves_no_file_and_resumes),
         cmocka_unit_test(test_a_disk_that_is_full_or_not_there),
     };

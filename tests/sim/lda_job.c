@@ -151,6 +151,11 @@ const void *aml_items(const aml_worker *worker, size_t *count) {
     return NULL;
 }
 
+int aml_items_on_disk(const aml_worker *worker) {
+    (void)worker;
+    return 0;
+}
+
 int aml_last(const aml_worker *worker) {
     (void)worker;
     return 0;

@@ -411,6 +411,52 @@ static void test_a_folder_that_is_not_there_is_an_error(void **state) {
     fixture_close(&f);
 }
 
+/* ---- Arenas ---- */
+
+/* Adds rows to the tables' caches until they need `bytes`, and checks that none has lost its value. */
+static void fill_cache(struct cache *cache, uint64_t rows) {
+    assert_int_equal(cache_reserve(cache, 0, rows), 0);
+    for (uint64_t key = cache->tables[0].count; key < rows; key++) {
+        uint32_t slot = (uint32_t)cache_add(cache, 0, key);
+        memcpy(cache_row(&cache->tables[0], slot), &key, sizeof key);
+    }
+    for (uint32_t slot = 0; slot < rows; slot++) {
+        uint64_t value;
+        memcpy(&value, cache_row(&cache->tables[0], slot), sizeof value);
+        assert_true(value == slot);
+    }
+}
+
+static void fill_in_vain(struct fixture *f) {
+    assert_int_equal(cache_reserve(&f->cache, 0, 200000), AML_ENOMEM);
+    fill_cache(&f->cache, 100000); /* what was there is as it was */
+}
+
+/* Rows beyond the memory for them move to a file, which grows with them, and is gone with them. */
+static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
+    (void)state;
+    struct fixture f;
+    struct arena_files files = {.open = NULL};
+    fixture_open(&f, RATINGS, 0);
+    cache_close(&f.cache);
+    spill_arenas(&f.spill, &files, 1 << 20);
+    f.job.tables[0].files = &files;
+    cache_open(&f.cache, &f.job, PARTITIONS);
+    fill_cache(&f.cache, 1000);
+    assert_false(f.cache.tables[0].rows.filed);
+    assert_true(files.used > 0 && files.bytes == 0);
+    fill_cache(&f.cache, 100000);
+    assert_true(f.cache.tables[0].rows.filed);
+    assert_true(files.used == 0 && files.bytes == 2 << 20);
+    with_a_full_disk(3 << 20, fill_in_vain, &f);
+    fill_cache(&f.cache, 200000);
+    assert_true(files.bytes == 4 << 20);
+    cache_close(&f.cache);
+    assert_true(files.used == 0 && files.bytes == 0);
+    cache_open(&f.cache, &f.job, PARTITIONS);
+    fixture_close(&f);
+}
+
 /* ---- How much memory there is ---- */
 
 static void write_text(const char *root, const char *path, const char *text) {
@@ -498,6 +544,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_items_are_an_error),
         cmocka_unit_test(test_a_full_disk_is_an_error),
         cmocka_unit_test(test_a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(test_rows_of_put_tables_beyond_memory_are_in_a_file),
         cmocka_unit_test(test_the_memory_of_machine_and_cgroup),
         cmocka_unit_test(test_sizes),
     };
