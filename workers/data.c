@@ -69,6 +69,8 @@ static void shard_drop(struct data *data, struct data_shard *shard) {
     shard->store = NULL;
     data_order_close(shard->order);
     shard->order = NULL;
+    free(shard->dealt);
+    shard->dealt = NULL;
     totals_clear(shard->totals);
     shard->held = false;
 }

@@ -57,12 +57,18 @@ struct data_run {
     size_t bytes, capacity; /* size of the records; size of the memory */
 };
 
+/* A training record, and the part of an iteration that it was dealt to. */
+struct data_dealt {
+    uint32_t part, record;
+};
+
 struct data_shard {
     struct data_run runs[2];        /* by enum aml_item_use, in the order of the input */
     struct data_spilled spilled[2]; /* by enum aml_item_use */
     struct data_order *order;       /* the items made from records with fixed rows; NULL: `runs` has the records */
     struct data_store *store;       /* the set's store that has taken the records over; NULL: `runs` has them */
     uint32_t first[2];              /* place of this shard's first record in `store`, by enum aml_item_use */
+    struct data_dealt *dealt;       /* the training records by part, for batches; NULL: not listed yet */
     double totals[WIRE_TOTALS];     /* over the records */
     unsigned pins;                  /* sets of this node that have, or will have, the shard */
     uint64_t left;                  /* when the last pin went, counted in data.departures; 0: it was never pinned */
@@ -298,5 +304,20 @@ int data_part_end(struct data_set *set, struct error *error);
 int data_tests_begin(struct data_set *set, struct error *error);
 /* Drops the set's items from memory, after a function that has used them all. */
 void data_set_forget(struct data_set *set);
+
+/* ---- Batches: the training items of one shard in one part of an iteration, for feeders (node_feed.h) ---- */
+
+struct data_batch {
+    uint32_t count;
+    uint32_t *records;    /* places among the shard's records, ascending */
+    uint32_t *places;     /* of the items in a set; NULL without a set */
+    unsigned char *items; /* copies of the records; NULL with a set */
+};
+
+/* Finds a batch: with a set where its items are in the set, else copies of them. False: the shard's records are not in
+ * memory, or not those of this set. data_batch_close must follow in any case. */
+bool data_batch_open(struct data *data, uint32_t shard, const struct data_dealing *dealing, unsigned part,
+                     const struct data_set *set, struct data_batch *batch);
+void data_batch_close(struct data_batch *batch);
 
 #endif

@@ -132,11 +132,21 @@ struct runtime_command {
 
 /* What the stages have made of the items of one clock. */
 struct runtime_staged {
+    struct runtime_staged *next;
     unsigned set; /* its number */
     uint64_t clock;
     size_t first, count; /* the items: a range of the set's */
     unsigned char *made; /* by item: what those stages have made that feeders may run; NULL: there are none */
     unsigned char *here; /* by item; 1: `made` has it */
+    uint64_t fed;        /* items that feeders have made */
+};
+
+/* The batch that this process, a feeder, makes for another one. */
+struct runtime_feeding {
+    uint32_t shard;
+    uint64_t clock;
+    struct data_batch batch;
+    struct buffer *bytes; /* [batch.count][made_size] */
 };
 
 /* The app's stages, and their outputs. Only runtime_stages.c changes it: the main thread between commands, the pool's
@@ -149,9 +159,11 @@ struct runtime_stages {
     size_t made_size;               /* bytes, padded: of what the feedable stages make of an item */
     size_t out_size;                /* of what all stages make */
     struct runtime_staged *present; /* of the last clock that was computed; NULL: none */
-    unsigned char *outputs;         /* of all stages, where `made` does not have them; of test items */
-    size_t outputs_room;            /* items */
-    unsigned char *between;         /* [threads][2][between_size]: outputs of stages that another stage takes */
+    struct runtime_staged *coming;  /* what feeders have made for coming clocks; used by the main thread */
+    struct runtime_feeding feeding;
+    unsigned char *outputs; /* of all stages, where `made` does not have them; of test items */
+    size_t outputs_room;    /* items */
+    unsigned char *between; /* [threads][2][between_size]: outputs of stages that another stage takes */
     size_t between_size;
 };
 

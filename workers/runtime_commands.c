@@ -11,7 +11,7 @@
 
 static const unsigned NO_SLICE = UINT_MAX;
 
-enum runtime_command_kind { COMMAND_COMPUTE, COMMAND_GATHER, COMMAND_HELP, COMMAND_EVALUATE, COMMAND_SAVE };
+enum runtime_command_kind { COMMAND_COMPUTE, COMMAND_GATHER, COMMAND_HELP, COMMAND_EVALUATE, COMMAND_SAVE, COMMAND_FEED };
 
 /* ---- In the pool's threads: the app's functions ---- */
 
@@ -315,6 +315,9 @@ void runtime_command_run(void *context, unsigned thread, int command) {
         break;
     case COMMAND_SAVE:
         run_finish(worker);
+        break;
+    case COMMAND_FEED:
+        runtime_feeding_run(worker);
         break;
     default:
         break;

@@ -185,6 +185,25 @@ static struct runtime_staged *staged_open(struct runtime *runtime, const struct 
     return staged;
 }
 
+/* Finds what feeders have made for this clock. */
+static struct runtime_staged **coming_find(struct runtime *runtime, unsigned set, uint64_t clock) {
+    struct runtime_staged **staged = &runtime->stages.coming;
+    while (*staged != NULL && ((*staged)->set != set || (*staged)->clock != clock)) {
+        staged = &(*staged)->next;
+    }
+    return staged;
+}
+
+static struct runtime_staged *coming_take(struct runtime *runtime, unsigned set, uint64_t clock) {
+    struct runtime_staged **place = coming_find(runtime, set, clock);
+    struct runtime_staged *staged = *place;
+    if (staged != NULL) {
+        *place = staged->next;
+        staged->next = NULL;
+    }
+    return staged;
+}
+
 static void outputs_room(struct runtime_stages *stages, size_t count) {
     if (stages->outputs_room < count) {
         free(stages->outputs);
@@ -201,7 +220,10 @@ void runtime_stages_begin(struct runtime *runtime) {
         return; /* the lots of the same clock */
     }
     staged_free(stages->present);
-    stages->present = staged_open(runtime, command->set, command->clock);
+    stages->present = coming_take(runtime, command->set->number, command->clock);
+    if (stages->present == NULL) {
+        stages->present = staged_open(runtime, command->set, command->clock);
+    }
     if (stages->feedable < stages->count) {
         outputs_room(stages, stages->present->count);
     }
@@ -217,6 +239,105 @@ void runtime_stages_begin_tests(struct runtime *runtime) {
 void runtime_stages_forget(struct runtime *runtime) {
     staged_free(runtime->stages.present);
     runtime->stages.present = NULL;
+}
+
+/* ---- Feeders ---- */
+
+static struct data_dealing dealing_of(const struct runtime *runtime) {
+    return (struct data_dealing){.clocks = (unsigned)runtime->options.clocks_per_iteration,
+                                 .seed = (uint64_t)runtime->options.seed};
+}
+
+static unsigned part_of(const struct runtime *runtime, uint64_t clock) {
+    return (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+}
+
+bool runtime_hook_feeds(void *context) {
+    const struct runtime *runtime = context;
+    return runtime->stages.feedable > 0;
+}
+
+bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, uint64_t clock, const void *bytes,
+                            size_t size) {
+    struct runtime *runtime = context;
+    struct runtime_stages *stages = &runtime->stages;
+    const struct runtime_set *set = runtime_set_find(runtime, set_number);
+    const struct data_dealing dealing = dealing_of(runtime);
+    struct data_batch batch;
+    if (set == NULL || !set->prepared ||
+        !data_batch_open(&runtime->data, shard, &dealing, part_of(runtime, clock), &set->items, &batch)) {
+        return true; /* the batch is not needed: the clock's items are elsewhere by now, or on disk */
+    }
+    bool good = size == batch.count * stages->made_size;
+    struct runtime_staged **place = coming_find(runtime, set_number, clock);
+    if (good && *place == NULL) {
+        *place = staged_open(runtime, set, clock);
+    }
+    for (uint32_t i = 0; i < batch.count && good; i++) {
+        size_t number = batch.places[i] - (*place)->first;
+        memcpy((*place)->made + number * stages->made_size, (const unsigned char *)bytes + i * stages->made_size,
+               stages->made_size);
+        (*place)->fed += (*place)->here[number] == 0 ? 1 : 0;
+        (*place)->here[number] = 1;
+    }
+    data_batch_close(&batch);
+    return good;
+}
+
+void runtime_hook_feed_drop(void *context, uint64_t clock_below) {
+    struct runtime *runtime = context;
+    for (struct runtime_staged **place = &runtime->stages.coming; *place != NULL;) {
+        struct runtime_staged *staged = *place;
+        if (clock_below == UINT64_MAX || staged->clock < clock_below) {
+            *place = staged->next;
+            staged_free(staged);
+        } else {
+            place = &staged->next;
+        }
+    }
+}
+
+uint64_t runtime_stages_fed(const struct runtime *runtime) {
+    const struct runtime_staged *present = runtime->stages.present;
+    return present != NULL && present->clock == runtime->command.clock ? present->fed : 0;
+}
+
+bool runtime_feeding_begin(struct runtime *runtime, uint32_t shard, uint64_t clock) {
+    struct runtime_feeding *feeding = &runtime->stages.feeding;
+    const struct data_dealing dealing = dealing_of(runtime);
+    *feeding = (struct runtime_feeding){.shard = shard, .clock = clock};
+    if (!data_batch_open(&runtime->data, shard, &dealing, part_of(runtime, clock), NULL, &feeding->batch)) {
+        return false;
+    }
+    feeding->bytes = buffer_new(feeding->batch.count * runtime->stages.made_size);
+    return true;
+}
+
+void runtime_feeding_run(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    const struct runtime_stages *stages = &runtime->stages;
+    const struct runtime_feeding *feeding = &stages->feeding;
+    unsigned threads = runtime->pool.threads;
+    size_t end = feeding->batch.count * (size_t)(worker->thread + 1) / threads;
+    uint64_t iteration = (feeding->clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1;
+    int result = 0;
+    worker->clock = feeding->clock;
+    crash_enter("stage", feeding->clock);
+    for (size_t i = feeding->batch.count * (size_t)worker->thread / threads; i < end && result == 0; i++) {
+        uint64_t id = data_item_id(feeding->shard, feeding->batch.records[i]);
+        result = run_stages(worker, 0, stages->feedable, false, item_random(runtime, AML_TRAIN, id, iteration),
+                            feeding->batch.items + i * runtime->data.item_size,
+                            feeding->bytes->data + i * stages->made_size);
+    }
+    crash_leave();
+}
+
+struct buffer *runtime_feeding_end(struct runtime *runtime) {
+    struct runtime_feeding *feeding = &runtime->stages.feeding;
+    struct buffer *bytes = feeding->bytes;
+    feeding->bytes = NULL;
+    data_batch_close(&feeding->batch);
+    return bytes;
 }
 
 void runtime_stages_open(struct runtime *runtime) {
@@ -242,6 +363,8 @@ void runtime_stages_open(struct runtime *runtime) {
 
 void runtime_stages_close(struct runtime *runtime) {
     runtime_stages_forget(runtime);
+    runtime_hook_feed_drop(runtime, UINT64_MAX);
+    buffer_drop(runtime_feeding_end(runtime));
     free(runtime->stages.between);
     free(runtime->stages.outputs);
 }

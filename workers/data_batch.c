@@ -1,0 +1,89 @@
+/* Batches: the training items of one data shard in one part of an iteration, for feeders and those they feed. Only fixed
+ * items without rows have them. See data.h. */
+#include "workers/data_solo.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdlib.h>
+
+static int order_of_parts(const void *a, const void *b) {
+    const struct data_dealt *one = a;
+    const struct data_dealt *other = b;
+    if (one->part != other->part) {
+        return one->part < other->part ? -1 : 1;
+    }
+    return one->record < other->record ? -1 : one->record > other->record;
+}
+
+/* Lists the shard's training records by their part, once. Under the lock. */
+static const struct data_dealt *dealt_of(struct data *data, uint32_t number, const struct data_dealing *dealing) {
+    struct data_shard *shard = &data->shards[number];
+    size_t count = shard_count(shard, AML_TRAIN);
+    if (shard->dealt != NULL || count == 0) {
+        return shard->dealt;
+    }
+    struct data_set set = {.slices = 1};
+    const struct arranging arranging = {.data = data, .seed = dealing->seed, .set = &set};
+    struct hand *hands = solo_hands(dealing->clocks);
+    struct solo *items = memory_resized(NULL, count, sizeof *items);
+    solo_list_shard(&arranging, number, AML_TRAIN, 0, 0, hands, dealing->clocks, items);
+    shard->dealt = memory_resized(NULL, count, sizeof *shard->dealt);
+    for (size_t i = 0; i < count; i++) {
+        shard->dealt[i] = (struct data_dealt){.part = items[i].part, .record = items[i].number};
+    }
+    qsort(shard->dealt, count, sizeof *shard->dealt, order_of_parts);
+    free(items);
+    free(hands);
+    return shard->dealt;
+}
+
+/* The first of the dealt records that is of this part, or a later one. */
+static size_t first_of_part(const struct data_dealt *dealt, size_t count, uint32_t part) {
+    size_t first = 0;
+    for (size_t end = count; first < end;) {
+        size_t middle = first + (end - first) / 2;
+        if (dealt[middle].part < part) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first;
+}
+
+bool data_batch_open(struct data *data, uint32_t number, const struct data_dealing *dealing, unsigned part,
+                     const struct data_set *set, struct data_batch *batch) {
+    *batch = (struct data_batch){0};
+    pthread_mutex_lock(&data->lock);
+    const struct data_shard *shard = &data->shards[number];
+    bool here = shard->held && shard->spilled[AML_TRAIN].count == 0 && !data->varied && data->item_rows == 0 &&
+                (set == NULL || (set->store != NULL && shard->store == set->store));
+    if (here) {
+        const struct data_dealt *dealt = dealt_of(data, number, dealing);
+        size_t all = shard->runs[AML_TRAIN].count;
+        size_t first = first_of_part(dealt, all, part);
+        batch->count = (uint32_t)(first_of_part(dealt, all, part + 1) - first);
+        batch->records = memory_resized(NULL, batch->count, sizeof *batch->records);
+        batch->places = set != NULL ? memory_resized(NULL, batch->count, sizeof *batch->places) : NULL;
+        batch->items = set == NULL ? memory_resized(NULL, batch->count, data->item_size) : NULL;
+        for (uint32_t i = 0; i < batch->count; i++) {
+            uint32_t record = dealt[first + i].record;
+            batch->records[i] = record;
+            if (set != NULL) {
+                batch->places[i] = shard->store->places[AML_TRAIN][shard->first[AML_TRAIN] + record];
+            } else {
+                memcpy(batch->items + i * data->item_size, shard_record(data, shard, AML_TRAIN, record),
+                       data->item_size);
+            }
+        }
+    }
+    pthread_mutex_unlock(&data->lock);
+    return here;
+}
+
+void data_batch_close(struct data_batch *batch) {
+    free(batch->records);
+    free(batch->places);
+    free(batch->items);
+    *batch = (struct data_batch){0};
+}
