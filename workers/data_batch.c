@@ -1,5 +1,5 @@
-/* Batches: the training items of one data shard in one part of an iteration, for feeders and those they feed. Only fixed
- * items without rows have them. See data.h. */
+/* Batches: the training items of one data shard in one part of an iteration, for feeders and those they feed. Only
+ * fixed items without rows have them. See data.h. */
 #include "workers/data_solo.h"
 
 #include "agileml/base/memory.h"

@@ -283,6 +283,8 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us);
 void node_gathered(struct node *node);
 /* Of the clock under way so many items were of batches that had been taken. Call it before node_computed. */
 void node_fed(struct node *node, uint64_t items);
+/* The process made `batches` batches of the clock itself, which took `us`. Call it before node_computed. */
+void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us);
 /* A batch is made. The node takes `bytes` over. */
 void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct buffer *bytes);
 /* A lot of `items` was worked on for another node; metrics[metric_count] are the app's. */

@@ -123,7 +123,8 @@ static const struct node_set *set_at(const struct node *node, uint64_t clock) {
 
 static bool may_ask(const struct node *node) {
     return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
-           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node);
+           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) &&
+           (node->feed.local_us == 0 || node->feed.local_us >= NODE_FEED_WORTH_US);
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -189,17 +190,19 @@ static int compare_times(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
-/* How long an answer may take. */
+/* How long an answer may take: three times the median, and three times what this process would take. */
 static uint64_t patience_us(const struct node_feed *feed) {
     uint64_t sorted[NODE_FEED_TIMES];
     unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;
+    uint64_t late_us = NODE_FEED_LATE_MEDIANS * NODE_FEED_FUSED * feed->local_us;
+    late_us = late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
     if (count == 0) {
-        return NODE_FEED_FIRST_US;
+        return late_us > NODE_FEED_FIRST_US ? late_us : NODE_FEED_FIRST_US;
     }
     memcpy(sorted, feed->times_us, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, compare_times);
-    uint64_t late_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
-    return late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
+    uint64_t usual_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
+    return late_us > usual_us ? late_us : usual_us;
 }
 
 /* The feeder with the least to do; NULL: none is to be asked now. */
@@ -223,7 +226,6 @@ static void batch_become_asked(struct node *node, struct feed_batch *batch, stru
                                  .feeder = feeder->node,
                                  .claim = feed->claim,
                                  .asked_us = now_us,
-                                 .due_us = now_us + patience_us(feed),
                                  .bytes = bytes};
     feeder->outstanding += bytes;
     feed->used += bytes;
@@ -258,13 +260,19 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
     return true;
 }
 
+/* Since when the feeder is expected to answer: it makes batches one after the other, so those before come first. */
+static uint64_t expected_since_us(const struct feed_batch *batch, const struct feed_feeder *feeder) {
+    return feeder != NULL && feeder->answered_us > batch->asked_us ? feeder->answered_us : batch->asked_us;
+}
+
 static void check_overdue(struct node *node, struct feed_clock *clock) {
     struct node_feed *feed = &node->feed;
     uint64_t now_us = node_now(node);
+    uint64_t longest_us = clock->count > 0 ? patience_us(feed) : 0;
     for (uint32_t b = 0; b < clock->count; b++) {
         struct feed_batch *batch = &clock->batches[b];
-        if (batch->state == FEED_ASKED && now_us >= batch->due_us) {
-            struct feed_feeder *feeder = find_feeder(feed, batch->feeder);
+        struct feed_feeder *feeder = batch->state == FEED_ASKED ? find_feeder(feed, batch->feeder) : NULL;
+        if (batch->state == FEED_ASKED && now_us >= expected_since_us(batch, feeder) + longest_us) {
             if (feeder != NULL) {
                 feeder->avoid_until_us = now_us + NODE_FEED_AVOID_US;
             }
@@ -292,31 +300,52 @@ void node_feed_advance(struct node *node) {
     }
 }
 
-uint64_t node_feed_due_us(const struct node *node) {
-    const struct node_feed *feed = &node->feed;
+uint64_t node_feed_due_us(struct node *node) {
+    struct node_feed *feed = &node->feed;
+    uint64_t longest_us = patience_us(feed);
     uint64_t due_us = UINT64_MAX;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
         for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
             const struct feed_batch *batch = &feed->clocks[c].batches[b];
-            due_us = batch->state == FEED_ASKED && batch->due_us < due_us ? batch->due_us : due_us;
+            if (batch->state == FEED_ASKED) {
+                uint64_t late_us = expected_since_us(batch, find_feeder(feed, batch->feeder)) + longest_us;
+                due_us = late_us < due_us ? late_us : due_us;
+            }
         }
     }
-    return due_us;
+    return feed->waits_since_us != 0 && feed->waits_until_us < due_us ? feed->waits_until_us : due_us;
 }
 
 /* ---- Clocks ---- */
 
+static unsigned count_asked(const struct feed_clock *clock) {
+    unsigned asked = 0;
+    for (uint32_t b = 0; b < clock->count; b++) {
+        asked += clock->batches[b].state == FEED_ASKED ? 1 : 0;
+    }
+    return asked;
+}
+
+/* Waits for batches no longer than the process takes to make them itself. */
 bool node_feed_waits(struct node *node, uint64_t clock) {
     struct node_feed *feed = &node->feed;
-    const struct feed_clock *batches = clock_at(feed, clock);
-    bool waits = false;
-    for (uint32_t b = 0; batches->clock == clock && b < batches->count && !waits; b++) {
-        waits = batches->batches[b].state == FEED_ASKED;
+    struct feed_clock *batches = clock_at(feed, clock);
+    uint64_t now_us = node_now(node);
+    unsigned asked = batches->clock == clock ? count_asked(batches) : 0;
+    if (asked == 0) {
+        return false;
     }
-    if (waits && feed->waits_since_us == 0) {
-        feed->waits_since_us = node_now(node);
+    feed->waits_since_us = feed->waits_since_us == 0 ? now_us : feed->waits_since_us;
+    feed->waits_until_us = feed->local_us > 0 ? feed->waits_since_us + asked * feed->local_us : UINT64_MAX;
+    if (now_us < feed->waits_until_us) {
+        return true;
     }
-    return waits;
+    for (uint32_t b = 0; b < batches->count; b++) {
+        if (batches->batches[b].state == FEED_ASKED) {
+            batch_become_local(feed, &batches->batches[b]);
+        }
+    }
+    return false;
 }
 
 void node_feed_begin(struct node *node) {
@@ -328,6 +357,14 @@ void node_feed_begin(struct node *node) {
 
 void node_fed(struct node *node, uint64_t items) {
     node->work.items_fed += items;
+}
+
+void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
+    if (batches > 0) {
+        uint64_t each_us = us / batches + 1;
+        uint64_t before_us = node->feed.local_us;
+        node->feed.local_us = before_us == 0 ? each_us : (7 * before_us + each_us) / 8;
+    }
 }
 
 void node_feed_end(struct node *node) {
@@ -367,7 +404,6 @@ static void take(struct node *node, const struct message *message, struct feed_b
     struct node_feed *feed = &node->feed;
     const struct node_hooks *hooks = &node->options.hooks;
     uint64_t clock = message->feed.clock;
-    feed->times_us[feed->times++ % NODE_FEED_TIMES] = node_now(node) - batch->asked_us;
     size_learn(node, record->shard, record->bytes);
     if (record->bytes > credit(node) - (feed->used - batch->bytes)) {
         batch_become_local(feed, batch);
@@ -388,6 +424,12 @@ static void take(struct node *node, const struct message *message, struct feed_b
     feed->taken++;
 }
 
+/* An answer has come that was expected since then. */
+static void time_learn(struct node *node, uint64_t since_us) {
+    struct node_feed *feed = &node->feed;
+    feed->times_us[feed->times++ % NODE_FEED_TIMES] = node_now(node) - since_us;
+}
+
 static void refused(struct node *node, struct feed_batch *batch) {
     struct feed_feeder *feeder = find_feeder(&node->feed, batch->feeder);
     if (feeder != NULL) {
@@ -400,15 +442,24 @@ static void receive_feed(struct node *node, const struct message *message) {
     size_t count;
     const struct wire_batch *records = feed_batches(message, &count);
     const unsigned char *bytes = message->frames[FEED_BYTES]->data;
+    struct feed_feeder *feeder = find_feeder(&node->feed, message->passed.sender);
+    bool ours = false;
     for (size_t r = 0; r < count && !node->feed.stale; r++) {
         struct feed_batch *batch =
             records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
+        if (batch != NULL && !ours && message->feed.kind == FEED_DONE) {
+            ours = true;
+            time_learn(node, expected_since_us(batch, feeder));
+        }
         if (batch != NULL && message->feed.kind == FEED_GONE) {
             refused(node, batch);
         } else if (batch != NULL) {
             take(node, message, batch, &records[r], bytes);
         }
         bytes += records[r].bytes;
+    }
+    if (feeder != NULL) {
+        feeder->answered_us = node_now(node);
     }
 }
 

@@ -20,6 +20,7 @@ enum {
     NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
     NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
     NODE_FEED_GONE_US = 20000,        /* the same of a feeder that does not make what it was asked for */
+    NODE_FEED_WORTH_US = 200,         /* a node that makes a batch itself in less asks for none */
     NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
     NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
     NODE_FEED_SEND_BYTES = 256 << 10, /* a feeder answers when so much is made, or the question is over */
@@ -30,7 +31,7 @@ enum {
  *
  *   WANTED --FEED_ASK--> ASKED --FEED_DONE--> HERE
  *   ASKED --FEED_GONE, overdue, the feeder is gone--> WANTED, after the last attempt LOCAL
- *   ASKED --larger than the credit, or no such batch--> LOCAL
+ *   ASKED --larger than the credit, no such batch, or the clock has waited as long as making it takes--> LOCAL
  *
  * At the end of its clock, or when the clock or the shard is not this node's any more, it is forgotten in any state. A
  * clock begins when none of its batches is ASKED; the process makes those that are not HERE. */
@@ -40,8 +41,8 @@ struct feed_batch {
     enum feed_state state;
     unsigned attempts;
     actor_id feeder;
-    uint64_t claim, asked_us, due_us; /* ASKED */
-    uint64_t bytes;                   /* of the credit: a guess while ASKED, exact while HERE; else 0 */
+    uint64_t claim, asked_us; /* ASKED */
+    uint64_t bytes;           /* of the credit: a guess while ASKED, exact while HERE; else 0 */
 };
 
 /* The batches of one clock. */
@@ -57,6 +58,7 @@ struct feed_clock {
 struct feed_feeder {
     actor_id node, server;
     uint64_t outstanding;    /* bytes */
+    uint64_t answered_us;    /* when its last answer came */
     uint64_t avoid_until_us; /* it is asked for nothing before */
 };
 
@@ -95,7 +97,9 @@ struct node_feed {
     uint64_t known, known_bytes; /* sizes that are known, and their sum */
     uint64_t times_us[NODE_FEED_TIMES];
     unsigned times;              /* answers so far */
+    uint64_t local_us;           /* about, for a batch that the process makes itself; 0: not known */
     uint64_t waits_since_us;     /* when the next clock could have begun; 0: it does not wait for batches */
+    uint64_t waits_until_us;     /* when it waits no longer */
     uint64_t taken, asked, late; /* batches, since the process began */
     struct node_feeding feeding;
 };

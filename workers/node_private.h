@@ -113,7 +113,7 @@ void node_feed_check(struct node *node);
 /* Asks feeders for batches of the coming clocks. */
 void node_feed_advance(struct node *node);
 /* When an answer is overdue; UINT64_MAX: none is awaited. */
-uint64_t node_feed_due_us(const struct node *node);
+uint64_t node_feed_due_us(struct node *node);
 /* Whether this node's own clock, which could begin, waits for batches. */
 bool node_feed_waits(struct node *node, uint64_t clock);
 /* A clock begins. */

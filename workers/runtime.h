@@ -161,9 +161,10 @@ struct runtime_stages {
     struct runtime_staged *present; /* of the last clock that was computed; NULL: none */
     struct runtime_staged *coming;  /* what feeders have made for coming clocks; used by the main thread */
     struct runtime_feeding feeding;
-    unsigned char *outputs; /* of all stages, where `made` does not have them; of test items */
-    size_t outputs_room;    /* items */
-    unsigned char *between; /* [threads][2][between_size]: outputs of stages that another stage takes */
+    _Atomic uint64_t made_items, made_us; /* in the command under way, by the feedable stages here; us of all threads */
+    unsigned char *outputs;               /* of all stages, where `made` does not have them; of test items */
+    size_t outputs_room;                  /* items */
+    unsigned char *between;               /* [threads][2][between_size]: outputs of stages that another stage takes */
     size_t between_size;
 };
 

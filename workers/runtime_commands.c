@@ -11,7 +11,14 @@
 
 static const unsigned NO_SLICE = UINT_MAX;
 
-enum runtime_command_kind { COMMAND_COMPUTE, COMMAND_GATHER, COMMAND_HELP, COMMAND_EVALUATE, COMMAND_SAVE, COMMAND_FEED };
+enum runtime_command_kind {
+    COMMAND_COMPUTE,
+    COMMAND_GATHER,
+    COMMAND_HELP,
+    COMMAND_EVALUATE,
+    COMMAND_SAVE,
+    COMMAND_FEED
+};
 
 /* ---- In the pool's threads: the app's functions ---- */
 
@@ -361,7 +368,11 @@ static void command_done(void *context) {
         runtime_forget_failure(runtime); /* the controller decides what follows, perhaps another attempt */
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
+    } else if (command == COMMAND_FEED) {
+        node_feed_made(node, runtime->stages.feeding.shard, runtime->stages.feeding.clock,
+                       runtime_feeding_end(runtime));
     } else if (command == COMMAND_COMPUTE) {
+        runtime_stages_report(runtime);
         node_computed(node, runtime->command.items, runtime->command.compute_us);
     } else if (command == COMMAND_GATHER) {
         node_gathered(node);
@@ -478,4 +489,17 @@ void runtime_hook_save(void *context) {
 void runtime_hook_unsave(void *context) {
     struct runtime *runtime = context;
     runtime->finish = runtime->finish == FINISH_RUNNING ? FINISH_TO_RETURN : runtime->finish;
+}
+
+void runtime_hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
+    struct runtime *runtime = context;
+    char text[ERROR_TEXT_MAX];
+    (void)set; /* it keeps the shard in memory */
+    if (runtime_feeding_begin(runtime, shard, clock)) {
+        begin_command(runtime, COMMAND_FEED);
+        return;
+    }
+    snprintf(text, sizeof text,
+             "a feeder's items are more than --memory allows: expected memory for all that it is asked for");
+    node_fail(&runtime->node, AML_ELIMIT, text);
 }

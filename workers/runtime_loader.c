@@ -172,11 +172,12 @@ static void loader_arrange(struct runtime *runtime) {
                                          .threads = runtime->app->clock_alone ? 1 : runtime->pool.threads,
                                          .lots = runtime->node.options.lots,
                                          .seed = (uint64_t)runtime->options.seed};
-    int result = loader_whole(runtime, &error);
+    bool works = runtime->node.options.registration.tier != TIER_FEEDER; /* a feeder needs no rows */
+    int result = works ? loader_whole(runtime, &error) : 0;
     result = result != 0
                  ? result
                  : data_arrange(&runtime->data, set->shards, set->shard_count, &dealing, &rows, &set->items, &error);
-    for (unsigned t = 0; t < runtime->job.table_count && result == 0; t++) {
+    for (unsigned t = 0; t < runtime->job.table_count && result == 0 && works; t++) {
         pthread_mutex_lock(&runtime->lock);
         result = make_room(runtime, t, runtime_room_for_others(&runtime->node.cache.tables[t]), &error);
         pthread_mutex_unlock(&runtime->lock);

@@ -108,8 +108,8 @@ const void *runtime_stage_tests(struct aml_worker *worker, const void *items, si
 /* Drops the outputs, as their set goes. */
 void runtime_stages_forget(struct runtime *runtime);
 void runtime_stages_close(struct runtime *runtime);
-/* How many of the last computed clock's items feeders have made. */
-uint64_t runtime_stages_fed(const struct runtime *runtime);
+/* Reports to the node what feeders have made of the clock that was computed, and how long the rest took. */
+void runtime_stages_report(struct runtime *runtime);
 
 /* In a feeder: begin to make a batch, in the main thread (false: its items are not in memory); make it, in every thread
  * of the pool; and return its bytes, for the caller to drop. */
@@ -119,6 +119,7 @@ struct buffer *runtime_feeding_end(struct runtime *runtime);
 
 /* The node's hooks; under the lock. */
 bool runtime_hook_feeds(void *context);
+void runtime_hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock);
 bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes,
                             size_t size);
 void runtime_hook_feed_drop(void *context, uint64_t clock_below);

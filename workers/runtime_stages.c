@@ -3,6 +3,7 @@
  * clock begins. See runtime_private.h. */
 #include "workers/runtime_private.h"
 
+#include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "workers/crash.h"
 
@@ -93,12 +94,21 @@ static int make_test(struct aml_worker *worker, const struct range *range, size_
 }
 
 static void make_range(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
+    struct runtime_stages *stages = &worker->runtime->stages;
+    bool counts = range->staged != NULL && stages->feedable > 0;
+    uint64_t start_us = monotonic_us();
+    size_t items = 0;
     int result = 0;
     crash_enter("stage", worker->clock);
     for (size_t i = first; i < end && result == 0 && !runtime_failed(worker->runtime); i++) {
+        items += counts && range->staged->here[range->first + i] == 0 ? 1 : 0;
         result = range->staged != NULL ? make_item(worker, range, i) : make_test(worker, range, i);
     }
     crash_enter(range->function, worker->clock);
+    if (items > 0) {
+        atomic_fetch_add(&stages->made_items, items);
+        atomic_fetch_add(&stages->made_us, monotonic_us() - start_us);
+    }
 }
 
 static void make_part(void *context, unsigned thread, unsigned threads) {
@@ -215,6 +225,7 @@ static void outputs_room(struct runtime_stages *stages, size_t count) {
 void runtime_stages_begin(struct runtime *runtime) {
     struct runtime_stages *stages = &runtime->stages;
     const struct runtime_command *command = &runtime->command;
+    stages->made_items = stages->made_us = 0;
     if (stages->count == 0 || (stages->present != NULL && stages->present->set == command->set->number &&
                                stages->present->clock == command->clock)) {
         return; /* the lots of the same clock */
@@ -297,9 +308,15 @@ void runtime_hook_feed_drop(void *context, uint64_t clock_below) {
     }
 }
 
-uint64_t runtime_stages_fed(const struct runtime *runtime) {
-    const struct runtime_staged *present = runtime->stages.present;
-    return present != NULL && present->clock == runtime->command.clock ? present->fed : 0;
+void runtime_stages_report(struct runtime *runtime) {
+    struct runtime_stages *stages = &runtime->stages;
+    const struct runtime_staged *present = stages->present;
+    if (present == NULL || present->count == 0) {
+        return;
+    }
+    uint64_t batches = stages->made_items * runtime->command.set->shard_count / present->count;
+    node_fed(&runtime->node, present->fed);
+    node_feed_made_here(&runtime->node, batches, stages->made_us / runtime->pool.threads);
 }
 
 bool runtime_feeding_begin(struct runtime *runtime, uint32_t shard, uint64_t clock) {

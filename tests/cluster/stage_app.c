@@ -4,12 +4,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 enum { SUMS };
 enum { NUMBERS, RANDOM, ITEMS, WIDTH };
 
 struct stages {
-    int64_t items;
+    int64_t items, sleep_us; /* sleep_us: that the first stage takes for an item */
     const char *mistake;
 };
 
@@ -50,10 +51,14 @@ static int make_mistake(aml_worker *worker, const struct stages *stages) {
 }
 
 static int tag(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct stages *stages = context;
     struct tagged *tagged = out;
+    if (stages->sleep_us > 0) {
+        nanosleep(&(struct timespec){.tv_nsec = stages->sleep_us * 1000}, NULL);
+    }
     memcpy(&tagged->number, in, sizeof tagged->number);
     tagged->random = (uint32_t)(random >> 40);
-    return make_mistake(worker, context);
+    return make_mistake(worker, stages);
 }
 
 static int look(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
@@ -119,6 +124,7 @@ int main(int argc, char **argv) {
     struct stages stages = {.items = 5000};
     const struct aml_option options[] = {
         {"items", "N", AML_OPTION_INTEGER, &stages.items, 1, 10000000, "numbers to add up"},
+        {"sleep-us", "N", AML_OPTION_INTEGER, &stages.sleep_us, 0, 999999, "sleep so long for each item"},
         {"mistake", "NAME", AML_OPTION_STRING, &stages.mistake, 0, 0, "what a stage does that it must not"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

@@ -239,6 +239,9 @@ void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *s
         cluster->result->counts.batches_used++;
     }
     node_fed(&node->node, items);
+    if (hash_mix(cluster->options.seed ^ 0x10CA) % 2 == 0 && !mistake_needs_feeders(cluster->options.mistake)) {
+        node_feed_made_here(&node->node, 1, cluster_between(cluster, 100, 20000));
+    }
 }
 
 /* ---- After each step ---- */
