@@ -164,7 +164,7 @@ static int make_job(struct runtime *runtime, struct error *error) {
     for (unsigned t = 0; t < app->table_count; t++) {
         make_table(&job->tables[t], &app->tables[t], compress, app->context);
         if (job->tables[t].mode == AML_PUT && runtime->memory.limit > 0) {
-            job->tables[t].files = &runtime->spill.rows;
+            job->tables[t].files = &runtime->memory.spill.rows;
         }
         job->shapes[t] = table_shape(&job->tables[t]);
     }
@@ -409,17 +409,17 @@ static int make_memory(struct runtime *runtime, struct error *error) {
     if (folder == NULL) {
         folder = variable != NULL && variable[0] != '\0' ? variable : "/var/tmp";
     }
-    if (folder[0] == '\0' || strlen(folder) >= sizeof runtime->spill.data.folder) {
+    if (folder[0] == '\0' || strlen(folder) >= sizeof runtime->memory.spill.data.folder) {
         return error_set(error, AML_EINPUT, "--spill '%.100s': expected the path of a folder, of at most %zu bytes",
-                         folder, sizeof runtime->spill.data.folder - 1);
+                         folder, sizeof runtime->memory.spill.data.folder - 1);
     }
-    snprintf(runtime->spill.data.folder, sizeof runtime->spill.data.folder, "%s", folder);
+    snprintf(runtime->memory.spill.data.folder, sizeof runtime->memory.spill.data.folder, "%s", folder);
     runtime->memory.limit = (uint64_t)((double)machine_memory("") * RUNTIME_MEMORY_SHARE);
     int result = 0;
     if (options->memory != NULL) {
         result = memory_size_parse(options->memory, "memory", &runtime->memory.limit, error);
     }
-    spill_arenas(&runtime->spill.data, &runtime->spill.rows,
+    spill_arenas(&runtime->memory.spill.data, &runtime->memory.spill.rows,
                  (size_t)((double)runtime->memory.limit * RUNTIME_ROWS_SHARE));
     return result;
 }

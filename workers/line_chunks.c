@@ -217,8 +217,8 @@ static void make_room(struct ring_chunk *chunk, size_t limit) {
     }
 }
 
-/* Fills the chunk with the split's next lines; at its end with none. A line that is too long ends the split. How much it
- * reads does not depend on what the chunk's memory has held before. */
+/* Fills the chunk with the split's next lines; at its end with none. A line that is too long ends the split. How much
+ * it reads does not depend on what the chunk's memory has held before. */
 static int fill(struct filling *filling, struct ring_chunk *chunk, struct error *error) {
     size_t size = filling->rest_size;
     size_t whole = 0;

@@ -260,8 +260,8 @@ static uint64_t hook_bytes_read(void *context) {
 
 static void hook_disk(void *context, uint64_t *bytes, uint64_t *wait_us) {
     const struct runtime *runtime = context;
-    *bytes = atomic_load(&runtime->spill.data.bytes) + atomic_load(&runtime->spill.rows.bytes);
-    *wait_us = atomic_load(&runtime->spill.data.waited_us);
+    *bytes = atomic_load(&runtime->memory.spill.data.bytes) + atomic_load(&runtime->memory.spill.rows.bytes);
+    *wait_us = atomic_load(&runtime->memory.spill.data.waited_us);
 }
 
 /* ---- The whole process ---- */

@@ -232,16 +232,17 @@ struct runtime_terms {
     struct message_register registration;
 };
 
+/* Where data and rows beyond runtime_memory.limit are. */
+struct runtime_spill {
+    struct spill data;
+    struct arena_files rows; /* of put tables */
+};
+
 /* How much memory the process uses, and may use. */
 struct runtime_memory {
     uint64_t bytes, us; /* the last measured resident size, and when it was measured */
     uint64_t limit;     /* bytes that the process is to keep to; 0: not known, no limit */
-};
-
-/* Where data and rows beyond memory.limit are. */
-struct runtime_spill {
-    struct spill data;
-    struct arena_files rows; /* of put tables */
+    struct runtime_spill spill;
 };
 
 struct runtime {
@@ -262,7 +263,6 @@ struct runtime {
     struct runtime_stages stages;
     struct runtime_loader loader;
     struct data data; /* opened with the first set */
-    struct runtime_spill spill;
     enum runtime_contact contact;
     struct runtime_cloud cloud;
     struct runtime_memory memory;

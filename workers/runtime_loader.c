@@ -324,7 +324,7 @@ static struct runtime_set *set_of(struct runtime *runtime, const struct node_set
                   (size_t)runtime->options.standby_memory << 20);
         if (runtime->memory.limit > 0) {
             data_limit_memory(&runtime->data, (size_t)((double)runtime->memory.limit * RUNTIME_DATA_SHARE),
-                              &runtime->spill.data);
+                              &runtime->memory.spill.data);
         }
     }
     runtime->loader.sets =

@@ -583,16 +583,16 @@ struct message_shard {
     uint64_t size;   /* SHARD_PIECE: of the whole packed shard */
 };
 
-/* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders"). Frame:
- * at least one shard, uint32_t each, ascending. */
+/* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders").
+ * Frame: at least one shard, uint32_t each, ascending. */
 struct message_feed_ask {
     struct message_passed passed;
     uint64_t clock;
     uint64_t claim; /* of the question, unique for the node that asks; the answers repeat it */
 };
 
-/* Answers FEED_ASK, in one or more messages. Frames: at least one batch, struct wire_batch each; the batches' bytes, one
- * after the other; FEED_GONE has none. */
+/* Answers FEED_ASK, in one or more messages. Frames: at least one batch, struct wire_batch each; the batches' bytes,
+ * one after the other; FEED_GONE has none. */
 enum feed_kind { FEED_DONE = 0, FEED_GONE /* the feeder does not make these batches, perhaps later ones */ };
 
 struct message_feed {

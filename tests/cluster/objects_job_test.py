@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Jobs whose data, model and checkpoints are objects of a real S3-compatible server (s3rver), with a relay in between
 that checks signatures and fails (s3_proxy.py). Finds the programs by $PROTEUS_BIN. Skipped without node, s3rver
-(scripts/setup-s3rver) or botocore. Each job is of one node, as sums of floats depend on the order in which nodes send."""
+(scripts/setup-s3rver) or botocore. Each job is of one node, as sums of floats depend on the order in which nodes
+send."""
 import os
 import pathlib
 import re
