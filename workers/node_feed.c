@@ -124,7 +124,7 @@ static const struct node_set *set_at(const struct node *node, uint64_t clock) {
 static bool may_ask(const struct node *node) {
     return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
            node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) &&
-           (node->feed.local_us == 0 || node->feed.local_us >= NODE_FEED_WORTH_US);
+           (node->feed.local_us == 0 || node->feed.clock_us >= NODE_FEED_WORTH_US);
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -190,11 +190,18 @@ static int compare_times(const void *one, const void *other) {
     return a < b ? -1 : a > b;
 }
 
+/* How many batches one question is for. */
+static unsigned fused(const struct node_feed *feed) {
+    uint64_t count = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : NODE_FEED_FUSED;
+    count = count > NODE_FEED_FUSED ? count : NODE_FEED_FUSED;
+    return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
+}
+
 /* How long an answer may take: three times the median, and three times what this process would take. */
 static uint64_t patience_us(const struct node_feed *feed) {
     uint64_t sorted[NODE_FEED_TIMES];
     unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;
-    uint64_t late_us = NODE_FEED_LATE_MEDIANS * NODE_FEED_FUSED * feed->local_us;
+    uint64_t late_us = NODE_FEED_LATE_MEDIANS * fused(feed) * feed->local_us;
     late_us = late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
     if (count == 0) {
         return late_us > NODE_FEED_FIRST_US ? late_us : NODE_FEED_FIRST_US;
@@ -237,9 +244,10 @@ static void batch_become_asked(struct node *node, struct feed_batch *batch, stru
 static bool ask_some(struct node *node, struct feed_clock *clock) {
     struct node_feed *feed = &node->feed;
     struct feed_feeder *feeder = least_loaded(node);
-    uint32_t shards[NODE_FEED_FUSED];
+    uint32_t shards[WIRE_FEED_SHARDS_MAX];
+    unsigned most = fused(feed);
     unsigned count = 0;
-    for (uint32_t b = 0; b < clock->count && feeder != NULL && count < NODE_FEED_FUSED; b++) {
+    for (uint32_t b = 0; b < clock->count && feeder != NULL && count < most; b++) {
         uint64_t bytes = size_guess(feed, clock->shards[b]);
         if (clock->batches[b].state != FEED_WANTED || bytes > credit(node) - feed->used) {
             continue;
@@ -364,6 +372,7 @@ void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
         uint64_t each_us = us / batches + 1;
         uint64_t before_us = node->feed.local_us;
         node->feed.local_us = before_us == 0 ? each_us : (7 * before_us + each_us) / 8;
+        node->feed.clock_us = node->feed.local_us * node->work.sets[node->work.assignment.set].count;
     }
 }
 

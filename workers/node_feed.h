@@ -11,7 +11,8 @@
 
 enum {
     NODE_FEED_AHEAD = 4,              /* clocks for which batches are asked, the next one included */
-    NODE_FEED_FUSED = 8,              /* batches in one question, at most */
+    NODE_FEED_FUSED = 8,              /* batches in one question: so many, or as many as take ... */
+    NODE_FEED_FUSED_US = 2000,        /* ... so long to make */
     NODE_FEED_CREDIT = 64 << 20,      /* bytes asked for and held, unless options.feed_credit says otherwise */
     NODE_FEED_GUESS = 64 << 10,       /* bytes of a batch while no size is known */
     NODE_FEED_TIMES = 32,             /* answers whose times count */
@@ -20,7 +21,7 @@ enum {
     NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
     NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
     NODE_FEED_GONE_US = 20000,        /* the same of a feeder that does not make what it was asked for */
-    NODE_FEED_WORTH_US = 200,         /* a node that makes a batch itself in less asks for none */
+    NODE_FEED_WORTH_US = 2000,        /* a node that makes all batches of a clock itself in less asks for none */
     NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
     NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
     NODE_FEED_SEND_BYTES = 256 << 10, /* a feeder answers when so much is made, or the question is over */
@@ -98,6 +99,7 @@ struct node_feed {
     uint64_t times_us[NODE_FEED_TIMES];
     unsigned times;              /* answers so far */
     uint64_t local_us;           /* about, for a batch that the process makes itself; 0: not known */
+    uint64_t clock_us;           /* for all batches of a clock */
     uint64_t waits_since_us;     /* when the next clock could have begun; 0: it does not wait for batches */
     uint64_t waits_until_us;     /* when it waits no longer */
     uint64_t taken, asked, late; /* batches, since the process began */

