@@ -140,7 +140,8 @@ bool check_refuse(const struct aml_worker *worker, unsigned calls, const char *f
         end_process(text);
     }
     unsigned use = worker->check.calls;
-    function_names(calls, text);
+    /* Stages are named only to those who wrote one. */
+    function_names(use == CALL_STAGE ? calls : calls & ~(unsigned)(CALL_STAGE | CALL_STAGE_STATE), text);
     function_names(use, now);
     if (use == CALL_NONE) {
         check_misuse(worker->runtime,
