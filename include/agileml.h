@@ -399,7 +399,7 @@ struct aml_lines {
      * whichever process reads the line. */
     uint32_t file;   /* counts the files of aml_read_lines and aml_read_ratings in `read`, from 0 */
     uint32_t split;  /* a part of the file */
-    uint64_t offset; /* of text[0], in the text of the file or of the split */
+    uint64_t offset; /* of text[0], in the text of the split's lines */
     int first;       /* 1: the file begins with these lines */
 };
 

@@ -867,7 +867,7 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
         return result;
     }
     call->runtime = runtime;
-    result = splits_make(&call->splits, path, true, &error);
+    result = splits_make(&call->splits, path, &error);
     if (result != 0) {
         return aml_error(worker, result, "%s", error.text);
     }
@@ -879,6 +879,7 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     worker->check.calls = CALL_READ | CALL_RATINGS;
     result = read_file_splits(call, &error);
     worker->check.calls = CALL_READ;
+    splits_close(&call->splits);
     data_stretch_begin(&runtime->data);
     worker->chunk = data_chunk_open_own(&runtime->data);
     return result != 0 && error.code != 0 ? aml_error(worker, result, "%s", error.text) : result;

@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
+#include "agileml/input/lines.h"
 #include "workers/crash.h"
 
 #include <assert.h>
@@ -180,9 +181,9 @@ static int ring_drain(struct ring *ring) {
 
 /* The text of a split, and what of it was read but belongs to the next chunk. */
 struct filling {
-    struct split_text *text;
+    struct text_input *text;
     uint32_t split, part;
-    uint64_t offset; /* of the next chunk, behind where the split's text begins */
+    uint64_t offset; /* of the next chunk, in the text of the split's lines */
     size_t line_max;
     char *rest; /* the beginning of a line that the end of the last chunk has cut */
     size_t rest_size, rest_capacity;
@@ -233,7 +234,7 @@ static int fill(struct filling *filling, struct ring_chunk *chunk, struct error 
     for (;;) {
         size_t room = limit - size - 2; /* 2: for an LF where the file lacks it, and the 0 behind */
         size_t got = 0;
-        int code = filling->ended ? 0 : split_text_read(filling->text, chunk->text + size, room, &got, error);
+        int code = filling->ended ? 0 : text_input_read(filling->text, chunk->text + size, room, &got, error);
         if (code != 0) {
             return code;
         }
@@ -251,7 +252,7 @@ static int fill(struct filling *filling, struct ring_chunk *chunk, struct error 
     filling->ended = filling->ended || too_long;
     keep_rest(filling, chunk->text + whole, size - whole);
     chunk->chunk = (struct line_chunk){.size = whole, .split = filling->split, .part = filling->part++};
-    chunk->chunk.offset = split_text_offset(filling->text) + filling->offset;
+    chunk->chunk.offset = filling->offset;
     filling->offset += whole;
     if (whole > 0 && !text_is_line_end(chunk->text[whole - 1])) {
         chunk->text[chunk->chunk.size++] = '\n';
@@ -264,11 +265,11 @@ static int fill(struct filling *filling, struct ring_chunk *chunk, struct error 
 static int filling_open(struct filling *filling, const struct line_reading *reading, uint32_t split,
                         struct error *error) {
     *filling = (struct filling){.split = split, .line_max = reading->line_max};
-    return split_text_open(&filling->text, reading->splits, split, error);
+    return input_lines_open(&filling->text, &reading->splits->cut, split, error);
 }
 
 static void filling_close(struct filling *filling) {
-    split_text_close(filling->text);
+    text_input_close(filling->text);
     free(filling->rest);
 }
 

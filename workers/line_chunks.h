@@ -21,7 +21,7 @@ struct line_chunk {
     size_t size;
     uint64_t sequence;    /* counts the chunks of this reading from 0 */
     uint32_t split, part; /* the split, and the chunk's number in it: the same whoever reads it */
-    uint64_t offset;      /* of text[0], in the file's text if it is plain, else in the split's */
+    uint64_t offset;      /* of text[0], in the text of the split's lines */
     unsigned slot;        /* its place in the ring: below line_chunk_slots */
     size_t skip;          /* bytes at its beginning that `head` takes for itself */
     uint32_t note;        /* what `head` says; later chunks have the same */
@@ -38,16 +38,16 @@ struct line_reading {
     /* Takes a chunk, in parser thread `thread` (from 0). Different threads call it at the same time, about in the order
      * of chunks. A result other than 0 ends the reading, and line_chunks_read returns it. */
     int (*sink)(void *context, unsigned thread, const struct line_chunk *chunk);
-    /* Is told of each chunk that is done, in order, in the calling thread, up to the first that failed. NULL: nobody
-     * is. */
+    /* Is called for each chunk that is done, in order, in the calling thread, up to the first that failed. NULL: no
+     * call. */
     void (*retire)(void *context, const struct line_chunk *chunk, int code);
     void *context;
 };
 
 /* Returns 0 when every line was taken. Otherwise the first failure in the order of the file decides, whatever the
  * threads' timing: the sink's result, and *error is not set; or, with *error set, AML_EINPUT (the file can't be read,
- * its gzip is damaged), AML_ENOMEM, AML_ELIMIT (too many threads) or AML_EFAIL (the threads can't be started). When
- * reading itself fails, the lines of the chunk that was being filled are not taken. */
+ * its compressed data is damaged), AML_ENOMEM, AML_ELIMIT (too many threads) or AML_EFAIL (the threads can't be
+ * started). When reading itself fails, the lines of the chunk that was being filled are not taken. */
 int line_chunks_read(const struct line_reading *reading, struct error *error);
 
 static inline unsigned line_chunk_slots(unsigned threads) {

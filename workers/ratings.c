@@ -323,7 +323,7 @@ struct ratings_outcome {
 
 struct ratings_reading {
     const char *name;
-    struct splits splits;
+    const struct splits *splits;
     struct split_part part;
     bool allow_unrated;
     ratings_sink *sink;
@@ -412,7 +412,7 @@ static uint64_t ratings_lines_before(const struct ratings_reading *reading) {
     struct error error;
     uint64_t lines = 0;
     if (reading->part.first > 0) {
-        (void)line_chunks_count(&reading->splits, reading->part.first, 0, &lines, &error);
+        (void)line_chunks_count(reading->splits, reading->part.first, 0, &lines, &error);
     }
     return lines;
 }
@@ -455,7 +455,7 @@ static int ratings_open(struct ratings_reading *reading, unsigned threads, struc
 int ratings_read_part(const struct splits *splits, struct split_part part, bool allow_unrated, unsigned threads,
                       ratings_sink *sink, void *context, struct error *error) {
     struct ratings_reading reading = {.name = text_input_name(splits->path),
-                                      .splits = *splits,
+                                      .splits = splits,
                                       .part = part,
                                       .allow_unrated = allow_unrated,
                                       .sink = sink,
@@ -485,8 +485,10 @@ int ratings_read_part(const struct splits *splits, struct split_part part, bool 
 int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
                  struct error *error) {
     struct splits splits;
-    int code = splits_make(&splits, path, true, error);
-    return code != 0
-               ? code
-               : ratings_read_part(&splits, splits_part(&splits, 0, 1), allow_unrated, threads, sink, context, error);
+    int code = splits_make(&splits, path, error);
+    if (code == 0) {
+        code = ratings_read_part(&splits, splits_part(&splits, 0, 1), allow_unrated, threads, sink, context, error);
+        splits_close(&splits);
+    }
+    return code;
 }
