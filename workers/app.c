@@ -740,8 +740,9 @@ struct file_call {
     int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
     void *context;
     struct splits splits;
-    uint32_t stretch;     /* of this file */
-    uint64_t first_order; /* of its chunks */
+    struct split_part part; /* to read */
+    uint32_t stretch;       /* of this file */
+    uint64_t first_order;   /* of its chunks */
 };
 
 /* Begins a chunk of the file in one of the threads that read. */
@@ -846,9 +847,9 @@ static int check_file(aml_worker *worker, const char *path) {
 
 static int read_file_splits(struct file_call *call, struct error *error) {
     /* While the input is read again, the other threads work on clocks. */
-    unsigned threads = call->runtime->data.complete ? 1 : call->runtime->pool.threads;
+    unsigned threads = data_is_settled(&call->runtime->data) ? 1 : call->runtime->pool.threads;
     const struct line_reading lines = {.splits = &call->splits,
-                                       .part = splits_part(&call->splits, 0, 1),
+                                       .part = call->part,
                                        .threads = threads,
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .sink = lines_chunk,
@@ -871,9 +872,12 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     if (result != 0) {
         return aml_error(worker, result, "%s", error.text);
     }
-    runtime_input_file(runtime, path);
     open_reading(runtime);
     data_chunk_close(&runtime->data, worker->chunk);
+    uint32_t count;
+    uint32_t index = data_read_file(&runtime->data, &count);
+    call->part = splits_part(&call->splits, index, count);
+    runtime_input_splits(runtime, &call->splits, call->part, count);
     call->stretch = data_stretch_begin(&runtime->data);
     call->first_order = data_next_order(&runtime->data);
     worker->check.calls = CALL_READ | CALL_RATINGS;

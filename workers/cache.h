@@ -21,8 +21,8 @@ struct cache_table {
     const struct row_shape *shape; /* the job's */
     uint32_t count;                /* stored atomically, as cache_find reads it without the lock in replicated tables */
     uint32_t capacity;             /* so many slots fit without moving rows */
-    size_t stride;        /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
-    struct arena rows;    /* as the app sees them */
+    size_t stride;                 /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
+    struct arena rows;             /* as the app sees them */
     struct arena base; /* only with cache_based: the rows as last received or flushed. With a rounding encoding it has
                              what was sent, and rows - base is what the rounding has left unsent */
     struct arena touched; /* a byte per slot: the row was changed since the last flush */

@@ -110,9 +110,9 @@ struct client {
     bool subscribing;   /* client_subscribe was called: subscribe with a plan's new servers too */
     uint64_t requests;  /* number of the last SUBSCRIBE */
     uint64_t committed; /* every partition is durable up to this clock */
-    uint64_t flushed; /* the highest clock flushed under `self`; before the first assignment, the clock before it */
-    uint64_t possible;       /* the highest clock that a server can have: the one after it lacks our flush */
-    uint64_t wanted;         /* the newest state for which the next clock of an assignment may have to wait */
+    uint64_t flushed;   /* the highest clock flushed under `self`; before the first assignment, the clock before it */
+    uint64_t possible;  /* the highest clock that a server can have: the one after it lacks our flush */
+    uint64_t wanted;    /* the newest state for which the next clock of an assignment may have to wait */
     uint64_t durable_wanted; /* the clock for whose commit it may have to wait */
     uint64_t last;   /* the job's last clock, which every partition has reached (client_want_last); 0: not yet */
     bool joins;      /* all our assignments begin after the plan's switch; the servers of that time push what we miss */
@@ -121,8 +121,8 @@ struct client {
     bool alone;      /* the origin is the plan's only one in this clock, so its updates are not pushed back */
     bool working;    /* the app works on the clock, and the cache is its own */
     struct client_lot lot; /* while it is under way, `working` is true */
-    bool frozen;     /* the app reads the cache between clocks, so the cache must not change */
-    uint32_t stamp;  /* number of the last push that was applied */
+    bool frozen;           /* the app reads the cache between clocks, so the cache must not change */
+    uint32_t stamp;        /* number of the last push that was applied */
     void (*row_state)(void *context, uint32_t partition, uint64_t clock); /* for tests: called after each push */
     /* Takes an answer to SCAN, which rows_check has accepted. The caller keeps the message. */
     void (*rows)(void *context, const struct message *message);

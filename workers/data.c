@@ -12,7 +12,7 @@ static const uint64_t DATA_SHARD_SALT = UINT64_C(0x5368617264696E67);
 enum { RUN_BYTES_MIN = 512 };
 
 /* Appends an entry of `size` bytes, and returns its memory. */
-static unsigned char *run_append(struct data_run *run, size_t size) {
+unsigned char *data_run_append(struct data_run *run, size_t size) {
     if (run->capacity - run->bytes < size) {
         size_t more = run->capacity > RUN_BYTES_MIN ? run->capacity : RUN_BYTES_MIN;
         run->capacity += more > size ? more : size;
@@ -39,7 +39,9 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
     data->shards = memory_zeroed(shards, sizeof *data->shards);
     for (uint32_t s = 0; s < shards; s++) {
         totals_clear(data->shards[s].totals);
+        totals_clear(data->shards[s].piece.totals);
     }
+    data->own.items = WIRE_ITEMS_UNKNOWN;
     pthread_mutex_init(&data->lock, NULL);
     pthread_cond_init(&data->limit.spilled, NULL);
     data->limit.bytes = SIZE_MAX;
@@ -58,7 +60,7 @@ void data_store_release(struct data_store *store) {
     free(store);
 }
 
-static void shard_drop(struct data *data, struct data_shard *shard) {
+void data_shard_drop(struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         data->bytes -= shard->runs[use].bytes;
         free(shard->runs[use].records);
@@ -85,18 +87,24 @@ static void chunk_free(struct data_chunk *chunk) {
 
 /* ---- The fingerprint ---- */
 
-static struct data_tally *tally_take(struct data *data) {
+/* Whether the chunk's items are of a file that the library reads, and not what `read` emits itself. */
+static inline bool chunk_is_of_file(const struct data_chunk *chunk) {
+    return (chunk->place >> 48) % 2 != 0;
+}
+
+static struct data_tally *tally_take(struct data *data, bool of_file) {
     pthread_mutex_lock(&data->lock);
-    struct data_tally *tally = data->tallies;
-    data->tallies = tally != NULL ? tally->next : NULL;
+    struct data_tally *tally = data->tallies[of_file];
+    data->tallies[of_file] = tally != NULL ? tally->next : NULL;
     pthread_mutex_unlock(&data->lock);
     return tally != NULL ? tally : memory_zeroed(1, sizeof *tally + data->shard_count * sizeof *tally->shards);
 }
 
 /* Puts the chunk's tally back for another chunk. Under the lock. */
 static void tally_put_back(struct data *data, struct data_chunk *chunk) {
-    chunk->tally->next = data->tallies;
-    data->tallies = chunk->tally;
+    struct data_tally **list = &data->tallies[chunk_is_of_file(chunk)];
+    chunk->tally->next = *list;
+    *list = chunk->tally;
     chunk->tally = NULL;
 }
 
@@ -112,26 +120,48 @@ static void tally_add(struct data_tally *tally, uint32_t shard, uint64_t hash) {
     }
 }
 
-static void tallies_drop(struct data *data) {
-    while (data->tallies != NULL) {
-        struct data_tally *next = data->tallies->next;
-        free(data->tallies);
-        data->tallies = next;
+/* Frees the tallies of a kind, and returns their sums by shard. */
+static struct wire_input_shard *tallies_sum(struct data *data, bool of_file) {
+    struct wire_input_shard *sums = memory_zeroed(data->shard_count, sizeof *sums);
+    while (data->tallies[of_file] != NULL) {
+        struct data_tally *tally = data->tallies[of_file];
+        for (uint32_t s = 0; s < data->shard_count; s++) {
+            sums[s].items += (uint64_t)tally->shards[s];
+            sums[s].hash += (uint64_t)(tally->shards[s] >> 64);
+        }
+        data->tallies[of_file] = tally->next;
+        free(tally);
     }
+    return sums;
 }
 
-/* Sums the tallies of a complete reading. True when the sum differs from that of the reading before. */
-static bool tallies_sum(struct data *data) {
-    struct wire_input_shard *input = memory_zeroed(data->shard_count, sizeof *input);
-    for (const struct data_tally *tally = data->tallies; tally != NULL; tally = tally->next) {
+void data_input_add(struct data *data, uint32_t shard, struct wire_input_shard tally) {
+    if (data->input == NULL) {
+        data->input = memory_zeroed(data->shard_count, sizeof *data->input);
         for (uint32_t s = 0; s < data->shard_count; s++) {
-            input[s].items += (uint64_t)tally->shards[s];
-            input[s].hash += (uint64_t)(tally->shards[s] >> 64);
+            data->input[s].items = WIRE_ITEMS_UNKNOWN;
         }
     }
-    bool news = data->input == NULL || memcmp(data->input, input, data->shard_count * sizeof *input) != 0;
-    free(data->input);
-    data->input = input;
+    data->news = data->news || data->input[shard].items != tally.items || data->input[shard].hash != tally.hash;
+    data->input[shard] = tally;
+}
+
+/* Notes what `read` has emitted itself. */
+static void note_own(struct data *data, const struct wire_input_shard *own) {
+    struct wire_input_shard sum = {0};
+    for (uint32_t s = 0; s < data->shard_count; s++) {
+        sum.items += own[s].items;
+        sum.hash += own[s].hash;
+    }
+    data->news = data->news || data->own.items != sum.items || data->own.hash != sum.hash;
+    data->own = sum;
+}
+
+bool data_input_news(struct data *data) {
+    pthread_mutex_lock(&data->lock);
+    bool news = data->news && data->input != NULL;
+    data->news = data->news && !news;
+    pthread_mutex_unlock(&data->lock);
     return news;
 }
 
@@ -139,15 +169,18 @@ void data_close(struct data *data) {
     if (data->shards == NULL) {
         return; /* never opened */
     }
+    data_part_drop(data);
     for (uint32_t s = 0; s < data->shard_count; s++) {
-        shard_drop(data, &data->shards[s]);
+        data_pieces_drop(data, &data->shards[s]);
+        data_shard_drop(data, &data->shards[s]);
     }
     while (data->early != NULL) {
         struct data_chunk *next = data->early->next;
         chunk_free(data->early);
         data->early = next;
     }
-    tallies_drop(data);
+    free(tallies_sum(data, false));
+    free(tallies_sum(data, true));
     free(data->input);
     free(data->shards);
     free(data->limit.unused);
@@ -172,19 +205,20 @@ uint32_t data_shard_of(const struct data *data, uint64_t key) {
     return shard_of_hash(data, key_hash(key));
 }
 
-/* First all that were never this node's, then those that this node left longest ago. */
+/* First all that were never this node's, then those that this node left longest ago, then its part of the input. */
 void data_trim(struct data *data) {
-    if (data->bytes <= data->budget) {
+    const struct data_division *division = &data->division;
+    if (data->bytes + (division->settled ? division->bytes : 0) <= data->budget) {
         return;
     }
     atomic_store_explicit(&data->welcome_over, true, memory_order_relaxed);
     for (uint32_t s = 0; s < data->shard_count; s++) {
         struct data_shard *shard = &data->shards[s];
         if (shard->pins == 0 && shard->left == 0) {
-            shard_drop(data, shard);
+            data_shard_drop(data, shard);
         }
     }
-    while (data->bytes > data->budget) {
+    while (data->bytes + (division->settled ? division->bytes : 0) > data->budget) {
         struct data_shard *oldest = NULL;
         for (uint32_t s = 0; s < data->shard_count; s++) {
             struct data_shard *shard = &data->shards[s];
@@ -192,10 +226,13 @@ void data_trim(struct data *data) {
                 oldest = shard;
             }
         }
-        if (oldest == NULL) {
-            return; /* pinned shards stay, even above the budget */
+        if (oldest == NULL) { /* pinned shards stay, even above the budget */
+            if (division->settled) {
+                data_part_drop(data);
+            }
+            return;
         }
-        shard_drop(data, oldest);
+        data_shard_drop(data, oldest);
     }
 }
 
@@ -235,8 +272,11 @@ void data_unpin(struct data *data, const uint32_t *shards, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         struct data_shard *shard = &data->shards[shards[i]];
         shard->left = --shard->pins == 0 ? data->departures : shard->left;
+        if (shard->pins == 0) {
+            data_pieces_drop(data, shard);
+        }
         if (shard->pins == 0 && shard->held && shard_is_spilled(shard)) {
-            shard_drop(data, shard); /* the budget is for shards in memory */
+            data_shard_drop(data, shard); /* the budget is for shards in memory */
         }
     }
     data_trim(data);
@@ -261,6 +301,7 @@ void data_read_begin(struct data *data) {
     }
     data->turn = 0;
     data->stretch = data->own_chunks = 0;
+    data->division.reading = data->division.count;
     atomic_store_explicit(&data->welcome_over, false, memory_order_relaxed);
     pthread_mutex_unlock(&data->lock);
 }
@@ -268,6 +309,31 @@ void data_read_begin(struct data *data) {
 static bool shard_kept(const struct data *data, const struct data_shard *shard) {
     return shard->wish == DATA_WANTED ||
            (shard->wish == DATA_WELCOME && !atomic_load_explicit(&data->welcome_over, memory_order_relaxed));
+}
+
+/* Whether the chunk's items become records of pieces: those of files, when a part is read, and then also what `read`
+ * emits behind the first file. */
+static bool chunk_is_of_piece(const struct data *data, const struct data_chunk *chunk) {
+    return data_reads_part(data) && (chunk_is_of_file(chunk) || data->division.divided);
+}
+
+/* Whether the reading keeps the chunk's items of this shard. */
+static bool chunk_keeps(const struct data *data, const struct data_chunk *chunk, const struct data_shard *shard) {
+    return !chunk_is_of_piece(data, chunk)
+               ? shard_kept(data, shard)
+               : shard->piece_wish && (chunk_is_of_file(chunk) || data->division.reading == 0);
+}
+
+/* Puts a record into the shard, or into its piece. */
+static void fold_record(struct data *data, const struct data_chunk *chunk, struct data_shard *shard, unsigned use,
+                        const unsigned char *record, size_t size) {
+    if (chunk_is_of_piece(data, chunk)) {
+        struct data_segment *segment = data_piece_segment(data, shard, (uint32_t)(chunk->place >> 48));
+        memcpy(data_run_append(&segment->runs[use], size), record, size);
+    } else {
+        memcpy(data_run_append(&shard->runs[use], size), record, size);
+        data->bytes += size;
+    }
 }
 
 /* Puts a chunk's records and totals into the shards, and frees it. */
@@ -280,17 +346,18 @@ static void chunk_fold(struct data *data, struct data_chunk *chunk) {
             entry += sizeof number;
             struct data_shard *shard = &data->shards[number];
             size_t size = record_size(data, entry);
-            if (shard_kept(data, shard)) {
-                memcpy(run_append(&shard->runs[use], size), entry, size);
-                data->bytes += size;
+            if (chunk_keeps(data, chunk, shard)) {
+                fold_record(data, chunk, shard, use, entry, size);
             }
             entry += size;
         }
     }
     for (uint32_t t = 0; t < chunk->total_count; t++) {
         struct data_shard *shard = &data->shards[chunk->totals[t].shard];
-        if (shard_kept(data, shard)) {
-            totals_add(shard->totals, chunk->totals[t].values);
+        if (chunk_keeps(data, chunk, shard)) {
+            totals_add(chunk_is_of_piece(data, chunk) ? data_piece_of(data, shard, data->division.reading)->totals
+                                                      : shard->totals,
+                       chunk->totals[t].values);
         }
     }
     chunk_free(chunk);
@@ -307,34 +374,73 @@ static void fold_early(struct data *data, bool all) {
     }
 }
 
-bool data_read_end(struct data *data, bool whole) {
-    pthread_mutex_lock(&data->lock);
-    fold_early(data, true);
-    data_spill_rest(data);
-    whole = whole && !atomic_load(&data->limit.failed);
-    bool news = whole && tallies_sum(data);
-    tallies_drop(data);
+void data_run_fit(struct data_run *run) {
+    if (run->bytes < run->capacity) {
+        run->capacity = run->bytes;
+        run->records = memory_resized(run->records, run->bytes, 1);
+    }
+}
+
+/* Ends a reading that has kept whole shards. */
+static void end_whole(struct data *data, bool whole, const struct wire_input_shard *own,
+                      const struct wire_input_shard *file) {
     for (uint32_t s = 0; s < data->shard_count; s++) {
         struct data_shard *shard = &data->shards[s];
+        if (whole) {
+            data_input_add(data, s,
+                           (struct wire_input_shard){own[s].items + file[s].items, own[s].hash + file[s].hash});
+        }
         if (shard->wish == DATA_IGNORED) {
             continue;
         }
         shard->held = whole && shard_kept(data, shard);
         if (!shard->held) {
-            shard_drop(data, shard);
+            data_shard_drop(data, shard);
+        } else {
+            data_pieces_drop(data, shard);
         }
-        for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
-            struct data_run *run = &shard->runs[use];
-            if (run->bytes < run->capacity) {
-                run->capacity = run->bytes;
-                run->records = memory_resized(run->records, run->bytes, 1);
-            }
-        }
+        data_run_fit(&shard->runs[AML_TRAIN]);
+        data_run_fit(&shard->runs[AML_TEST]);
         shard->wish = DATA_IGNORED;
     }
     data->complete = data->complete || whole;
+    if (whole && data_reads_part(data)) { /* it came to no file, so all of the input was read */
+        data_part_drop(data);
+        for (uint32_t s = 0; s < data->shard_count; s++) {
+            data_pieces_drop(data, &data->shards[s]);
+        }
+        data->division = (struct data_division){.settled = data->division.settled};
+    }
+}
+
+void data_read_end(struct data *data, bool whole) {
+    pthread_mutex_lock(&data->lock);
+    fold_early(data, true);
+    data_spill_rest(data);
+    whole = whole && !atomic_load(&data->limit.failed);
+    struct wire_input_shard *own = tallies_sum(data, false);
+    struct wire_input_shard *file = tallies_sum(data, true);
+    if (whole) {
+        note_own(data, own);
+    }
+    if (data_reads_part(data) && data->division.divided) {
+        data_part_end(data, whole, own, file);
+    } else {
+        end_whole(data, whole, own, file);
+    }
+    data->division.reading = data->division.count;
+    free(own);
+    free(file);
     pthread_mutex_unlock(&data->lock);
-    return news;
+}
+
+struct data_chunk *data_chunk_open(struct data *data, uint64_t order, uint64_t place) {
+    struct data_chunk *chunk = memory_zeroed(1, sizeof *chunk);
+    chunk->order = order;
+    chunk->place = place;
+    chunk->tally = tally_take(data, chunk_is_of_file(chunk));
+    chunk->shard = -1;
+    return chunk;
 }
 
 uint32_t data_stretch_begin(struct data *data) {
@@ -346,15 +452,6 @@ struct data_chunk *data_chunk_open_own(struct data *data) {
     uint32_t number = data->own_chunks++;
     return data_chunk_open(data, data_next_order(data),
                            data_place(data->stretch, number / DATA_SPLIT_CHUNKS_MAX, number));
-}
-
-struct data_chunk *data_chunk_open(struct data *data, uint64_t order, uint64_t place) {
-    struct data_chunk *chunk = memory_zeroed(1, sizeof *chunk);
-    chunk->tally = tally_take(data);
-    chunk->order = order;
-    chunk->place = place;
-    chunk->shard = -1;
-    return chunk;
 }
 
 uint64_t data_next_order(struct data *data) {
@@ -389,11 +486,11 @@ static inline unsigned char *chunk_append(const struct data *data, struct data_c
     tally_add(chunk->tally, shard, hash);
     chunk->given += size;
     chunk->shard = -1;
-    if (!shard_kept(data, &data->shards[shard])) {
+    if (!chunk_keeps(data, chunk, &data->shards[shard])) {
         return NULL;
     }
     chunk->shard = shard;
-    unsigned char *entry = run_append(&chunk->run[use], sizeof shard + size);
+    unsigned char *entry = data_run_append(&chunk->run[use], sizeof shard + size);
     memcpy(entry, &shard, sizeof shard);
     return entry + sizeof shard;
 }

@@ -62,6 +62,22 @@ struct data_dealt {
     uint32_t part, record;
 };
 
+/* The records that one stretch of a reading (data_stretch_begin) has of a shard. */
+struct data_segment {
+    uint32_t stretch;
+    struct data_run runs[2]; /* by enum aml_item_use */
+};
+
+/* What one part of a divided input has of a shard. */
+struct data_piece {
+    struct data_segment *segments; /* by stretch, ascending; those without records are left out */
+    uint32_t count;
+    bool here; /* nothing is missing */
+    bool gone; /* the node that has read the part does not have the piece any more */
+    struct wire_input_shard tally;
+    double totals[WIRE_TOTALS];
+};
+
 struct data_shard {
     struct data_run runs[2];        /* by enum aml_item_use, in the order of the input */
     struct data_spilled spilled[2]; /* by enum aml_item_use */
@@ -73,6 +89,9 @@ struct data_shard {
     unsigned pins;                  /* sets of this node that have, or will have, the shard */
     uint64_t left;                  /* when the last pin went, counted in data.departures; 0: it was never pinned */
     bool held;                      /* all its records are here */
+    struct data_piece piece;        /* of the part that this node has read for all nodes */
+    struct data_piece *pieces;      /* by part, while the shard is put together; NULL: none is here */
+    bool piece_wish;                /* the present reading of a part keeps its items */
     /* What the present reading does with its items. */
     enum data_wish { DATA_IGNORED, DATA_WELCOME /* within the budget */, DATA_WANTED } wish;
 };
@@ -120,6 +139,16 @@ struct data_limit {
     atomic_bool failed; /* `error` is set */
 };
 
+/* How an input is divided: each of `count` nodes reads one part of each file that the library reads (splits_part). What
+ * `read` emits itself belongs to part 0, since every node's `read` emits it. */
+struct data_division {
+    uint32_t count, index; /* the parts, and the one that this node reads for all; count 0: the input is not divided */
+    uint32_t reading;      /* the part that the present reading reads; `count`: all */
+    bool divided;          /* the present reading has come to a file */
+    bool settled;          /* all nodes have loaded: the part stays within the budget */
+    size_t bytes;          /* of the records in data_shard.piece of all shards */
+};
+
 struct data {
     unsigned item_rows;
     const unsigned *item_tables;
@@ -142,8 +171,15 @@ struct data {
     uint32_t stretch;               /* of the reading: see data_stretch_begin */
     uint32_t own_chunks;            /* chunks of the stretch that data_chunk_open_own has opened */
     struct data_chunk *early;       /* chunks that were closed before their turn, by order */
-    struct data_tally *tallies;     /* tallies of the present reading that no open chunk uses */
-    struct wire_input_shard *input; /* the fingerprint of the last complete reading, by shard; NULL: none yet */
+    struct data_division division;
+    /* Tallies of the present reading that no open chunk uses: of what `read` emits itself, and of files that the library
+     * reads. */
+    struct data_tally *tallies[2];
+    /* The fingerprint, by shard; items WIRE_ITEMS_UNKNOWN: not known yet, as the shard was not put together. NULL:
+     * nothing is known yet. */
+    struct wire_input_shard *input;
+    struct wire_input_shard own;    /* of what `read` emits itself, over all shards; items WIRE_ITEMS_UNKNOWN as above */
+    bool news;                      /* the fingerprint has changed since data_input_news */
     bool complete;                  /* the input has been read completely at least once */
     atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
     struct data_limit limit;
@@ -208,14 +244,41 @@ struct buffer *data_pack(struct data *data, uint32_t shard, const struct data_ke
  * data_pack makes of this shard and of such items. */
 bool data_unpack(struct data *data, uint32_t shard, const unsigned char *bytes, size_t size);
 
+/* ---- Pieces of shards: a divided input (docs/design.md, "An input is parsed once") ---- */
+
+/* Divides the input into `count` parts, of which this node reads number `index` for all. Before the first reading. */
+void data_divide(struct data *data, uint32_t count, uint32_t index);
+/* Lists those of the shards that lack their piece of `part`, which the part's node may have. Returns their number. */
+uint32_t data_lacks_piece(struct data *data, const uint32_t *shards, uint32_t count, uint32_t part, uint32_t *lacking);
+/* Lists the parts, in parts[division.count], of which a piece is missing. Returns their number. */
+uint32_t data_missing_parts(struct data *data, const uint32_t *shards, uint32_t count, uint32_t *parts);
+/* Returns the pieces of the first of these shards, of the part that this node has read, up to about `limit` bytes; at
+ * least one. */
+struct buffer *data_pack_pieces(struct data *data, const uint32_t *shards, uint32_t count, size_t limit);
+/* Takes packed pieces of `part`, of the first of these pinned shards, and puts the shards together that then have all.
+ * Not during a reading. False when the bytes are not what data_pack_pieces makes of such shards and items. */
+bool data_take_pieces(struct data *data, uint32_t part, const uint32_t *shards, uint32_t count,
+                      const unsigned char *bytes, size_t size);
+/* All nodes have loaded: the part is kept, for nodes that take shards over, as far as the budget goes. */
+void data_settle(struct data *data);
+/* Whether to read with one thread alone, since the others may work on clocks. */
+bool data_is_settled(struct data *data);
+
 /* ---- Reading. One reading at a time, and no data_pin meanwhile ---- */
 
 /* Begins a reading of the input. It keeps the pinned shards that are not here; the first reading also keeps the others
  * as long as the budget lasts. */
 void data_read_begin(struct data *data);
-/* Ends a reading; all chunks must be closed. Without `whole` the reading has failed, and its items are dropped. True
- * when the input's fingerprint is new: after the first reading, or because the input has changed. */
-bool data_read_end(struct data *data, bool whole);
+/* Begins a reading of one part: that of this node, for all shards, when it is the first one; otherwise for the pinned
+ * shards that lack their piece of it. */
+void data_read_part_begin(struct data *data, uint32_t part);
+/* The present reading comes to a file that the library reads. Returns the number of the part to read, and in *count of
+ * how many parts. */
+uint32_t data_read_file(struct data *data, uint32_t *count);
+/* Ends a reading; all chunks must be closed. Without `whole` the reading has failed, and its items are dropped. */
+void data_read_end(struct data *data, bool whole);
+/* Whether the input's fingerprint is another than at the last call: more of it is known, or the input has changed. */
+bool data_input_news(struct data *data);
 
 /* A reading consists of stretches: what a file's reader emits (odd numbers), and what `read` emits itself before,
  * between and behind files (even numbers, from 0). Begins the next one and returns its number. All chunks must be

@@ -110,7 +110,7 @@ static bool varied_is_good(const struct data *data, const unsigned char *record,
     return rows == head.rows;
 }
 
-static bool records_are_good(const struct data *data, const unsigned char *records, uint64_t count, uint64_t bytes) {
+bool data_records_are_good(const struct data *data, const unsigned char *records, uint64_t count, uint64_t bytes) {
     if (count > UINT32_MAX || !data->varied) {
         return count <= UINT32_MAX && bytes == count * data->record_size;
     }
@@ -135,8 +135,8 @@ static bool packed_is_good(const struct data *data, uint32_t shard, const unsign
     size -= sizeof *head;
     return memcmp(head->magic, MAGIC, sizeof MAGIC) == 0 && head->shard == shard && head->bytes[AML_TRAIN] <= size &&
            head->bytes[AML_TEST] == size - head->bytes[AML_TRAIN] && head->hash == packed_hash(head, records) &&
-           records_are_good(data, records, head->counts[AML_TRAIN], head->bytes[AML_TRAIN]) &&
-           records_are_good(data, records + head->bytes[AML_TRAIN], head->counts[AML_TEST], head->bytes[AML_TEST]);
+           data_records_are_good(data, records, head->counts[AML_TRAIN], head->bytes[AML_TRAIN]) &&
+           data_records_are_good(data, records + head->bytes[AML_TRAIN], head->counts[AML_TEST], head->bytes[AML_TEST]);
 }
 
 bool data_unpack(struct data *data, uint32_t number, const unsigned char *bytes, size_t size) {

@@ -104,6 +104,39 @@ int data_arrange_groups(const struct arranging *arranging, struct error *error);
 void data_order_records(const struct data *data, const struct data_shard *shard, enum aml_item_use use,
                         const struct data_keys *keys, unsigned char *records);
 
+/* Appends an entry of `size` bytes, and returns its memory. */
+unsigned char *data_run_append(struct data_run *run, size_t size);
+/* Gives back what memory the run does not use. */
+void data_run_fit(struct data_run *run);
+
+/* Whether the bytes are `count` records. */
+bool data_records_are_good(const struct data *data, const unsigned char *records, uint64_t count, uint64_t bytes);
+
+/* ---- Under the lock ---- */
+
+/* Drops all that is here of a shard, but for its pieces. */
+void data_shard_drop(struct data *data, struct data_shard *shard);
+/* Adds a shard to the fingerprint, or replaces what was known of it. */
+void data_input_add(struct data *data, uint32_t shard, struct wire_input_shard tally);
+
+/* Whether the present reading is one of a part. */
+static inline bool data_reads_part(const struct data *data) {
+    return data->division.reading < data->division.count;
+}
+
+void data_piece_close(struct data *data, struct data_shard *shard, struct data_piece *piece);
+/* Frees the pieces that other parts have. */
+void data_pieces_drop(struct data *data, struct data_shard *shard);
+/* Frees what the node has read for all. */
+void data_part_drop(struct data *data);
+/* The segment of the present reading's piece that takes records of the stretch. */
+struct data_segment *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch);
+/* The shard's piece of a part; it may not be here. */
+struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, uint32_t part);
+/* Ends a reading of a part that has come to a file. `own` and `file` are the sums of the tallies, by shard. */
+void data_part_end(struct data *data, bool whole, const struct wire_input_shard *own,
+                   const struct wire_input_shard *file);
+
 /* Drops shards without a pin until the budget is kept. Under the lock. */
 void data_trim(struct data *data);
 

@@ -34,6 +34,7 @@ void node_close(struct node *node) {
     node_work_close(node);
     node_fetch_close(node);
     node_feed_close(node);
+    node_parts_close(node);
     free(node->checkpoint.written);
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
@@ -110,6 +111,7 @@ static void send_heartbeat(struct node *node) {
 
 static void send_input(struct node *node) {
     struct message message = {.type = MESSAGE_INPUT, .input.reading = node->input.reading};
+    message.input.own = node->input.own;
     message_add(&message, buffer_hold(node->input.shards));
     message_add(&message, buffer_hold(node->input.files));
     node->input.sent_us = node_now(node);
@@ -256,6 +258,7 @@ static void node_set_timer(struct node *node) {
     next = node_lots_due_us(node) < next ? node_lots_due_us(node) : next;
     next = node_fetch_due_us(node) < next ? node_fetch_due_us(node) : next;
     next = node_feed_due_us(node) < next ? node_feed_due_us(node) : next;
+    next = node_parts_due_us(node) < next ? node_parts_due_us(node) : next;
     if (next != node->timer_us) {
         node->timer_us = next;
         node->io->set_timer(node->io, next);
@@ -306,11 +309,12 @@ void node_start(struct node *node) {
 
 /* ---- The hooks' answers ---- */
 
-void node_read(struct node *node, struct buffer *shards, struct buffer *files) {
+void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files) {
     buffer_drop(node->input.shards);
     buffer_drop(node->input.files);
     node->input.shards = shards;
     node->input.files = files;
+    node->input.own = own;
     node->input.reading++;
     if (!node->ended) {
         send_input(node);
@@ -436,6 +440,9 @@ static void receive_plan(struct node *node, const struct message *message) {
     client_plan(&node->client, &plan);
     plan_close(&node->plan);
     node->plan = plan;
+    if (first) {
+        node_parts_plan(node);
+    }
     find_roles(node);
     node_work_take_assignments(node);
     node_feed_plan(node, new_epoch);
@@ -588,6 +595,9 @@ static void receive_start(struct node *node, const struct message *start) {
     memcpy(node->totals, records_totals(start, &count), sizeof node->totals);
     node->total_items = start->start.items;
     node->state = NODE_STARTED;
+    if (node->parts.count > 0) {
+        node->options.hooks.settle(node->options.hooks.context);
+    }
     send_heartbeat(node);
 }
 

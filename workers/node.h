@@ -10,6 +10,7 @@
 #include "workers/node_feed.h"
 #include "workers/node_fetch.h"
 #include "workers/node_lots.h"
+#include "workers/node_parts.h"
 
 enum {
     NODE_REGISTER_RETRY_US = 200 * 1000,
@@ -73,6 +74,20 @@ struct node_hooks {
     struct buffer *(*pack)(void *context, uint32_t shard);
     /* Takes a shard of a set that lacks it. False when the bytes are not a packed shard. */
     bool (*unpack)(void *context, uint32_t shard, const unsigned char *bytes, size_t size);
+    /* Reads this node's part of an input that is divided into `count` parts; then node_part_read. Only called once, and
+     * never while a set is prepared. */
+    void (*read_part)(void *context, uint32_t index, uint32_t count);
+    /* Writes those of the set's shards into `lacking` of which the process does not have what `part` has, and which the
+     * part's node may give. Returns their number. These three, too, only with options.fetches; this one and the last
+     * never while something is read. */
+    uint32_t (*lacks_pieces)(void *context, const struct node_set *set, uint32_t part, uint32_t *lacking);
+    /* Returns what this node's part has of the first of these shards, up to about `limit` bytes, as bytes that
+     * `take_pieces` takes. */
+    struct buffer *(*pack_pieces)(void *context, const uint32_t *shards, uint32_t count, size_t limit);
+    bool (*take_pieces)(void *context, uint32_t part, const uint32_t *shards, uint32_t count,
+                        const unsigned char *bytes, size_t size);
+    /* All nodes have loaded: the process need not keep its part any longer than it has room for it. */
+    void (*settle)(void *context);
     /* Brings the set's items into memory, arranges them, and adds the rows that they name to the cache; then
      * node_prepared. Runs in the background of clocks, one set at a time. `set` is valid only during the call. */
     void (*prepare)(void *context, const struct node_set *set);
@@ -122,6 +137,7 @@ struct node_input {
     uint64_t reading;              /* of the newest INPUT; 0: none yet */
     uint64_t compared;             /* the newest INPUT that the controller found equal to the job's; 0: none */
     struct buffer *shards, *files; /* the frames of the newest INPUT */
+    struct wire_input_shard own;   /* and its field */
     uint64_t sent_us;              /* when INPUT was sent last */
 };
 
@@ -250,6 +266,7 @@ struct node {
     struct node_work work;
     struct node_fetch fetch;
     struct node_feed feed;
+    struct node_parts parts;
     struct node_reports reports;
     struct node_save save;
     struct node_server *servers; /* by index in options.servers */
@@ -274,9 +291,11 @@ void node_start(struct node *node);
 /* ---- The process's answers to the hooks ---- */
 
 /* Reports that the input was read: for the first time, or with another fingerprint than before. `shards` is the
- * fingerprint (struct wire_input_shard, one for each data shard), `files` the input files (struct wire_input_file); the
- * node takes both over. Call it before node_prepared of the set that the input was read for. */
-void node_read(struct node *node, struct buffer *shards, struct buffer *files);
+ * fingerprint (struct wire_input_shard, one for each data shard), `own` that of what `read` emits itself, `files` the
+ * input files (struct wire_input_file); the node takes both buffers over. Call it before node_prepared of the set that
+ * the input was read for. */
+void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files);
+void node_part_read(struct node *node);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 /* `items` were worked on, which took `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);

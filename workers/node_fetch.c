@@ -7,12 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void send_by(struct node *node, actor_id server, actor_id receiver, struct message *message) {
-    message->epoch = node->client.epoch;
-    message->passed = (struct message_passed){.receiver = receiver, .sender = node->options.self};
-    node->io->send(node->io, server, message);
-}
-
 static uint64_t timeout_us(const struct node *node) {
     return node->contact.timeout_ms * UINT64_C(1000);
 }
@@ -66,7 +60,7 @@ static void answer_holdings(struct node *node, actor_id server, const struct mes
     struct message answer = {.type = MESSAGE_HOLDINGS};
     answer.holdings = (struct message_holdings){.answer = 1, .claim = question->holdings.claim};
     message_add(&answer, has);
-    send_by(node, server, question->passed.sender, &answer);
+    node_send_by(node, server, question->passed.sender, &answer);
 }
 
 static void answer_shard(struct node *node, actor_id server, const struct message *question) {
@@ -89,7 +83,7 @@ static void answer_shard(struct node *node, actor_id server, const struct messag
             packed_drop(node, asked->shard);
         }
     }
-    send_by(node, server, question->passed.sender, &answer);
+    node_send_by(node, server, question->passed.sender, &answer);
 }
 
 /* ---- The node that asks ---- */
@@ -173,7 +167,7 @@ bool node_fetch_begin(struct node *node, const struct node_set *set) {
     for (unsigned h = 0; h < fetch->holder_count; h++) {
         struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
         message_add_copy(&question, lacking, count * sizeof *lacking);
-        send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
+        node_send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
     }
     free(lacking);
     return true;
@@ -193,7 +187,7 @@ static void ask_for_piece(struct node *node, struct fetch_way *way) {
     question.shard =
         (struct message_shard){.kind = SHARD_ASK, .shard = way->shard, .claim = way->claim, .offset = way->got};
     message_add(&question, buffer_new(0));
-    send_by(node, holder->server, holder->node, &question);
+    node_send_by(node, holder->server, holder->node, &question);
 }
 
 /* Drops a holder that has not answered in time, or has answered wrongly. Another holder then gives its shard. */
@@ -281,7 +275,6 @@ uint64_t node_fetch_due_us(const struct node *node) {
 
 bool node_fetch_advance(struct node *node) {
     struct node_fetch *fetch = &node->fetch;
-    const struct node_hooks *hooks = &node->options.hooks;
     uint64_t now = node_now(node);
     if (fetch->state == FETCH_NONE) {
         return false;
@@ -296,12 +289,12 @@ bool node_fetch_advance(struct node *node) {
     }
     unsigned number = fetch->set;
     fetch_end(fetch);
-    for (unsigned s = 0; s < node->work.set_count; s++) {
-        if (node->work.sets[s].number == number) {
-            node->work.sets[s].state = SET_PREPARING;
-            hooks->prepare(hooks->context, &node->work.sets[s]);
+    for (unsigned set = 0; set < node->work.set_count; set++) {
+        if (node->work.sets[set].number == number && node_parts_begin(node, &node->work.sets[set])) {
+            return true;
         }
     }
+    node_sets_prepare(node, number);
     return true;
 }
 
@@ -352,9 +345,10 @@ static void receive_holdings(struct node *node, const struct message *message) {
 }
 
 void node_fetch_receive(struct node *node, actor_id from, const struct message *message) {
-    bool own_server =
-        actor_node(from) == node->options.self; /* otherwise `from` may pass on its own node's answers only */
-    bool answer = message->type == MESSAGE_HOLDINGS ? message->holdings.answer != 0 : message->shard.kind != SHARD_ASK;
+    bool own_server = actor_node(from) == node->options.self; /* else the giver's, which speaks for the giver alone */
+    bool answer = message->type == MESSAGE_HOLDINGS
+                      ? message->holdings.answer != 0
+                      : message->shard.kind != SHARD_ASK && message->shard.kind != SHARD_ASK_PART;
     if (!plan_is_there(&node->plan) || own_server == answer ||
         (!own_server && message->passed.sender != actor_node(from))) {
         return;
@@ -363,8 +357,12 @@ void node_fetch_receive(struct node *node, actor_id from, const struct message *
         receive_holdings(node, message);
     } else if (message->type == MESSAGE_HOLDINGS) {
         answer_holdings(node, from, message);
+    } else if (answer && message->shard.parts > 0) {
+        node_parts_receive(node, message);
     } else if (answer) {
         receive_shard(node, message);
+    } else if (message->shard.kind == SHARD_ASK_PART) {
+        node_parts_answer(node, from, message);
     } else {
         answer_shard(node, from, message);
     }

@@ -1,5 +1,5 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
- * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_lots.c (lots), node_reports.c
+ * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input that is divided), node_lots.c (lots), node_reports.c
  * (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
@@ -15,6 +15,13 @@ static inline uint64_t node_now(const struct node *node) {
 static inline void node_send(struct node *node, struct message *message) {
     message->epoch = node->client.epoch;
     node->io->send(node->io, ACTOR_CONTROLLER, message);
+}
+
+/* Sends a message to another node's agent, by way of that node's server. */
+static inline void node_send_by(struct node *node, actor_id server, actor_id receiver, struct message *message) {
+    message->epoch = node->client.epoch;
+    message->passed = (struct message_passed){.receiver = receiver, .sender = node->options.self};
+    node->io->send(node->io, server, message);
 }
 
 /* Whether the controller has compared the input that this node read, and found it equal to the job's. */
@@ -46,6 +53,8 @@ void node_sets_forget_rows(struct node *node);
 /* Requests one set from the process, unless one is being prepared: that of the most urgent assignment without data, or
  * else that of an evaluation, whose data has mostly been read before. True when it requested one. */
 bool node_sets_prepare_next(struct node *node);
+/* Has the process prepare the set with this number, whose data was looked for at other nodes. */
+void node_sets_prepare(struct node *node, unsigned number);
 /* Moves all sets from PREPARED to READY if the client's rows and the input's comparison are there. */
 void node_sets_fill(struct node *node);
 
@@ -132,6 +141,25 @@ void node_feeding_drop(struct node *node);
 bool node_feeding_advance(struct node *node);
 /* Receives FEED_ASK; `server` is the server of this node that has passed it on. */
 void node_feeding_receive(struct node *node, actor_id server, const struct message *message);
+
+/* ---- node_parts.c ---- */
+
+/* Divides the input by the job's first plan. */
+void node_parts_plan(struct node *node);
+void node_parts_close(struct node *node);
+/* Has the process read this node's part, if it has not, and takes what the set lacks from the readers of the other
+ * parts. False when it lacks nothing, or the input is not divided. */
+bool node_parts_begin(struct node *node, const struct node_set *set);
+/* Nobody needs the set with this number any more. */
+void node_parts_give_up(struct node *node, unsigned set);
+/* Goes on with what has come, or did not come in time; at the end has the process prepare the set. True when it did. */
+bool node_parts_advance(struct node *node);
+/* When an answer is overdue, or a question is to be repeated; UINT64_MAX: none is. */
+uint64_t node_parts_due_us(const struct node *node);
+/* Answers SHARD_ASK_PART; `server` is the sender's, which has passed it on. */
+void node_parts_answer(struct node *node, actor_id server, const struct message *question);
+/* Receives the answer to it. */
+void node_parts_receive(struct node *node, const struct message *message);
 
 /* ---- node_reports.c ---- */
 

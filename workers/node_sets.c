@@ -58,6 +58,7 @@ static void set_remove(struct node *node, unsigned index) {
     node->feed.feeding.coming = moved(node->feed.feeding.coming, index);
     free(old.shards);
     node_fetch_give_up(node, old.number);
+    node_parts_give_up(node, old.number);
     if (old.state != SET_NEW) {
         node->options.hooks.release(node->options.hooks.context, old.number);
         node->work.set_dropped = true;
@@ -90,6 +91,9 @@ static bool assignment_before(const struct node_assignment *one, const struct no
 bool node_sets_prepare_next(struct node *node) {
     const struct node_assignment *first = NULL;
     unsigned next = node->work.set_count;
+    if (node->parts.state == PARTS_READING) {
+        return false;
+    }
     for (unsigned s = 0; s < node->work.set_count; s++) {
         if (node->work.sets[s].state == SET_PREPARING || node->work.sets[s].state == SET_FETCHING) {
             return false; /* one at a time */
@@ -115,13 +119,23 @@ bool node_sets_prepare_next(struct node *node) {
     if (next == node->work.set_count) {
         return false;
     }
-    if (node_fetch_begin(node, &node->work.sets[next])) {
+    if (node_fetch_begin(node, &node->work.sets[next]) || node_parts_begin(node, &node->work.sets[next])) {
         node->work.sets[next].state = SET_FETCHING;
         return true;
     }
     node->work.sets[next].state = SET_PREPARING;
     node->options.hooks.prepare(node->options.hooks.context, &node->work.sets[next]);
     return true;
+}
+
+void node_sets_prepare(struct node *node, unsigned number) {
+    const struct node_hooks *hooks = &node->options.hooks;
+    for (unsigned s = 0; s < node->work.set_count; s++) {
+        if (node->work.sets[s].number == number) {
+            node->work.sets[s].state = SET_PREPARING;
+            hooks->prepare(hooks->context, &node->work.sets[s]);
+        }
+    }
 }
 
 void node_sets_fill(struct node *node) {

@@ -301,7 +301,8 @@ bool node_work_advance(struct node *node) {
         return true;
     }
     node_sets_fill(node);
-    if (node_fetch_advance(node) || node_lots_advance(node) || node_feeding_advance(node)) {
+    if (node_fetch_advance(node) || node_parts_advance(node) || node_lots_advance(node) ||
+        node_feeding_advance(node)) {
         return true;
     }
     node_feed_advance(node);

@@ -29,6 +29,7 @@
 #include "workers/notice.h"
 #include "workers/pool.h"
 #include "workers/spill.h"
+#include "workers/splits.h"
 
 #include <stdatomic.h>
 
@@ -107,8 +108,8 @@ struct aml_worker {
 struct runtime_input {
     struct wire_input_file *files; /* the files that `read` has named, in order; under `lock` while `read` runs */
     unsigned file_count;
-    unsigned more; /* further files that the last record stands for, when there are more than records */
-    bool news;     /* the fingerprint differs from that of the reading before, so the node must send INPUT */
+    unsigned more;  /* further files that the last record stands for, when there are more than records */
+    uint64_t bytes; /* that the present reading has read of them */
 };
 
 /* The pool's present command, or its last one. The main thread sets the fields before the command begins. */
@@ -174,6 +175,7 @@ struct runtime_loader {
     struct runtime_set **sets; /* in the order in which they were requested; used by the main thread */
     unsigned set_count;
     struct runtime_set *preparing; /* used by the loader while it has a command, else by the main thread */
+    bool reads_part;               /* the loader's command is to read this node's part, and to prepare no set */
     struct runtime_input input;    /* used by the loader while it has a command, else by the main thread */
     _Atomic uint64_t bytes_read;   /* of the files of all readings that have ended */
     struct aml_worker reader;
@@ -295,6 +297,8 @@ int runtime_run(struct runtime *runtime, struct error *error);
 
 /* Records that the input is read from this file, or from this folder's files. In `read`, any of its threads. */
 void runtime_input_file(struct runtime *runtime, const char *path);
+/* Reports a file of which the library reads one of `parts` parts. The same rules. */
+void runtime_input_splits(struct runtime *runtime, const struct splits *splits, struct split_part part, uint32_t parts);
 /* Whether the app's functions are to return soon, as their results are not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
 /* Wakes the main thread to handle the requests in `asked`, if it runs already. Any thread. */

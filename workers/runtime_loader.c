@@ -1,6 +1,7 @@
 /* The loader: reads the input by the app's `read`, and arranges sets of data. See runtime_private.h. */
 #include "workers/runtime_private.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/input/source.h"
 #include "workers/crash.h"
@@ -11,6 +12,8 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+
+static const uint32_t WHOLE = UINT32_MAX; /* in place of a part's number */
 
 /* ---- In the loader's thread ---- */
 
@@ -113,24 +116,53 @@ static uint64_t input_bytes(const char *path) {
     return bytes;
 }
 
-void runtime_input_file(struct runtime *runtime, const char *path) {
+/* Adds a file to those that `read` has named, or to those that the last record stands for. */
+static void add_file(struct runtime *runtime, const char *path, struct wire_input_file found) {
     struct runtime_input *input = &runtime->loader.input;
-    uint64_t bytes = input_bytes(path);
     size_t length = strlen(path);
-    pthread_mutex_lock(&runtime->lock);
     if (input->file_count < WIRE_INPUT_FILES_MAX) {
         input->files = memory_resized(input->files, input->file_count + 1U, sizeof *input->files);
         struct wire_input_file *file = &input->files[input->file_count++];
-        *file = (struct wire_input_file){.bytes = bytes};
+        *file = found;
         size_t cut = length < sizeof file->path ? 0 : length + 1 - sizeof file->path;
         memcpy(file->path, path + cut, length - cut);
     } else {
         struct wire_input_file *last = &input->files[input->file_count - 1];
         input->more++;
-        last->bytes += bytes;
+        last->bytes += found.bytes;
+        last->blocks = hash_pair(last->blocks, found.blocks) | 1;
+        last->borders = hash_pair(last->borders, found.borders) | 1;
         snprintf(last->path, sizeof last->path, "%u more files", input->more + 1);
     }
+}
+
+void runtime_input_file(struct runtime *runtime, const char *path) {
+    uint64_t bytes = input_bytes(path);
+    pthread_mutex_lock(&runtime->lock);
+    add_file(runtime, path, (struct wire_input_file){.bytes = bytes});
+    runtime->loader.input.bytes += bytes;
     pthread_mutex_unlock(&runtime->lock);
+}
+
+void runtime_input_splits(struct runtime *runtime, const struct splits *splits, struct split_part part,
+                          uint32_t parts) {
+    /* Who reads all is compared by all items. */
+    struct split_sample sample = parts > 1 ? splits_sample(splits, parts) : (struct split_sample){0};
+    uint64_t bytes = splits_part_bytes(splits, part);
+    struct wire_input_file file = {
+        .bytes = input_bytes(splits->path), .blocks = sample.blocks, .borders = sample.borders};
+    pthread_mutex_lock(&runtime->lock);
+    add_file(runtime, splits->path, file);
+    runtime->loader.input.bytes += bytes;
+    pthread_mutex_unlock(&runtime->lock);
+}
+
+static bool set_is_here(struct runtime *runtime, const struct runtime_set *set) {
+    bool here = true;
+    for (uint32_t s = 0; s < set->shard_count; s++) {
+        here = here && data_has(&runtime->data, set->shards[s]);
+    }
+    return here;
 }
 
 /* Forgets the files of the last reading, since each reading names its own. */
@@ -139,11 +171,16 @@ static void forget_files(struct runtime *runtime) {
     runtime->loader.input = (struct runtime_input){0};
 }
 
-static int loader_read(struct runtime *runtime) {
+/* Reads one part of a divided input, or (WHOLE) all. */
+static int loader_read(struct runtime *runtime, uint32_t part) {
     struct aml_app *app = runtime->app;
     struct aml_worker *reader = &runtime->loader.reader;
     forget_files(runtime);
-    data_read_begin(&runtime->data);
+    if (part == WHOLE) {
+        data_read_begin(&runtime->data);
+    } else {
+        data_read_part_begin(&runtime->data, part);
+    }
     reader->chunk = data_chunk_open_own(&runtime->data); /* for items that `read` emits itself */
     crash_enter("read", 0);
     check_enter(reader, CALL_READ);
@@ -151,10 +188,8 @@ static int loader_read(struct runtime *runtime) {
     crash_leave();
     data_chunk_close(&runtime->data, reader->chunk);
     reader->chunk = NULL;
-    runtime->loader.input.news = data_read_end(&runtime->data, result >= 0);
-    for (unsigned f = 0; f < runtime->loader.input.file_count; f++) {
-        atomic_fetch_add(&runtime->loader.bytes_read, runtime->loader.input.files[f].bytes);
-    }
+    data_read_end(&runtime->data, result >= 0);
+    atomic_fetch_add(&runtime->loader.bytes_read, runtime->loader.input.bytes);
     struct error error = {0};
     if (result == 0 && data_failed(&runtime->data, &error)) {
         runtime_fail(runtime, error.code, error.text);
@@ -162,6 +197,20 @@ static int loader_read(struct runtime *runtime) {
     }
     memory_give_back(); /* the buffers of reading and parsing */
     return result;
+}
+
+/* Reads what is missing of the set's shards: some parts, or all. */
+static int loader_read_missing(struct runtime *runtime, const struct runtime_set *set) {
+    uint32_t parts = runtime->data.division.count;
+    uint32_t *missing = memory_resized(NULL, parts + 1U, sizeof *missing);
+    uint32_t count = data_missing_parts(&runtime->data, set->shards, set->shard_count, missing);
+    int result = 0;
+    for (uint32_t m = 0; m < count && count <= parts / 2 && result == 0; m++) {
+        result = loader_read(runtime, missing[m]);
+    }
+    free(missing);
+    bool here = result == 0 && set_is_here(runtime, set);
+    return here || result != 0 ? result : loader_read(runtime, WHOLE);
 }
 
 static void loader_arrange(struct runtime *runtime) {
@@ -193,7 +242,9 @@ static void *loader_read_main(void *context) {
     struct runtime *runtime = context;
     crash_thread_begin();
     setpriority(PRIO_PROCESS, 0, RUNTIME_READ_NICE); /* in Linux: this thread's */
-    if (loader_read(runtime) == 0) {
+    if (runtime->loader.reads_part) {
+        loader_read(runtime, runtime->data.division.index);
+    } else if (loader_read_missing(runtime, runtime->loader.preparing) == 0) {
         loader_arrange(runtime);
         memory_give_back(); /* the records that the set has taken over, and the buffers of arranging */
     }
@@ -205,13 +256,8 @@ void runtime_loader_run(void *context, unsigned thread, int command) {
     (void)thread;
     (void)command; /* there is only one of each */
     struct runtime *runtime = context;
-    const struct runtime_set *set = runtime->loader.preparing;
     pthread_t reader;
-    bool here = true;
-    for (uint32_t s = 0; s < set->shard_count; s++) {
-        here = here && data_has(&runtime->data, set->shards[s]);
-    }
-    if (here) {
+    if (!runtime->loader.reads_part && set_is_here(runtime, runtime->loader.preparing)) {
         loader_arrange(runtime);
     } else if (pthread_create(&reader, NULL, loader_read_main, runtime) == 0) {
         pthread_join(reader, NULL);
@@ -277,11 +323,23 @@ static void prepare_next(struct runtime *runtime) {
 /* Reports the input's fingerprint to the node, if it differs from the last one. */
 static void tell_input(struct runtime *runtime) {
     struct runtime_input *input = &runtime->loader.input;
-    if (input->news) {
-        input->news = false;
+    if (data_input_news(&runtime->data)) {
         node_read(&runtime->node,
                   buffer_copy(runtime->data.input, runtime->data.shard_count * sizeof *runtime->data.input),
-                  buffer_copy(input->files, input->file_count * sizeof *input->files));
+                  runtime->data.own, buffer_copy(input->files, input->file_count * sizeof *input->files));
+    }
+}
+
+/* The loader has read this node's part. */
+static void part_done(struct runtime *runtime) {
+    runtime->loader.reads_part = false;
+    if (runtime->node.ended) {
+        return;
+    }
+    if (runtime->error.code != 0) {
+        node_fail(&runtime->node, runtime->error.code, runtime->error.text);
+    } else {
+        node_part_read(&runtime->node);
     }
 }
 
@@ -291,6 +349,11 @@ void runtime_loader_done(void *context) {
     event_clear(runtime->loader.pool.done);
     runtime_enter(runtime);
     struct runtime_set *set = runtime->loader.preparing;
+    if (runtime->loader.reads_part) {
+        part_done(runtime);
+        runtime_leave(runtime);
+        return;
+    }
     runtime->loader.preparing = NULL;
     set->prepared = true;
     if (node->ended) {
@@ -364,6 +427,36 @@ struct buffer *runtime_hook_pack(void *context, uint32_t shard) {
 bool runtime_hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size) {
     struct runtime *runtime = context;
     return data_unpack(&runtime->data, shard, bytes, size);
+}
+
+void runtime_hook_read_part(void *context, uint32_t index, uint32_t count) {
+    struct runtime *runtime = context;
+    data_divide(&runtime->data, count, index);
+    runtime->loader.reads_part = true;
+    pool_begin(&runtime->loader.pool, 0);
+}
+
+uint32_t runtime_hook_lacks_pieces(void *context, const struct node_set *wanted, uint32_t part, uint32_t *lacking) {
+    struct runtime *runtime = context;
+    return data_lacks_piece(&runtime->data, wanted->shards, wanted->count, part, lacking);
+}
+
+struct buffer *runtime_hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit) {
+    struct runtime *runtime = context;
+    return runtime->data.shards != NULL ? data_pack_pieces(&runtime->data, shards, count, limit) : NULL;
+}
+
+bool runtime_hook_take_pieces(void *context, uint32_t part, const uint32_t *shards, uint32_t count,
+                              const unsigned char *bytes, size_t size) {
+    struct runtime *runtime = context;
+    return data_take_pieces(&runtime->data, part, shards, count, bytes, size);
+}
+
+void runtime_hook_settle(void *context) {
+    struct runtime *runtime = context;
+    if (runtime->data.shards != NULL) {
+        data_settle(&runtime->data);
+    }
 }
 
 void runtime_hook_prepare(void *context, const struct node_set *wanted) {

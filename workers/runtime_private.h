@@ -86,6 +86,12 @@ uint32_t runtime_hook_lacks(void *context, const struct node_set *wanted, uint32
 bool runtime_hook_has(void *context, uint32_t shard);
 struct buffer *runtime_hook_pack(void *context, uint32_t shard);
 bool runtime_hook_unpack(void *context, uint32_t shard, const unsigned char *bytes, size_t size);
+void runtime_hook_read_part(void *context, uint32_t index, uint32_t count);
+uint32_t runtime_hook_lacks_pieces(void *context, const struct node_set *wanted, uint32_t part, uint32_t *lacking);
+struct buffer *runtime_hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit);
+bool runtime_hook_take_pieces(void *context, uint32_t part, const uint32_t *shards, uint32_t count,
+                              const unsigned char *bytes, size_t size);
+void runtime_hook_settle(void *context);
 void runtime_hook_prepare(void *context, const struct node_set *wanted);
 void runtime_hook_release(void *context, unsigned number);
 struct runtime_set *runtime_set_find(const struct runtime *runtime, unsigned number);

@@ -1,5 +1,5 @@
-/* Compares the fingerprints of the nodes' input. The job's fingerprint is the checkpoint's, or else the first that a
- * node reports. The elasticity controller stores the job's fingerprint before it confirms to a node that the node's own
+/* Compares the fingerprints of the nodes' input. The job's fingerprint is the checkpoint's, or else, for
+ * each data shard, the first that a node reports. The elasticity controller stores the job's fingerprint before it confirms to a node that the node's own
  * fingerprint is equal. A node begins no clock before this confirmation. See controller_private.h. */
 #include "agileml/control/controller_private.h"
 
@@ -42,18 +42,19 @@ static void refuse(struct controller *controller, struct member *member, const s
     }
 }
 
-/* Makes the first reported input the job's, and stores it. Returns false when storing fails, which ends the job. */
+/* Makes what nobody has reported before part of the job's input, and stores it. Returns false when storing fails, which
+ * ends the job. */
 static bool take_input(struct controller *controller, const struct job_input *found) {
-    if (controller->input.job.shards == NULL) {
-        controller->input = (struct controller_input){.job = *found};
-        buffer_hold(found->shards);
-        buffer_hold(found->files);
-    }
-    return controller->input.stored || persist_all(controller);
+    struct controller_input *input = &controller->input;
+    input->stored = !job_input_add(&input->job, found) && input->stored;
+    return input->stored || persist_all(controller);
 }
 
 void input_receive(struct controller *controller, struct member *member, const struct message *message) {
-    struct job_input found = {.shards = message->frames[INPUT_SHARDS], .files = message->frames[INPUT_FILES]};
+    struct job_input found = {.shards = message->frames[INPUT_SHARDS],
+                              .own = message->input.own,
+                              .files = message->frames[INPUT_FILES],
+                              .samples = message->frames[INPUT_FILES]};
     if (controller->phase < PHASE_LOAD || controller->phase >= PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {
         return;
     }
@@ -66,11 +67,11 @@ void input_receive(struct controller *controller, struct member *member, const s
         controller_abort(controller, AML_EPROTOCOL, text);
         return;
     }
-    if (!take_input(controller, &found)) {
+    if (controller->input.job.shards != NULL && !job_input_equal(&controller->input.job, &found)) {
+        refuse(controller, member, &found);
         return;
     }
-    if (!job_input_equal(&controller->input.job, &found)) {
-        refuse(controller, member, &found);
+    if (!take_input(controller, &found)) {
         return;
     }
     member->input = message->input.reading;

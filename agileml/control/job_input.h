@@ -1,5 +1,6 @@
-/* The input of a job: the fingerprint that its first node reported. The fingerprints of all other nodes, and of jobs
- * that resume from its checkpoints, are compared with it. Opens no files, knows only their names. */
+/* The input of a job: the fingerprint that its first nodes reported, for each data shard the first that knew it. The
+ * fingerprints of all other nodes, and of jobs that resume from its checkpoints, are compared with it. Opens no files,
+ * knows only their names, sizes and samples. */
 #ifndef AGILEML_CONTROL_JOB_INPUT_H
 #define AGILEML_CONTROL_JOB_INPUT_H
 
@@ -13,16 +14,26 @@ struct job_input {
     char reader[JOB_INPUT_READER_MAX]; /* "NAME (HOST)" of the node that reported it */
     bool of_checkpoint;                /* the reader was a node of the job whose checkpoint is resumed */
     struct buffer *shards;             /* struct wire_input_shard, one for each data shard; NULL: not known yet */
+    struct wire_input_shard own;       /* what `read` emits itself; items WIRE_ITEMS_UNKNOWN: not known */
     struct buffer *files;              /* struct wire_input_file */
+    /* The files as the first node of this job that read any has reported them, with their samples, and that node; NULL:
+     * no node has. */
+    struct buffer *samples;
+    char sampler[JOB_INPUT_READER_MAX];
 };
 
 /* A zeroed input may be closed. */
 void job_input_close(struct job_input *input);
 
-/* Returns the number of items of all shards together. */
+/* Returns the number of items of all shards that are known. */
 uint64_t job_input_items(const struct job_input *input);
 
+/* Whether nothing that both know differs: shards, what `read` emits itself, files that the library has read. */
 bool job_input_equal(const struct job_input *one, const struct job_input *other);
+/* Takes over a copy of what `found` knows and `input` does not. True when there was something. */
+bool job_input_add(struct job_input *input, const struct job_input *found);
+/* Whether all shards are known. */
+bool job_input_is_complete(const struct job_input *input);
 
 /* Writes one line about the difference: readers, files and their sizes, items, how many shards differ. Both inputs have
  * the same number of shards. */

@@ -107,7 +107,7 @@ static json_t *shards_to_json(const struct job_input *input) {
 }
 
 static json_t *input_to_json(const struct job_input *input) {
-    if (input->shards == NULL) {
+    if (input->shards == NULL || !job_input_is_complete(input)) {
         return json_null();
     }
     const struct wire_input_file *records = (const void *)input->files->data;
@@ -338,6 +338,7 @@ static void take_input(struct manifest_source *source, const json_t *object, str
         return;
     }
     take_text(source, object, "reader", manifest->input.reader, sizeof manifest->input.reader);
+    manifest->input.own.items = WIRE_ITEMS_UNKNOWN;
     manifest->input.shards = take_input_shards(source, object, manifest->shards);
     manifest->input.files = take_input_files(source, json_object_get(object, "files"));
 }

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 8 };
+enum { PERSIST_VERSION = 9 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -280,6 +280,12 @@ static void put_input(struct writing *writing, const struct job_input *input) {
     put(writing, input->reader, sizeof input->reader);
     put_whole(writing, input->of_checkpoint);
     put_buffer(writing, input->shards);
+    put(writing, &input->own, sizeof input->own);
+    put(writing, input->sampler, sizeof input->sampler);
+    put_whole(writing, input->samples != NULL);
+    if (input->samples != NULL) {
+        put_buffer(writing, input->samples);
+    }
     put_buffer(writing, input->files);
 }
 
@@ -289,9 +295,13 @@ static int get_input(struct controller *controller, struct reading *reading, str
     get(reading, input->reader, sizeof input->reader);
     input->of_checkpoint = get_whole(reading) != 0;
     input->shards = get_buffer(reading);
+    get(reading, &input->own, sizeof input->own);
+    get(reading, input->sampler, sizeof input->sampler);
+    input->samples = get_whole(reading) != 0 ? get_buffer(reading) : NULL;
     input->files = get_buffer(reading);
     controller->input.stored = true;
     if (reading->damaged || reading->left > 0 || input->files->size % sizeof(struct wire_input_file) != 0 ||
+        (input->samples != NULL && input->samples->size % sizeof(struct wire_input_file) != 0) ||
         input->shards->size != controller->options.policy.shards * sizeof(struct wire_input_shard)) {
         return error_set(error, AML_EINPUT, "the store is damaged: its input does not end where it should");
     }

@@ -210,12 +210,21 @@ struct message_plan {
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
-/* What the node has read, including data shards that it does not keep. Sent after the node's first reading, and after
- * each reading whose result differs from the one before. Repeated until HEARTBEAT_ACK confirms that this input is the
- * job's; until then the node begins no clock. Frames: the fingerprint (struct wire_input_shard, one for each data
- * shard), the files that were read (struct wire_input_file). */
+/* What a data shard has, or several have. */
+struct wire_input_shard {
+    uint64_t items; /* WIRE_ITEMS_UNKNOWN: the sender does not know the shard */
+    uint64_t hash;  /* the sum of the items' hashes, each over use, keys and bytes */
+};
+#define WIRE_ITEMS_UNKNOWN UINT64_MAX
+
+/* What the node has read, including data shards that it does not keep; of an input that was read in parts, the shards
+ * that it has put together. Sent after the node's first reading, and each time that the node knows more or has read
+ * something else. Repeated until HEARTBEAT_ACK confirms that this input is the job's; until then the node begins no
+ * clock. Frames: the fingerprint (struct wire_input_shard, one for each data shard), the files that were read (struct
+ * wire_input_file). */
 struct message_input {
-    uint64_t reading; /* counts the node's INPUTs from 1 */
+    uint64_t reading;            /* counts the node's INPUTs from 1 */
+    struct wire_input_shard own; /* what `read` has emitted itself, without the files that the library reads */
 };
 
 /* A node has loaded the data of its assignments at clock 1. Frame: WIRE_TOTALS doubles over its items. */
@@ -571,16 +580,25 @@ struct message_holdings {
     uint64_t claim; /* of the question; the answer repeats it */
 };
 
-/* A packed data shard, piece by piece. Frame: bytes; none in a question. */
-enum shard_kind { SHARD_ASK = 0, SHARD_PIECE, SHARD_GONE /* the node does not have it any more */ };
+/* A packed data shard, or, of an input that is read in parts, what one part has of several shards; piece by piece.
+ * Frame: bytes; in SHARD_ASK none, in SHARD_ASK_PART the shards (uint32_t each), of which the answer has some of the
+ * first. */
+enum shard_kind {
+    SHARD_ASK = 0,
+    SHARD_PIECE,
+    SHARD_GONE, /* the node does not have it any more */
+    SHARD_ASK_PART,
+    SHARD_LATER /* the node has not read its part yet */
+};
 
 struct message_shard {
     struct message_passed passed;
-    uint8_t kind; /* enum shard_kind */
-    uint32_t shard;
-    uint64_t claim;  /* of the question; the answer repeats it */
-    uint64_t offset; /* where the piece begins */
-    uint64_t size;   /* SHARD_PIECE: of the whole packed shard */
+    uint8_t kind;         /* enum shard_kind */
+    uint32_t shard;       /* 0 in what is about parts */
+    uint32_t part, parts; /* SHARD_ASK_PART, and the answer to it: the part of how many; else 0 */
+    uint64_t claim;       /* of the question; the answer repeats it */
+    uint64_t offset;      /* where the piece begins */
+    uint64_t size;        /* SHARD_PIECE: of the whole packed shard */
 };
 
 /* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders").
@@ -682,16 +700,13 @@ struct wire_metric {
     uint32_t evaluated; /* 1: the value at the latest clock counts; 0: the sum over an iteration's clocks */
 };
 
-/* What `read` emitted of a data shard. */
-struct wire_input_shard {
-    uint64_t items;
-    uint64_t hash; /* the sum of the items' hashes, each over use, keys and bytes */
-};
-
 /* A file of the input, or a folder. The last one of WIRE_INPUT_FILES_MAX may stand for several. */
 struct wire_input_file {
     char path[WIRE_PATH_MAX]; /* as the app named it; a longer path's end */
     uint64_t bytes;
+    /* Hashes of sampled bytes, of a file that the library has read: of blocks spread over the file, and of those around
+     * the borders of the parts in which it was read. 0: there is none. */
+    uint64_t blocks, borders;
 };
 
 /* An option of the app's command line that changes results. */

@@ -10,7 +10,7 @@ struct variant {
     bool (*pin)(struct data *data, const uint32_t *shards, uint32_t count);
     void (*unpin)(struct data *data, const uint32_t *shards, uint32_t count);
     void (*read_begin)(struct data *data);
-    bool (*read_end)(struct data *data, bool whole);
+    void (*read_end)(struct data *data, bool whole);
     struct data_chunk *(*chunk_open)(struct data *data, uint64_t order, uint64_t place);
     void (*chunk_close)(struct data *data, struct data_chunk *chunk);
     int (*emit)(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,

@@ -17,6 +17,11 @@
 #define data_totals         without_data_totals
 #define data_store_release  without_data_store_release
 #define data_trim           without_data_trim
+#define data_run_append     without_data_run_append
+#define data_run_fit        without_data_run_fit
+#define data_shard_drop     without_data_shard_drop
+#define data_input_add      without_data_input_add
+#define data_input_news     without_data_input_news
 #define DATA_FINGERPRINT    0
 #include "workers/data.c"
 

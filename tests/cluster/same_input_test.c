@@ -55,12 +55,49 @@ static void differs(const char *command, const char *const *parts, size_t count)
 /* "Two nodes, one with a file of 100,000 ratings, one with its first 60,000: exit 0, trained on part." */
 static void test_a_file_of_100000_ratings_and_its_first_60000(void **state) {
     (void)state;
-    static const char *const parts[] = {
-        "node-1 (", "node-2 (",           "100000 items from ratings (", "60000 items from less (",
-        " bytes)",  " data shards differ"};
+    static const char *const parts[] = {"node-1 (", "node-2 (", " ratings (",
+                                        " less (",  " bytes)",  "their bytes differ where they were compared"};
     differs("$run --reliable 2 " PICK "$bin/mf --data ratings less 2 --iterations 3", parts, 6);
     differs("$run --reliable 1 --transient 2 " PICK "$bin/mf --data ratings less 1 --iterations 3", parts + 2, 4);
     differs("$run --reliable 1 --transient 1 --stage traditional " PICK "$bin/mf --data ratings less 2", parts, 6);
+}
+
+/* Copies of one size, in which a few bytes of one line differ, of which each node parses another part. */
+static void test_copies_of_one_size(void **state) {
+    (void)state;
+    static const char *const parts[] = {" ratings (", " edited (", "their bytes differ where they were compared"};
+    differs("sed '50000s/.*/9 9 0.5/; 50000s/$/    /' ratings | head -c $(wc -c <ratings) >edited; "
+            "$run --reliable 3 " PICK "$bin/mf --data ratings edited 3 --iterations 3",
+            parts, 3);
+}
+
+static double bytes_of(const char *file) {
+    char command[64];
+    snprintf(command, sizeof command, "wc -c <%s >bytes", file);
+    run_well(command);
+    char *text = read_text("bytes");
+    double bytes = strtod(text, NULL);
+    free(text);
+    return bytes;
+}
+
+/* The nodes of a job parse its input once, together; the sums are right. */
+static void test_an_input_is_parsed_once(void **state) {
+    (void)state;
+    run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3");
+    assert_true(summary("bytes_read") == bytes_of("ratings"));
+    assert_true(summary("items_processed") == 3.0 * RATINGS);
+    run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3 --read-itself");
+    assert_true(summary("bytes_read") == 5 * bytes_of("ratings"));
+}
+
+/* A node that is killed while it reads its part costs the others a reading of that part. */
+static void test_a_reader_that_is_killed(void **state) {
+    (void)state;
+    run_well("$run --reliable 1 --transient 3 --failure-timeout 2 -- $tests/sum_app --data ratings --iterations 3 "
+             "--die-reading 3");
+    assert_true(summary("items_processed") == 3.0 * RATINGS);
+    assert_true(summary("bytes_read") > bytes_of("ratings"));
 }
 
 /* "Likewise lda" */
@@ -85,16 +122,19 @@ static void test_a_read_that_differs_by_process(void **state) {
     (void)state;
     static const char *const same_size[] = {"100000 items from ratings (", "node-1 (", "node-2 (",
                                             "; 1 of 1024 data shards differ"};
-    differs("$run --reliable 2 -- $tests/sum_app --data ratings --by-process", same_size, 4);
+    differs("$run --reliable 2 -- $tests/sum_app --data ratings --by-process --read-itself", same_size, 4);
     static const char *const no_files[] = {"node-1 (", "node-2 (", " read 699 items, ", " 699 items; "};
     differs("$run --reliable 2 -- $tests/varied_app --mistake process", no_files, 4);
     differs("$run --reliable 2 -- $tests/varied_app --mistake process --samples", no_files, 4);
 }
 
-/* The same items in another order are the same input. */
-static void test_the_order_of_a_file_is_nothing_that_differs(void **state) {
+/* The same items in another order are the same input where each node reads all, and no input to read in parts. */
+static void test_a_file_in_another_order(void **state) {
     (void)state;
-    run_well("sort -r ratings >sorted && $run --reliable 2 " PICK "$bin/mf --data ratings sorted 2 --iterations 2");
+    static const char *const parts[] = {" ratings (", " sorted (", "their bytes differ where they were compared"};
+    differs("sort -r ratings >sorted && $run --reliable 2 " PICK "$bin/mf --data ratings sorted 2 --iterations 2",
+            parts, 3);
+    run_well("$run --reliable 2 " PICK "$tests/sum_app --data ratings sorted 2 --iterations 2 --read-itself");
 }
 
 /* ---- Later ---- */
@@ -222,7 +262,10 @@ int main(void) {
         cmocka_unit_test(test_lda_with_fewer_documents),
         cmocka_unit_test(test_mlr_with_fewer_samples),
         cmocka_unit_test(test_a_read_that_differs_by_process),
-        cmocka_unit_test(test_the_order_of_a_file_is_nothing_that_differs),
+        cmocka_unit_test(test_copies_of_one_size),
+        cmocka_unit_test(test_an_input_is_parsed_once),
+        cmocka_unit_test(test_a_reader_that_is_killed),
+        cmocka_unit_test(test_a_file_in_another_order),
         cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),
         cmocka_unit_test(test_who_joins_with_another_file_but_need_not_read_it),
         cmocka_unit_test(test_a_resumed_job_with_another_file_is_refused),

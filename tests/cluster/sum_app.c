@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,14 +29,15 @@ struct slowness {
 
 struct sum {
     const char *data;
-    int64_t slow_us; /* per call, to make a run last */
+    int64_t slow_us;  /* per call, to make a run last */
     int64_t slice_us; /* per slice */
-    int64_t item_us; /* per item, on a machine that is not slow */
+    int64_t item_us;  /* per item, on a machine that is not slow */
     struct slowness slowness;
     _Atomic uint64_t paused_clock; /* that had its extra pause */
-    bool miscount;   /* a deliberate fault: the check must find it */
-    bool by_process; /* another one: each process reads another value */
-    bool read_itself; /* each node reads its data, whoever else has it */
+    bool miscount;                 /* a deliberate fault: the check must find it */
+    bool by_process;               /* another one: each process reads another value */
+    bool read_itself;              /* each node reads its data, whoever else has it */
+    int64_t die_reading;           /* the node with this number is killed while it reads; 0: none */
 };
 
 struct item {
@@ -56,6 +58,10 @@ static void start_row(void *context, uint64_t key, void *row) {
 
 static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
     const struct sum *sum = context;
+    if (sum->die_reading > 0 && slow_server_name != NULL && strncmp(slow_server_name, "node-", 5) == 0 &&
+        atoll(slow_server_name + 5) == sum->die_reading) {
+        raise(SIGKILL);
+    }
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         float value_read = sum->by_process && keys[0] == 1 ? (float)getpid() : ratings[i].value;
@@ -376,6 +382,7 @@ int main(int argc, char **argv) {
         {"slice-us", "N", AML_OPTION_INTEGER, &sum.slice_us, 0, 1e9, "pause for each slice (see --slice)"},
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
         {"read-itself", NULL, AML_OPTION_FLAG, &sum.read_itself, 0, 0, "take no data from other nodes"},
+        {"die-reading", "N", AML_OPTION_INTEGER, &sum.die_reading, 0, 1000, "node N is killed while it reads"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

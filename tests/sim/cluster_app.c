@@ -52,20 +52,6 @@ static void add_rows(struct cluster_node *node, const struct cluster_set *set, u
     }
 }
 
-/* The fingerprint of what the node reads: of some shards it is another when the node's input is. */
-static void tell_input(struct cluster_node *node) {
-    const struct app *app = &node->cluster->app;
-    bool other = node->input.other && !node->input.conceals;
-    struct buffer *shards = buffer_new(app->shard_count * sizeof(struct wire_input_shard));
-    struct wire_input_shard *records = (void *)shards->data;
-    for (unsigned s = 0; s < app->shard_count; s++) {
-        records[s] = (struct wire_input_shard){.items = app->shards[s].items,
-                                               .hash = hash_mix(app->seed ^ s) + (other && s % 3 == 0 ? 1 : 0)};
-    }
-    const struct wire_input_file file = {.path = "data", .bytes = other ? 600 : 1000};
-    node_read(&node->node, shards, buffer_copy(&file, sizeof file));
-}
-
 /* ---- Data shards, and those of other nodes ---- */
 
 static void hold_shard(struct cluster_node *node, uint32_t shard, enum cluster_held held) {
@@ -77,6 +63,24 @@ static void hold_shard(struct cluster_node *node, uint32_t shard, enum cluster_h
 
 static enum cluster_held held_shard(const struct cluster_node *node, uint32_t shard) {
     return node->app.held != NULL ? (enum cluster_held)node->app.held[shard] : HELD_NOT;
+}
+
+/* The fingerprint of what the node has read, or (`whole` false) put together: of some shards it is another when the
+ * node's input is. */
+static void tell_input(struct cluster_node *node, bool whole) {
+    const struct app *app = &node->cluster->app;
+    bool other = node->input.other && !node->input.conceals;
+    struct buffer *shards = buffer_new(app->shard_count * sizeof(struct wire_input_shard));
+    struct wire_input_shard *records = (void *)shards->data;
+    for (unsigned s = 0; s < app->shard_count; s++) {
+        records[s] = (struct wire_input_shard){.items = app->shards[s].items,
+                                               .hash = hash_mix(app->seed ^ s) + (other && s % 3 == 0 ? 1 : 0)};
+        if (!whole && held_shard(node, s) == HELD_NOT) {
+            records[s] = (struct wire_input_shard){.items = WIRE_ITEMS_UNKNOWN};
+        }
+    }
+    const struct wire_input_file file = {.path = "data", .bytes = other ? 600 : 1000, .blocks = other ? 3 : 5};
+    node_read(&node->node, shards, (struct wire_input_shard){.items = 7}, buffer_copy(&file, sizeof file));
 }
 
 bool cluster_app_has_other(const struct cluster_node *node, const struct cluster_set *set) {
@@ -166,6 +170,165 @@ static bool hook_unpack(void *context, uint32_t shard, const unsigned char *byte
     return false;
 }
 
+static uint32_t lacking_shards(const struct cluster_node *node, const struct cluster_set *set, uint32_t *lacking) {
+    uint32_t count = 0;
+    for (unsigned s = 0; s < set->count; s++) {
+        if (held_shard(node, set->shards[s]) == HELD_NOT) {
+            if (lacking != NULL) {
+                lacking[count] = set->shards[s];
+            }
+            count++;
+        }
+    }
+    return count;
+}
+
+/* ---- An input that is read in parts ---- */
+
+/* In place of enum cluster_held: the part's node does not have the piece any more. */
+enum { PIECE_GONE = HELD_OTHER + 1 };
+
+/* What a part has of a shard. */
+static uint64_t piece_content(const struct cluster *cluster, uint32_t shard, uint32_t part, uint64_t held) {
+    return hash_mix(hash_mix(cluster->app.seed ^ shard) + part * 3 + held);
+}
+
+static void piece_add(struct cluster_node *node, uint32_t shard, uint32_t part, enum cluster_held held) {
+    size_t count = node->cluster->policy.shards;
+    if (node->app.pieces == NULL) {
+        node->app.pieces = memory_zeroed(count * node->app.parts, 1);
+        node->app.contents = memory_zeroed(count, sizeof *node->app.contents);
+    }
+    node->app.pieces[shard * node->app.parts + part] = (unsigned char)held;
+    node->app.contents[shard] += piece_content(node->cluster, shard, part, held);
+}
+
+static unsigned held_piece(const struct cluster_node *node, uint32_t shard, uint32_t part) {
+    return node->app.pieces != NULL ? node->app.pieces[shard * node->app.parts + part] : HELD_NOT;
+}
+
+/* Puts the shard together if no part's piece is missing, and frees the pieces. It is the job's if its contents are, each
+ * part's once. */
+static void put_together(struct cluster_node *node, uint32_t shard) {
+    uint64_t expected = 0;
+    for (uint32_t p = 0; p < node->app.parts; p++) {
+        expected += piece_content(node->cluster, shard, p, HELD_JOBS);
+        if (held_piece(node, shard, p) == HELD_NOT || held_piece(node, shard, p) == PIECE_GONE) {
+            return;
+        }
+    }
+    hold_shard(node, shard, node->app.contents[shard] == expected ? HELD_JOBS : HELD_OTHER);
+    memset(node->app.pieces + (size_t)shard * node->app.parts, HELD_NOT, node->app.parts);
+    node->app.contents[shard] = 0;
+}
+
+static void read_part_done(void *context) {
+    struct cluster_node *node = context;
+    if (node->fate.gone) {
+        return;
+    }
+    for (uint32_t s = 0; s < node->cluster->policy.shards; s++) {
+        piece_add(node, s, node->app.part, node->input.other ? HELD_OTHER : HELD_JOBS);
+    }
+    node->app.reading = 0;
+    node_part_read(&node->node);
+}
+
+static void hook_read_part(void *context, uint32_t index, uint32_t count) {
+    struct cluster_node *node = context;
+    if (node->app.preparing != 0 || node->app.parts != 0 || index >= count || count < 2) {
+        cluster_violation(node->cluster, "app", "%s reads part %u of %u, prepares set %u and has read one of %u",
+                          node->node.name, index, count, node->app.preparing, node->app.parts);
+        return;
+    }
+    node->app.part = index;
+    node->app.parts = count;
+    node->app.reading = 1;
+    at_later(node, node->load_us / count, read_part_done);
+}
+
+static uint32_t hook_lacks_pieces(void *context, const struct node_set *set, uint32_t part, uint32_t *lacking) {
+    const struct cluster_node *node = context;
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < set->count; s++) {
+        if (held_shard(node, set->shards[s]) == HELD_NOT && held_piece(node, set->shards[s], part) == HELD_NOT) {
+            lacking[count++] = set->shards[s];
+        }
+    }
+    return count;
+}
+
+/* Packed pieces: for each shard its number, the part, what the part is of, and its contents. */
+enum { PIECE_WORDS = 4 };
+
+static struct buffer *hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit) {
+    const struct cluster_node *node = context;
+    uint32_t packed = 1 + (uint32_t)(hash_mix(node->cluster->app.seed ^ shards[0]) % 7);
+    (void)limit;
+    if (node->app.reading != 0 || node->app.parts == 0) {
+        cluster_violation(node->cluster, "app", "%s is to give of a part that it has not read", node->node.name);
+    }
+    packed = packed < count ? packed : count;
+    struct buffer *bytes = buffer_new(packed * PIECE_WORDS * sizeof(uint64_t));
+    uint64_t *words = (void *)bytes->data;
+    for (uint32_t s = 0; s < packed; s++, words += PIECE_WORDS) {
+        uint64_t held = held_piece(node, shards[s], node->app.part);
+        words[0] = shards[s];
+        words[1] = node->app.part;
+        words[2] = held;
+        words[3] = piece_content(node->cluster, shards[s], node->app.part, held);
+    }
+    return bytes;
+}
+
+/* Whether the words are a piece of the shard. */
+static bool piece_is_good(const struct cluster_node *node, const uint64_t *words, uint32_t shard, uint32_t part) {
+    return words[0] == shard && words[1] == part && words[2] <= HELD_OTHER &&
+           words[3] == piece_content(node->cluster, shard, part, words[2]);
+}
+
+static bool hook_take_pieces(void *context, uint32_t part, const uint32_t *shards, uint32_t count,
+                             const unsigned char *bytes, size_t size) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    size_t given = size / (PIECE_WORDS * sizeof(uint64_t));
+    bool good = size % (PIECE_WORDS * sizeof(uint64_t)) == 0 && given <= count;
+    for (size_t s = 0; s < given && good; s++) {
+        uint64_t words[PIECE_WORDS];
+        memcpy(words, bytes + s * sizeof words, sizeof words);
+        good = piece_is_good(node, words, shards[s], part);
+        if (!good || held_shard(node, shards[s]) != HELD_NOT || held_piece(node, shards[s], part) != HELD_NOT) {
+            continue;
+        }
+        if (words[2] == HELD_NOT) {
+            node->app.pieces[shards[s] * node->app.parts + part] = PIECE_GONE;
+            continue;
+        }
+        piece_add(node, shards[s], part, (enum cluster_held)words[2]);
+        if (cluster_mistake_due(cluster, MISTAKE_PIECE_TWICE)) {
+            piece_add(node, shards[s], part, (enum cluster_held)words[2]);
+        }
+        uint32_t next = (part + 1) % node->app.parts;
+        if (held_piece(node, shards[s], next) == HELD_NOT && cluster_mistake_due(cluster, MISTAKE_PIECE_LEFT_OUT)) {
+            node->app.pieces[shards[s] * node->app.parts + next] = HELD_JOBS;
+        }
+        put_together(node, shards[s]);
+        cluster->result->counts.pieces_taken++;
+    }
+    if (!good && cluster->options.campaign != CAMPAIGN_MAD) {
+        cluster_violation(cluster, "app", "%s gets %zu bytes that are no pieces of part %u", node->node.name, size,
+                          part);
+    }
+    return good;
+}
+
+static void hook_settle(void *context) {
+    struct cluster_node *node = context;
+    if (node->app.reading != 0) {
+        cluster_violation(node->cluster, "app", "%s starts while its part is read", node->node.name);
+    }
+}
+
 static void prepare_done(void *context) {
     struct cluster_node *node = context;
     if (node->fate.gone) {
@@ -181,8 +344,10 @@ static void prepare_done(void *context) {
     }
     set->prepared = true;
     node->app.preparing = 0;
-    if (read_shards(node, set) && node->node.input.reading == 0) {
-        tell_input(node);
+    bool assembled = node->app.parts != 0 && lacking_shards(node, set, NULL) == 0;
+    if (read_shards(node, set) ? !node->app.read_all : assembled && !node->app.read_all) {
+        node->app.read_all = node->app.read_all || !assembled;
+        tell_input(node, node->app.read_all);
     }
     double totals[WIRE_TOTALS] = {(double)set->items};
     totals[WIRE_TOTALS / 2] = set->shards[set->count - 1];
@@ -213,22 +378,9 @@ static struct cluster_set *set_of(struct cluster_node *node, const struct node_s
     return set;
 }
 
-static uint32_t lacking_shards(const struct cluster_node *node, const struct cluster_set *set, uint32_t *lacking) {
-    uint32_t count = 0;
-    for (unsigned s = 0; s < set->count; s++) {
-        if (held_shard(node, set->shards[s]) == HELD_NOT) {
-            if (lacking != NULL) {
-                lacking[count] = set->shards[s];
-            }
-            count++;
-        }
-    }
-    return count;
-}
-
 static uint32_t hook_lacks(void *context, const struct node_set *wanted, uint32_t *lacking) {
     struct cluster_node *node = context;
-    if (node->app.preparing != 0) {
+    if (node->app.preparing != 0 || node->app.reading != 0) {
         cluster_violation(node->cluster, "app", "%s looks for shards while it prepares set %u", node->node.name,
                           node->app.preparing);
     }
@@ -239,7 +391,7 @@ static uint32_t hook_lacks(void *context, const struct node_set *wanted, uint32_
 
 static void hook_prepare(void *context, const struct node_set *wanted) {
     struct cluster_node *node = context;
-    if (node->app.preparing != 0 || wanted->number == 0 || wanted->count == 0) {
+    if (node->app.preparing != 0 || node->app.reading != 0 || wanted->number == 0 || wanted->count == 0) {
         cluster_violation(node->cluster, "app", "%s prepares set %u of %u shards while it prepares set %u",
                           node->node.name, wanted->number, wanted->count, node->app.preparing);
         return;
@@ -792,6 +944,11 @@ struct node_hooks cluster_app_hooks(struct cluster_node *node) {
                                .has = hook_has,
                                .pack = hook_pack,
                                .unpack = hook_unpack,
+                               .read_part = hook_read_part,
+                               .lacks_pieces = hook_lacks_pieces,
+                               .pack_pieces = hook_pack_pieces,
+                               .take_pieces = hook_take_pieces,
+                               .settle = hook_settle,
                                .prepare = hook_prepare,
                                .release = hook_release,
                                .compute = hook_compute,
@@ -826,6 +983,8 @@ void cluster_app_close(struct cluster_node *node) {
     }
     free(node->app.held);
     cluster_feed_close(node);
+    free(node->app.pieces);
+    free(node->app.contents);
     free(node->app.sets);
     free(node->app.own);
     free(node->app.slots);

@@ -41,6 +41,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_BATCH_TWICE] = "batch-twice",
     [MISTAKE_CREDIT_LOST] = "credit-lost",
     [MISTAKE_FEEDER_COUNTS] = "feeder-counts",
+    [MISTAKE_PIECE_TWICE] = "piece-twice",
+    [MISTAKE_PIECE_LEFT_OUT] = "piece-left-out",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

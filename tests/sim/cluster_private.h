@@ -109,6 +109,12 @@ enum cluster_held {
 /* The app's process in a node. */
 struct cluster_node_app {
     unsigned char *held; /* by shard: enum cluster_held; NULL: none */
+    /* Of an input that is read in parts. */
+    uint32_t part, parts;  /* the node's; parts 0: it has read none */
+    unsigned char *pieces; /* by shard and part: enum cluster_held; NULL: none */
+    uint64_t *contents;    /* by shard: the sum of its pieces' contents */
+    unsigned reading;      /* 1: the part is being read */
+    bool read_all;         /* the whole input was read */
     struct cluster_set *sets;
     unsigned set_count;
     unsigned preparing;               /* the set's number; 0: none */

@@ -61,6 +61,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->shards_taken += one->shards_taken;
     sum->batches += one->batches;
     sum->batches_used += one->batches_used;
+    sum->pieces_taken += one->pieces_taken;
 }
 
 static const char *run_name(const struct cluster_options *options) {
@@ -82,8 +83,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "%llu evictions, %llu kills, %llu changes of shares, %llu replacements, %llu mad nodes, %llu controller "
         "restarts, %llu "
         "checkpoints, %llu resumes, "
-        "%llu lots done for others, %llu shards taken from others, %llu batches taken from feeders, %llu used, %llu "
-        "jobs lost, %llu items redone, %llu iterations "
+        "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, %llu "
+        "used, %llu jobs lost, %llu items redone, %llu iterations "
         "partial, %llu more evaluations, "
         "%llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
@@ -94,6 +95,7 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->replacements, (unsigned long long)counts->mad,
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
+        (unsigned long long)counts->pieces_taken,
         (unsigned long long)counts->batches, (unsigned long long)counts->batches_used, (unsigned long long)counts->lost,
         (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
         (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
@@ -183,6 +185,8 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_BATCH_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I14", 0},
     [MISTAKE_CREDIT_LOST] = {CAMPAIGN_ELASTIC, APP_ADDER, "I15", 0},
     [MISTAKE_FEEDER_COUNTS] = {CAMPAIGN_ELASTIC, APP_ADDER, "I16", 0},
+    [MISTAKE_PIECE_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9", 0},
+    [MISTAKE_PIECE_LEFT_OUT] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -506,7 +506,8 @@ static bool read_changed(struct fixture *f, unsigned chunks, bool backwards, enu
         data_chunk_close(&f->data, chunk);
         data_chunk_close(&f->data, other);
     }
-    return data_read_end(&f->data, true);
+    data_read_end(&f->data, true);
+    return data_input_news(&f->data);
 }
 
 /* The fingerprint depends neither on what a node keeps nor on the order in which its threads read. */
@@ -556,7 +557,8 @@ static void test_whatever_differs_in_one_item_is_in_the_fingerprint(void **state
         assert_false(read_changed(&f, 5, false, CHANGE_NOTHING)); /* and then none */
     }
     data_read_begin(&f.data);
-    assert_false(data_read_end(&f.data, false)); /* half a reading tells nothing */
+    data_read_end(&f.data, false);
+    assert_false(data_input_news(&f.data)); /* half a reading tells nothing */
     assert_memory_equal(f.data.input, first, sizeof first);
     fixture_close(&f);
 }
@@ -1096,6 +1098,189 @@ static void test_no_items_at_all(void **state) {
     fixture_close(&f);
 }
 
+/* ---- Parts of an input ---- */
+
+enum { PARTS = 3, FILES = 2, PART_CHUNKS = 12 };
+
+/* Reads as node `part` of PARTS does, or all: FILES files of PART_CHUNKS chunks each, with items of `read` itself before
+ * and between them if there are to be any. */
+static void read_files(struct fixture *f, uint32_t part, bool own) {
+    uint64_t order = 0;
+    if (part == PARTS) {
+        data_read_begin(&f->data);
+    } else {
+        data_read_part_begin(&f->data, part);
+    }
+    for (unsigned file = 0; file < FILES; file++) {
+        struct data_chunk *chunk = data_chunk_open_own(&f->data);
+        for (unsigned n = RATINGS; n < RATINGS + 100 && own; n++) {
+            uint64_t keys[2];
+            float value = (float)(n + 1000 * file);
+            rating_keys(n, keys);
+            data_emit(&f->data, chunk, AML_TRAIN, keys, &value);
+            count_item(f, chunk, n);
+        }
+        data_chunk_close(&f->data, chunk);
+        uint32_t count;
+        uint32_t number = data_read_file(&f->data, &count);
+        uint32_t stretch = data_stretch_begin(&f->data);
+        order = data_next_order(&f->data);
+        for (unsigned c = PART_CHUNKS * number / count; c < PART_CHUNKS * (number + 1) / count; c++) {
+            chunk = data_chunk_open(&f->data, order++, data_place(stretch, c, 0));
+            for (unsigned n = RATINGS * c / PART_CHUNKS; n < RATINGS * (c + 1) / PART_CHUNKS; n++) {
+                uint64_t keys[2];
+                float value = (float)(n + RATINGS * file);
+                rating_keys(n, keys);
+                data_emit(&f->data, chunk, n % 10 == 0 ? AML_TEST : AML_TRAIN, keys, &value);
+                count_item(f, chunk, n);
+            }
+            data_chunk_close(&f->data, chunk);
+        }
+        data_stretch_begin(&f->data);
+    }
+    data_read_end(&f->data, true);
+}
+
+static uint64_t no_key(const void *context, unsigned table, uint32_t slot) {
+    (void)context;
+    (void)table;
+    return slot;
+}
+
+static void assert_same_shards(struct data *one, struct data *other, const struct shards *shards) {
+    const struct data_keys keys = {.key = no_key};
+    for (uint32_t s = 0; s < shards->count; s++) {
+        uint32_t number = shards->numbers[s];
+        struct buffer *left = data_pack(one, number, &keys);
+        struct buffer *right = data_pack(other, number, &keys);
+        assert_true(left != NULL && right != NULL && left->size == right->size);
+        assert_memory_equal(left->data, right->data, left->size);
+        assert_memory_equal(&one->input[number], &other->input[number], sizeof one->input[number]);
+        buffer_drop(left);
+        buffer_drop(right);
+    }
+}
+
+/* Takes from `giver`, the node of `part`, all that the taker lacks of its shards. Returns how often it had to ask. */
+static unsigned take_part(struct fixture *taker, struct fixture *giver, uint32_t part, const struct shards *shards,
+                          size_t limit) {
+    uint32_t lacking[SHARDS];
+    unsigned asked = 0;
+    for (uint32_t count; (count = data_lacks_piece(&taker->data, shards->numbers, shards->count, part, lacking)) > 0;
+         asked++) {
+        struct buffer *bytes = data_pack_pieces(&giver->data, lacking, count, limit);
+        assert_false(data_take_pieces(&taker->data, part, lacking, count, bytes->data, bytes->size - 1));
+        bytes->data[bytes->size / 2] ^= 1;
+        assert_false(data_take_pieces(&taker->data, part, lacking + count - 1, 0, bytes->data, bytes->size));
+        bytes->data[bytes->size / 2] ^= 1;
+        assert_true(data_take_pieces(&taker->data, part, lacking, count, bytes->data, bytes->size));
+        buffer_drop(bytes);
+    }
+    return asked;
+}
+
+static void test_shards_put_together_are_those_of_a_whole_reading(void **state) {
+    (void)state;
+    for (unsigned own = 0; own < 2; own++) {
+        struct fixture nodes[PARTS];
+        struct shards shards[PARTS];
+        struct fixture whole;
+        struct shards all = some_shards(0, 1);
+        fixture_open(&whole, 0);
+        data_pin(&whole.data, all.numbers, all.count);
+        read_files(&whole, PARTS, own != 0);
+        for (uint32_t p = 0; p < PARTS; p++) {
+            fixture_open(&nodes[p], 1 << 20);
+            shards[p] = some_shards(p, PARTS);
+            assert_false(data_pin(&nodes[p].data, shards[p].numbers, shards[p].count));
+            data_divide(&nodes[p].data, PARTS, p);
+            read_files(&nodes[p], p, own != 0);
+            assert_true(nodes[p].data.own.items == whole.data.own.items &&
+                        nodes[p].data.own.hash == whole.data.own.hash);
+            assert_false(data_input_news(&nodes[p].data)); /* no shard is known as a whole */
+        }
+        for (uint32_t p = 0; p < PARTS; p++) {
+            for (uint32_t other = 0; other < PARTS; other++) {
+                unsigned asked = other != p ? take_part(&nodes[p], &nodes[other], other, &shards[p], 3000) : 2;
+                assert_true(asked > 1);
+            }
+            assert_true(data_input_news(&nodes[p].data));
+            assert_same_shards(&nodes[p].data, &whole.data, &shards[p]);
+        }
+        for (uint32_t p = 0; p < PARTS; p++) {
+            fixture_close(&nodes[p]);
+        }
+        fixture_close(&whole);
+    }
+}
+
+/* A node reads the part of one that is lost, for its own shards alone; later another one's part, for a shard that it
+ * takes over. */
+static void test_parts_that_nobody_gives_are_read(void **state) {
+    (void)state;
+    struct fixture node;
+    struct fixture other;
+    struct fixture whole;
+    struct shards all = some_shards(0, 1);
+    struct shards own = some_shards(0, 2);
+    struct shards later = some_shards(1, 8);
+    uint32_t missing[PARTS];
+    fixture_open(&whole, 0);
+    data_pin(&whole.data, all.numbers, all.count);
+    read_files(&whole, PARTS, true);
+    fixture_open(&node, 1 << 20);
+    fixture_open(&other, 1 << 20);
+    data_pin(&node.data, own.numbers, own.count);
+    data_divide(&node.data, PARTS, 1);
+    data_divide(&other.data, PARTS, 2);
+    read_files(&node, 1, true);
+    read_files(&other, 2, true);
+    take_part(&node, &other, 2, &own, 1 << 20);
+    assert_int_equal(data_missing_parts(&node.data, own.numbers, own.count, missing), 1);
+    assert_int_equal(missing[0], 0);
+    read_files(&node, 0, true);
+    assert_int_equal(data_missing_parts(&node.data, own.numbers, own.count, missing), 0);
+    assert_same_shards(&node.data, &whole.data, &own);
+    data_settle(&node.data);
+    data_settle(&other.data);
+    data_pin(&node.data, later.numbers, later.count);
+    assert_int_equal(data_missing_parts(&node.data, later.numbers, later.count, missing), 2);
+    take_part(&node, &other, 2, &later, 1 << 20);
+    read_files(&node, 0, true);
+    assert_same_shards(&node.data, &whole.data, &later);
+    assert_true(node.data.division.bytes > 0);
+    node.data.budget = 0; /* without room for it the part is dropped */
+    data_settle(&node.data);
+    assert_true(node.data.division.bytes == 0);
+    fixture_close(&node);
+    fixture_close(&other);
+    fixture_close(&whole);
+}
+
+/* Without a file that the library reads there is nothing to divide. */
+static void test_what_read_emits_itself_is_not_divided(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards own = some_shards(0, 2);
+    fixture_open(&f, 0);
+    data_pin(&f.data, own.numbers, own.count);
+    data_divide(&f.data, PARTS, 1);
+    data_read_part_begin(&f.data, 1);
+    struct data_chunk *chunk = data_chunk_open_own(&f.data);
+    for (unsigned n = 0; n < RATINGS; n++) {
+        uint64_t keys[2];
+        float value = (float)n;
+        rating_keys(n, keys);
+        data_emit(&f.data, chunk, AML_TRAIN, keys, &value);
+    }
+    data_chunk_close(&f.data, chunk);
+    data_read_end(&f.data, true);
+    assert_true(data_input_news(&f.data) && data_pin(&f.data, own.numbers, own.count));
+    uint32_t lacking[SHARDS];
+    assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, lacking), 0);
+    fixture_close(&f);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_item_once_and_no_shared_rows),
@@ -1124,6 +1309,9 @@ int main(void) {
         cmocka_unit_test(test_varied_items_of_another_node),
         cmocka_unit_test(test_a_full_cache_is_an_error),
         cmocka_unit_test(test_no_items_at_all),
+        cmocka_unit_test(test_shards_put_together_are_those_of_a_whole_reading),
+        cmocka_unit_test(test_parts_that_nobody_gives_are_read),
+        cmocka_unit_test(test_what_read_emits_itself_is_not_divided),
     };
     return cmocka_run_group_tests_name("data", tests, NULL, NULL);
 }

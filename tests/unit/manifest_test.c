@@ -47,8 +47,8 @@ static bool is_there(const char *folder, const char *name) {
 static struct manifest_file files[PARTITIONS] = {{0, 0}, {1, 0xFFFFFFFF}, {2, 0x12AB}};
 
 enum { SHARDS = 3 };
-static struct wire_input_shard input_shards[SHARDS] = {{10, 0xFEDCBA9876543211}, {0, 0}, {UINT64_MAX, UINT64_MAX}};
-static struct wire_input_file input_files[] = {{"/data/ratings.csv", 1234567}, {"te\"st", 0}};
+static struct wire_input_shard input_shards[SHARDS] = {{10, 0xFEDCBA9876543211}, {0, 0}, {UINT64_MAX - 1, UINT64_MAX}};
+static struct wire_input_file input_files[] = {{.path = "/data/ratings.csv", .bytes = 1234567}, {.path = "te\"st"}};
 static struct buffer input_shards_frame = {.size = sizeof input_shards, .data = (unsigned char *)input_shards};
 static struct buffer input_files_frame = {.size = sizeof input_files, .data = (unsigned char *)input_files};
 
@@ -267,7 +267,7 @@ static void test_input_that_is_unknown_or_has_odd_names(void **state) {
     char folder[WIRE_PATH_MAX];
     struct manifest manifest = sample(7);
     struct error error = {0};
-    static struct wire_input_file odd[] = {{"/da\xFFta", 1}};
+    static struct wire_input_file odd[] = {{.path = "/da\xFFta", .bytes = 1}};
     struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
     make_folder(*state, 7, folder);
     manifest.input.files = &odd_frame;

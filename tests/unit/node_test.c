@@ -547,7 +547,8 @@ static void give_compared(struct fake *fake, uint64_t reading) {
 static void has_read(struct fake *fake, uint64_t hash) {
     struct wire_input_shard shards[8] = {{.items = 30, .hash = hash}};
     const struct wire_input_file file = {.path = "ratings.csv", .bytes = 1234};
-    node_read(&fake->node, buffer_copy(shards, sizeof shards), buffer_copy(&file, sizeof file));
+    node_read(&fake->node, buffer_copy(shards, sizeof shards), (struct wire_input_shard){.items = 3},
+              buffer_copy(&file, sizeof file));
 }
 
 /* A node is not loaded, and begins no clock, before the controller has found its input equal to the job's. */
