@@ -164,13 +164,13 @@ struct data {
 
     pthread_mutex_t lock; /* guards the fields below; records of pinned and held shards are read without it */
     struct data_shard *shards;
-    size_t bytes;                   /* of all records in memory */
-    size_t set_bytes;               /* of items in memory that are not their shards' records, of all sets */
-    uint64_t departures;            /* calls of data_unpin; see data_shard.left */
-    uint64_t turn;                  /* the order of the chunk that is put into the shards next */
-    uint32_t stretch;               /* of the reading: see data_stretch_begin */
-    uint32_t own_chunks;            /* chunks of the stretch that data_chunk_open_own has opened */
-    struct data_chunk *early;       /* chunks that were closed before their turn, by order */
+    size_t bytes;             /* of all records in memory */
+    size_t set_bytes;         /* of items in memory that are not their shards' records, of all sets */
+    uint64_t departures;      /* calls of data_unpin; see data_shard.left */
+    uint64_t turn;            /* the order of the chunk that is put into the shards next */
+    uint32_t stretch;         /* of the reading: see data_stretch_begin */
+    uint32_t own_chunks;      /* chunks of the stretch that data_chunk_open_own has opened */
+    struct data_chunk *early; /* chunks that were closed before their turn, by order */
     struct data_division division;
     /* Tallies of the present reading that no open chunk uses: of what `read` emits itself, and of files that the library
      * reads. */
@@ -178,10 +178,10 @@ struct data {
     /* The fingerprint, by shard; items WIRE_ITEMS_UNKNOWN: not known yet, as the shard was not put together. NULL:
      * nothing is known yet. */
     struct wire_input_shard *input;
-    struct wire_input_shard own;    /* of what `read` emits itself, over all shards; items WIRE_ITEMS_UNKNOWN as above */
-    bool news;                      /* the fingerprint has changed since data_input_news */
-    bool complete;                  /* the input has been read completely at least once */
-    atomic_bool welcome_over;       /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
+    struct wire_input_shard own; /* of what `read` emits itself, over all shards; items WIRE_ITEMS_UNKNOWN as above */
+    bool news;                   /* the fingerprint has changed since data_input_news */
+    bool complete;               /* the input has been read completely at least once */
+    atomic_bool welcome_over;    /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
     struct data_limit limit;
 };
 

@@ -32,7 +32,10 @@ struct fake_asked {
     uint64_t computing, evaluating; /* clocks; 0: none */
     bool again;                     /* evaluating what was not just computed */
     unsigned saves, unsaves, ends, rejoins;
-    bool has[SHARDS_MAX];           /* shards in memory */
+    bool has[SHARDS_MAX];       /* shards in memory */
+    uint32_t part, parts;       /* that it is to read; parts 0: none */
+    bool pieces[4][SHARDS_MAX]; /* of parts and shards that it has taken */
+    bool settled;
     unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
     unsigned batches_taken;         /* by feed_take */
     bool batches_are_bad;           /* feed_take refuses them */
@@ -175,6 +178,47 @@ static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t
 
 static void hook_feed_drop(void *context, uint64_t clock_below) {
     ((struct fake *)context)->asked.dropped_below = clock_below;
+static void hook_read_part(void *context, uint32_t index, uint32_t count) {
+    struct fake *fake = context;
+    assert_true(fake->asked.preparing == 0 && fake->asked.parts == 0);
+    fake->asked.part = index;
+    fake->asked.parts = count;
+}
+
+static uint32_t hook_lacks_pieces(void *context, const struct node_set *set, uint32_t part, uint32_t *lacking) {
+    const struct fake *fake = context;
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < set->count; s++) {
+        lacking[count] = set->shards[s];
+        count += fake->asked.pieces[part][set->shards[s]] ? 0 : 1;
+    }
+    return count;
+}
+
+/* The packed pieces of two shards: a byte each. */
+static struct buffer *hook_pack_pieces(void *context, const uint32_t *shards, uint32_t count, size_t limit) {
+    struct buffer *bytes = buffer_new(count < 2 ? count : 2);
+    (void)context;
+    (void)limit;
+    for (size_t s = 0; s < bytes->size; s++) {
+        bytes->data[s] = (unsigned char)(100 + shards[s]);
+    }
+    return bytes;
+}
+
+static bool hook_take_pieces(void *context, uint32_t part, const uint32_t *shards, uint32_t count,
+                             const unsigned char *bytes, size_t size) {
+    struct fake *fake = context;
+    bool good = size <= count;
+    for (size_t s = 0; s < size && good; s++) {
+        good = bytes[s] == 100 + shards[s];
+        fake->asked.pieces[part][shards[s]] = fake->asked.pieces[part][shards[s]] || good;
+    }
+    return good;
+}
+
+static void hook_settle(void *context) {
+    ((struct fake *)context)->asked.settled = true;
 }
 
 static void hook_release(void *context, unsigned set) {
@@ -427,6 +471,11 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                   .has = hook_has,
                   .pack = hook_pack,
                   .unpack = hook_unpack,
+                  .read_part = hook_read_part,
+                  .lacks_pieces = hook_lacks_pieces,
+                  .pack_pieces = hook_pack_pieces,
+                  .take_pieces = hook_take_pieces,
+                  .settle = hook_settle,
                   .prepare = hook_prepare,
                   .release = hook_release,
                   .compute = hook_compute,
@@ -2207,6 +2256,115 @@ static void test_a_node_gives_its_shards(void **state) {
     fake_close(fake);
 }
 
+/* ---- An input that is read in parts ---- */
+
+/* A node that is to work on shards 0 to 2 in a job whose first plan has OTHER before it and THIRD behind it. */
+static struct fake *fake_open_parts(void) {
+    struct fake *fake = fake_new(0, 0);
+    fake->node.options.fetches = true;
+    fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
+    fake->next.plan.version = 0;
+    give_welcome(fake);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 3, 2);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    add_assignment(fake, THIRD, 1, WIRE_CLOCK_NEVER, 5, 3);
+    give_plan(fake);
+    assert_int_equal(fake->asked.preparing, 0);
+    assert_int_equal(fake->asked.parts, 3);
+    assert_int_equal(fake->asked.part, 1);
+    return fake;
+}
+
+/* Answers the newest question for pieces that was sent to this server; how many shards it was about. */
+static size_t give_pieces(struct fake *fake, actor_id server, uint32_t part, enum shard_kind kind) {
+    struct message question = {0};
+    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
+    assert_true(question.shard.kind == SHARD_ASK_PART && question.shard.part == part && question.shard.parts == 3);
+    const uint32_t *shards = (const void *)question.frames[0]->data;
+    size_t count = question.frames[0]->size / sizeof *shards;
+    struct message answer = {.type = MESSAGE_SHARD, .shard = question.shard};
+    answer.shard.kind = (uint8_t)kind;
+    answer.passed.sender = actor_node(server);
+    struct buffer *bytes = hook_pack_pieces(fake, shards, (uint32_t)count, 0);
+    answer.shard.size = bytes->size;
+    message_add_copy(&answer, bytes->data, kind == SHARD_PIECE ? bytes->size : 0);
+    buffer_drop(bytes);
+    forget(fake);
+    give(fake, server, &answer);
+    return count;
+}
+
+static void test_parts_are_taken_from_their_readers(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_parts();
+    struct message message = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 0);
+    node_part_read(&fake->node);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 1);
+    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 3);
+    assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 1); /* for two shards in each answer */
+    assert_int_equal(fake->asked.preparing, 0);
+    fake_close(fake);
+}
+
+/* Who has not read its part yet is asked again, who does not give it is not. */
+static void test_a_reader_that_is_late_or_has_nothing(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_parts();
+    struct message message = {0};
+    node_part_read(&fake->node);
+    struct message question = {0};
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &question), 1);
+    struct message later = {.type = MESSAGE_SHARD, .shard = question.shard};
+    later.shard.kind = SHARD_GONE;
+    later.passed.sender = OTHER;
+    message_add(&later, buffer_new(0));
+    struct message third = {0};
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &third), 1);
+    give_pieces(fake, THIRD_SERVER, 2, SHARD_LATER);
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    wait_ms(fake, NODE_PARTS_LATER_US / 1000 + 1);
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 1);
+    give(fake, REMOTE, &later);
+    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
+    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE);
+    assert_int_equal(fake->asked.preparing, 1); /* the process reads part 0 itself */
+    fake_close(fake);
+}
+
+static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_parts();
+    static const uint32_t wanted[] = {6, 7, 5};
+    static const uint32_t wrong[] = {6, 70000};
+    for (unsigned round = 0; round < 4; round++) {
+        struct message message = {0};
+        struct message ask = {.type = MESSAGE_SHARD,
+                              .shard = {.kind = SHARD_ASK_PART, .part = round == 2 ? 2 : 1, .parts = 3, .claim = 4}};
+        ask.passed.sender = OTHER;
+        message_add_copy(&ask, round == 3 ? wrong : wanted, round == 3 ? sizeof wrong : sizeof wanted);
+        forget(fake);
+        give(fake, SELF + 1, &ask);
+        assert_int_equal(sent(fake, SELF + 1, MESSAGE_SHARD, &message), 1);
+        assert_int_equal(message.shard.kind, round == 0 ? SHARD_LATER : round == 1 ? SHARD_PIECE : SHARD_GONE);
+        assert_int_equal(message.frames[0]->size, round == 1 ? 2 : 0);
+        assert_true(message.shard.claim == 4 && message.passed.receiver == OTHER);
+        if (round == 0) {
+            node_part_read(&fake->node);
+        }
+    }
+    fake_close(fake);
+}
+
+/* A node whose first plan is a later one has no part. */
+static void test_who_comes_later_has_no_part(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fetching();
+    assert_int_equal(fake->node.parts.count, 0);
+    assert_int_equal(fake->asked.parts, 0);
+    fake_close(fake);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clock_uses_the_batches_that_have_come),
@@ -2224,6 +2382,10 @@ int main(void) {
         cmocka_unit_test(test_a_holder_that_does_not_give),
         cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_not_fetched),
         cmocka_unit_test(test_a_node_gives_its_shards),
+        cmocka_unit_test(test_parts_are_taken_from_their_readers),
+        cmocka_unit_test(test_a_reader_that_is_late_or_has_nothing),
+        cmocka_unit_test(test_a_node_gives_of_its_part_once_it_has_read_it),
+        cmocka_unit_test(test_who_comes_later_has_no_part),
         cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
         cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
         cmocka_unit_test(test_a_lot_that_comes_back_too_late_is_dropped),
