@@ -328,8 +328,9 @@ static bool chunk_keeps(const struct data *data, const struct data_chunk *chunk,
 static void fold_record(struct data *data, const struct data_chunk *chunk, struct data_shard *shard, unsigned use,
                         const unsigned char *record, size_t size) {
     if (chunk_is_of_piece(data, chunk)) {
-        struct data_segment *segment = data_piece_segment(data, shard, (uint32_t)(chunk->place >> 48));
+        struct data_passage *segment = data_piece_segment(data, shard, (uint32_t)(chunk->place >> 48));
         memcpy(data_run_append(&segment->runs[use], size), record, size);
+        data->division.bytes += size;
     } else {
         memcpy(data_run_append(&shard->runs[use], size), record, size);
         data->bytes += size;
@@ -360,6 +361,7 @@ static void chunk_fold(struct data *data, struct data_chunk *chunk) {
                        chunk->totals[t].values);
         }
     }
+    data_pieces_fit(data);
     chunk_free(chunk);
     data_trim(data);
 }
@@ -424,7 +426,7 @@ void data_read_end(struct data *data, bool whole) {
         note_own(data, own);
     }
     if (data_reads_part(data) && data->division.divided) {
-        data_part_end(data, whole, own, file);
+        data_part_reading_end(data, whole, own, file);
     } else {
         end_whole(data, whole, own, file);
     }

@@ -63,14 +63,14 @@ struct data_dealt {
 };
 
 /* The records that one stretch of a reading (data_stretch_begin) has of a shard. */
-struct data_segment {
+struct data_passage {
     uint32_t stretch;
     struct data_run runs[2]; /* by enum aml_item_use */
 };
 
 /* What one part of a divided input has of a shard. */
 struct data_piece {
-    struct data_segment *segments; /* by stretch, ascending; those without records are left out */
+    struct data_passage *segments; /* by stretch, ascending; those without records are left out */
     uint32_t count;
     bool here; /* nothing is missing */
     bool gone; /* the node that has read the part does not have the piece any more */
@@ -146,7 +146,8 @@ struct data_division {
     uint32_t reading;      /* the part that the present reading reads; `count`: all */
     bool divided;          /* the present reading has come to a file */
     bool settled;          /* all nodes have loaded: the part stays within the budget */
-    size_t bytes;          /* of the records in data_shard.piece of all shards */
+    bool over;             /* pieces did not fit in memory, so there are none */
+    size_t bytes;          /* of the records of all pieces */
 };
 
 struct data {

@@ -8,6 +8,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+enum { PIECES_SHARE = 2 /* pieces and records together may take 1/2 of the memory's limit */ };
+
 /* ---- Pieces ---- */
 
 static size_t piece_bytes(const struct data_piece *piece) {
@@ -18,10 +20,8 @@ static size_t piece_bytes(const struct data_piece *piece) {
     return bytes;
 }
 
-void data_piece_close(struct data *data, struct data_shard *shard, struct data_piece *piece) {
-    if (piece == &shard->piece && piece->here) {
-        data->division.bytes -= piece_bytes(piece);
-    }
+void data_piece_close(struct data *data, struct data_piece *piece) {
+    data->division.bytes -= piece_bytes(piece);
     for (uint32_t s = 0; s < piece->count; s++) {
         free(piece->segments[s].runs[AML_TRAIN].records);
         free(piece->segments[s].runs[AML_TEST].records);
@@ -33,7 +33,7 @@ void data_piece_close(struct data *data, struct data_shard *shard, struct data_p
 
 void data_pieces_drop(struct data *data, struct data_shard *shard) {
     for (uint32_t p = 0; shard->pieces != NULL && p < data->division.count; p++) {
-        data_piece_close(data, shard, &shard->pieces[p]);
+        data_piece_close(data, &shard->pieces[p]);
     }
     free(shard->pieces);
     shard->pieces = NULL;
@@ -41,7 +41,7 @@ void data_pieces_drop(struct data *data, struct data_shard *shard) {
 
 void data_part_drop(struct data *data) {
     for (uint32_t s = 0; s < data->shard_count; s++) {
-        data_piece_close(data, &data->shards[s], &data->shards[s].piece);
+        data_piece_close(data, &data->shards[s].piece);
     }
 }
 
@@ -58,16 +58,30 @@ struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, ui
     return &shard->pieces[part];
 }
 
-static struct data_segment *add_segment(struct data_piece *piece, uint32_t stretch) {
+static struct data_passage *add_segment(struct data_piece *piece, uint32_t stretch) {
     piece->segments = memory_resized(piece->segments, piece->count + 1, sizeof *piece->segments);
-    piece->segments[piece->count] = (struct data_segment){.stretch = stretch};
+    piece->segments[piece->count] = (struct data_passage){.stretch = stretch};
     return &piece->segments[piece->count++];
 }
 
-struct data_segment *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch) {
+struct data_passage *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch) {
     struct data_piece *piece = data_piece_of(data, shard, data->division.reading);
     bool last = piece->count > 0 && piece->segments[piece->count - 1].stretch == stretch;
     return last ? &piece->segments[piece->count - 1] : add_segment(piece, stretch);
+}
+
+void data_pieces_fit(struct data *data) {
+    struct data_division *division = &data->division;
+    if (division->bytes == 0 || data->limit.bytes == SIZE_MAX ||
+        data->bytes + division->bytes <= data->limit.bytes / PIECES_SHARE) {
+        return;
+    }
+    division->over = true;
+    data_part_drop(data);
+    for (uint32_t s = 0; s < data->shard_count; s++) {
+        data_pieces_drop(data, &data->shards[s]);
+        data->shards[s].piece_wish = false;
+    }
 }
 
 /* ---- Reading a part ---- */
@@ -87,7 +101,7 @@ void data_read_part_begin(struct data *data, uint32_t part) {
     for (uint32_t s = 0; s < data->shard_count; s++) {
         struct data_shard *shard = &data->shards[s];
         bool lacking = shard->pins > 0 && !shard->held && !data_piece_of(data, shard, part)->here;
-        shard->piece_wish = first || lacking;
+        shard->piece_wish = !data->division.over && (first || lacking);
     }
     pthread_mutex_unlock(&data->lock);
 }
@@ -105,12 +119,14 @@ static void move_own_items(struct data *data) {
         bool moves = division->reading == 0 && shard->piece_wish &&
                      shard->runs[AML_TRAIN].count + shard->runs[AML_TEST].count > 0;
         if (moves) {
-            struct data_segment *segment = data_piece_segment(data, shard, 0);
+            struct data_passage *segment = data_piece_segment(data, shard, 0);
             struct data_piece *piece = data_piece_of(data, shard, division->reading);
             memcpy(segment->runs, shard->runs, sizeof segment->runs);
             memcpy(piece->totals, shard->totals, sizeof piece->totals);
             memset(shard->runs, 0, sizeof shard->runs);
-            data->bytes -= segment->runs[AML_TRAIN].bytes + segment->runs[AML_TEST].bytes;
+            size_t bytes = segment->runs[AML_TRAIN].bytes + segment->runs[AML_TEST].bytes;
+            data->bytes -= bytes;
+            division->bytes += bytes;
         }
         data_shard_drop(data, shard);
     }
@@ -133,8 +149,8 @@ uint32_t data_read_file(struct data *data, uint32_t *count) {
 /* Puts the shard together if all its pieces are here. */
 static void put_together(struct data *data, uint32_t number);
 
-void data_part_end(struct data *data, bool whole, const struct wire_input_shard *own,
-                   const struct wire_input_shard *file) {
+void data_part_reading_end(struct data *data, bool whole, const struct wire_input_shard *own,
+                           const struct wire_input_shard *file) {
     struct data_division *division = &data->division;
     for (uint32_t s = 0; s < data->shard_count; s++) {
         struct data_shard *shard = &data->shards[s];
@@ -154,11 +170,10 @@ void data_part_end(struct data *data, bool whole, const struct wire_input_shard 
         piece->tally.items += division->reading == 0 ? own[s].items : 0;
         piece->tally.hash += division->reading == 0 ? own[s].hash : 0;
         if (!whole || records != piece->tally.items) { /* not all of what `read` emitted itself was kept */
-            data_piece_close(data, shard, piece);
+            data_piece_close(data, piece);
             continue;
         }
         piece->here = true;
-        division->bytes += piece == &shard->piece ? piece_bytes(piece) : 0;
         if (shard->pins > 0 && !shard->held) {
             put_together(data, s);
         }
@@ -183,7 +198,7 @@ bool data_is_settled(struct data *data) {
 
 struct place {
     uint32_t stretch, part;
-    struct data_segment *segment;
+    struct data_passage *segment;
 };
 
 static int place_order(const void *one, const void *other) {
@@ -253,7 +268,7 @@ static void put_together(struct data *data, uint32_t number) {
     join_segments(data, shard, places, count);
     free(places);
     data_pieces_drop(data, shard);
-    data_piece_close(data, shard, &shard->piece);
+    data_piece_close(data, &shard->piece);
     shard->held = true;
     data_input_add(data, number, tally);
     data_trim(data);
@@ -269,7 +284,7 @@ uint32_t data_lacks_piece(struct data *data, const uint32_t *shards, uint32_t co
         if (!shard->held) {
             const struct data_piece *piece = data_piece_of(data, shard, part);
             lacking[found] = shards[s];
-            found += !piece->here && !piece->gone ? 1 : 0;
+            found += !data->division.over && !piece->here && !piece->gone ? 1 : 0;
         }
     }
     pthread_mutex_unlock(&data->lock);
@@ -435,7 +450,7 @@ static void take_piece(struct data *data, struct data_shard *shard, const struct
     for (uint32_t s = 0; s < head->segments; s++) {
         struct segment_head packed;
         memcpy(&packed, segments + s * sizeof packed, sizeof packed);
-        struct data_segment *segment = add_segment(piece, packed.stretch);
+        struct data_passage *segment = add_segment(piece, packed.stretch);
         for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
             struct data_run *run = &segment->runs[use];
             *run = (struct data_run){
@@ -447,6 +462,7 @@ static void take_piece(struct data *data, struct data_shard *shard, const struct
             }
         }
     }
+    data->division.bytes += head->bytes;
     piece->tally = head->tally;
     memcpy(piece->totals, head->totals, sizeof piece->totals);
     piece->here = true;
@@ -463,9 +479,10 @@ bool data_take_pieces(struct data *data, uint32_t part, const uint32_t *shards, 
             break;
         }
         struct data_shard *shard = &data->shards[shards[s]];
-        if (shard->pins > 0 && !shard->held && !data_piece_of(data, shard, part)->here) {
+        if (shard->pins > 0 && !shard->held && !data->division.over && !data_piece_of(data, shard, part)->here) {
             take_piece(data, shard, &head, bytes + sizeof head);
             put_together(data, shards[s]);
+            data_pieces_fit(data);
         }
         size_t taken = sizeof head + (size_t)behind_bytes(&head);
         bytes += taken;

@@ -124,18 +124,20 @@ static inline bool data_reads_part(const struct data *data) {
     return data->division.reading < data->division.count;
 }
 
-void data_piece_close(struct data *data, struct data_shard *shard, struct data_piece *piece);
+void data_piece_close(struct data *data, struct data_piece *piece);
 /* Frees the pieces that other parts have. */
 void data_pieces_drop(struct data *data, struct data_shard *shard);
 /* Frees what the node has read for all. */
 void data_part_drop(struct data *data);
+/* Drops all pieces if they do not fit in memory, which then is for what is written to disk. */
+void data_pieces_fit(struct data *data);
 /* The segment of the present reading's piece that takes records of the stretch. */
-struct data_segment *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch);
+struct data_passage *data_piece_segment(struct data *data, struct data_shard *shard, uint32_t stretch);
 /* The shard's piece of a part; it may not be here. */
 struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, uint32_t part);
 /* Ends a reading of a part that has come to a file. `own` and `file` are the sums of the tallies, by shard. */
-void data_part_end(struct data *data, bool whole, const struct wire_input_shard *own,
-                   const struct wire_input_shard *file);
+void data_part_reading_end(struct data *data, bool whole, const struct wire_input_shard *own,
+                           const struct wire_input_shard *file);
 
 /* Drops shards without a pin until the budget is kept. Under the lock. */
 void data_trim(struct data *data);

@@ -1257,6 +1257,29 @@ static void test_parts_that_nobody_gives_are_read(void **state) {
     fixture_close(&whole);
 }
 
+/* Pieces that do not fit in memory are given up: the node then reads all, and what it has no memory for is on disk. */
+static void test_pieces_beyond_the_memory_are_given_up(void **state) {
+    (void)state;
+    struct fixture f;
+    struct shards own = some_shards(0, 2);
+    uint32_t missing[PARTS];
+    fixture_open(&f, 0);
+    f.data.limit.bytes = ALL_BYTES / PARTS;
+    data_pin(&f.data, own.numbers, own.count);
+    data_divide(&f.data, PARTS, 1);
+    read_files(&f, 1, false);
+    assert_true(f.data.division.over && f.data.division.bytes == 0);
+    assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, missing), PARTS);
+    assert_int_equal(data_lacks_piece(&f.data, own.numbers, own.count, 0, missing), 0);
+    struct buffer *packed = data_pack_pieces(&f.data, own.numbers, 1, 1000); /* says that it is gone */
+    assert_true(packed->size > 0);
+    buffer_drop(packed);
+    f.data.limit.bytes = SIZE_MAX;
+    read_files(&f, PARTS, false);
+    assert_true(data_pin(&f.data, own.numbers, own.count));
+    fixture_close(&f);
+}
+
 /* Without a file that the library reads there is nothing to divide. */
 static void test_what_read_emits_itself_is_not_divided(void **state) {
     (void)state;
@@ -1311,6 +1334,7 @@ int main(void) {
         cmocka_unit_test(test_no_items_at_all),
         cmocka_unit_test(test_shards_put_together_are_those_of_a_whole_reading),
         cmocka_unit_test(test_parts_that_nobody_gives_are_read),
+        cmocka_unit_test(test_pieces_beyond_the_memory_are_given_up),
         cmocka_unit_test(test_what_read_emits_itself_is_not_divided),
     };
     return cmocka_run_group_tests_name("data", tests, NULL, NULL);
