@@ -188,11 +188,12 @@ struct aml_app {
     /* Reads the whole input and calls aml_emit for each item: the same items in every process. The library keeps those
      * of its node, and as many others as fit --standby-memory. Called in one thread; aml_read_ratings and
      * aml_read_lines call back in several. Called again, while the other functions run, when the node is to work on
-     * data that was not kept: so it must not change what they use.
-     *
-     * The controller compares what the processes have emitted, kept or not, in any order: all items with their keys and
-     * bytes. If that differs, the job ends before its first clock; a node that joins later is refused. So the app must
-     * set every byte of an item, also those between a struct's fields. */
+     * data that was not kept: so it must not change what they use.  With read_only_emits the processes divide the files
+     * of aml_read_ratings and aml_read_lines at the beginning of a job: `read` is called in each, but `each` gets other
+     * lines in each process, and every line once in the job.  The controller compares what the processes have emitted,
+     * kept or not, in any order: all items with their keys and bytes; of files that were divided their sizes and
+     * samples (docs/design.md, "The same input"). If that differs, the job ends before its first clock; a node that
+     * joins later is refused. So the app must set every byte of an item, also those between a struct's fields. */
     int (*read)(aml_worker *worker, void *context);
     /* Advanced. Prepares what depends on this process's items (aml_items), on the number of nodes (aml_nodes) or on the
      * totals over all nodes. Called before the process's first clock, and again before each clock or evaluation for

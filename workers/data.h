@@ -173,8 +173,8 @@ struct data {
     uint32_t own_chunks;      /* chunks of the stretch that data_chunk_open_own has opened */
     struct data_chunk *early; /* chunks that were closed before their turn, by order */
     struct data_division division;
-    /* Tallies of the present reading that no open chunk uses: of what `read` emits itself, and of files that the library
-     * reads. */
+    /* Tallies of the present reading that no open chunk uses: of what `read` emits itself, and of files that the
+     * library reads. */
     struct data_tally *tallies[2];
     /* The fingerprint, by shard; items WIRE_ITEMS_UNKNOWN: not known yet, as the shard was not put together. NULL:
      * nothing is known yet. */

@@ -1,5 +1,5 @@
-/* An input that is divided among nodes: the pieces that one part has of each shard, as bytes for other nodes, and shards
- * that are put together from the pieces of all parts. See data.h. */
+/* An input that is divided among nodes: the pieces that one part has of each shard, as bytes for other nodes, and
+ * shards that are put together from the pieces of all parts. See data.h. */
 #include "workers/data_private.h"
 
 #include "agileml/base/hash.h"

@@ -1,6 +1,6 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
- * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input that is divided), node_lots.c (lots), node_reports.c
- * (its PROGRESS). */
+ * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input that is
+ * divided), node_lots.c (lots), node_reports.c (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 

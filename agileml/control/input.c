@@ -1,6 +1,7 @@
-/* Compares the fingerprints of the nodes' input. The job's fingerprint is the checkpoint's, or else, for
- * each data shard, the first that a node reports. The elasticity controller stores the job's fingerprint before it confirms to a node that the node's own
- * fingerprint is equal. A node begins no clock before this confirmation. See controller_private.h. */
+/* Compares the fingerprints of the nodes' input. The job's fingerprint is the checkpoint's, or else, for each data
+ * shard, the first that a node reports. The elasticity controller stores the job's fingerprint before it confirms to a
+ * node that the node's own fingerprint is equal. A node begins no clock before this confirmation. See
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include <stdio.h>

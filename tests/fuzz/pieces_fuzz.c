@@ -1,6 +1,6 @@
-/* libFuzzer target: packed pieces of shards, as the reader of another part sends them, of any bytes. What is taken is put
- * together with nothing and must be a shard of so many items; what is refused must leave nothing. The first byte chooses
- * the kind of items, and whether hashes are made right first, so that what is behind them is reached. */
+/* libFuzzer target: packed pieces of shards, as the reader of another part sends them, of any bytes. What is taken is
+ * put together with nothing and must be a shard of so many items; what is refused must leave nothing. The first byte
+ * chooses the kind of items, and whether hashes are made right first, so that what is behind them is reached. */
 #include "tests/fuzz/data_job.h"
 
 /* The file itself, for piece_hash. */

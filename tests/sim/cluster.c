@@ -454,8 +454,8 @@ static void draw_lots(struct cluster *cluster) {
     cluster->drawn.lots = possible && drawn % 2 == 0 ? (unsigned)(1 + drawn / 2 % 5) : 0;
 }
 
-/* In half of the jobs, which then also read their input in parts. Not where nodes that join read other input, which they
- * may never read then; nor where a server takes its time with each message, and to read takes none. */
+/* In half of the jobs, which then also read their input in parts. Not where nodes that join read other input, which
+ * they may never read then; nor where a server takes its time with each message, and to read takes none. */
 static void draw_fetches(struct cluster *cluster) {
     cluster->drawn.fetches =
         cluster->other_input.who != OTHER_INPUT_JOINS && !cluster->uneven.slow_server &&

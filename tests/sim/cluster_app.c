@@ -207,8 +207,8 @@ static unsigned held_piece(const struct cluster_node *node, uint32_t shard, uint
     return node->app.pieces != NULL ? node->app.pieces[shard * node->app.parts + part] : HELD_NOT;
 }
 
-/* Puts the shard together if no part's piece is missing, and frees the pieces. It is the job's if its contents are, each
- * part's once. */
+/* Puts the shard together if no part's piece is missing, and frees the pieces. It is the job's if its contents are,
+ * each part's once. */
 static void put_together(struct cluster_node *node, uint32_t shard) {
     uint64_t expected = 0;
     for (uint32_t p = 0; p < node->app.parts; p++) {

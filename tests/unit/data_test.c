@@ -1102,8 +1102,8 @@ static void test_no_items_at_all(void **state) {
 
 enum { PARTS = 3, FILES = 2, PART_CHUNKS = 12 };
 
-/* Reads as node `part` of PARTS does, or all: FILES files of PART_CHUNKS chunks each, with items of `read` itself before
- * and between them if there are to be any. */
+/* Reads as node `part` of PARTS does, or all: FILES files of PART_CHUNKS chunks each, with items of `read` itself
+ * before and between them if there are to be any. */
 static void read_files(struct fixture *f, uint32_t part, bool own) {
     uint64_t order = 0;
     if (part == PARTS) {

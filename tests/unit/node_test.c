@@ -178,6 +178,8 @@ static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t
 
 static void hook_feed_drop(void *context, uint64_t clock_below) {
     ((struct fake *)context)->asked.dropped_below = clock_below;
+}
+
 static void hook_read_part(void *context, uint32_t index, uint32_t count) {
     struct fake *fake = context;
     assert_true(fake->asked.preparing == 0 && fake->asked.parts == 0);

@@ -439,7 +439,8 @@ static void test_files_that_cannot_be_read(void **state) {
     assert_refused(folder, " cannot read: Is a directory");
     write_text("file", "1 1 1\n");
     assert_refused(path_of("file/below"), " cannot open: Not a directory");
-    assert_refused("/proc/self/mem", " no ratings, expected lines of 'user item rating [time]'"); /* it claims to have no bytes */
+    /* It claims to have no bytes. */
+    assert_refused("/proc/self/mem", " no ratings, expected lines of 'user item rating [time]'");
 }
 
 static void test_files_without_ratings(void **state) {
