@@ -192,14 +192,18 @@ static uint64_t timeout_us(const struct node *node) {
     return node->contact.timeout_ms * UINT64_C(1000);
 }
 
-/* Asks for the pieces that the way lacks, or for the rest of those that have begun to come. */
-static void ask(struct node *node, struct parts_way *way) {
+/* Asks for the pieces that the way lacks, or for the rest of those that have begun to come; or asks the same once more:
+ * a node that has no plan yet, at the beginning of a job, answers nothing. */
+static void ask(struct node *node, struct parts_way *way, bool repeats) {
     struct node_parts *parts = &node->parts;
     const struct parts_reader *reader = &parts->readers[way->part];
     struct message question = {.type = MESSAGE_SHARD};
+    if (!repeats) {
+        way->claim = ++node->fetch.claim;
+        way->asked_us = node_now(node);
+    }
     way->later = false;
-    way->claim = ++node->fetch.claim;
-    way->due_us = node_now(node) + timeout_us(node);
+    way->due_us = node_now(node) + timeout_us(node) / NODE_PARTS_ASKS;
     question.shard = (struct message_shard){
         .kind = SHARD_ASK_PART, .part = way->part, .parts = parts->count, .claim = way->claim, .offset = way->got};
     message_add_copy(&question, way->shards, way->count * sizeof *way->shards);
@@ -233,7 +237,7 @@ static void way_begin(struct node *node, struct parts_way *way, const struct nod
     }
     *way = (struct parts_way){.busy = true, .part = part, .shards = shards, .count = count};
     way->since_us = node_now(node);
-    ask(node, way);
+    ask(node, way, false);
 }
 
 /* Asks idle readers, beginning with the one behind us, so that not all ask the same. False: nothing is on its way. */
@@ -265,11 +269,11 @@ static void look_after_ways(struct node *node) {
             continue;
         }
         bool lost = server_of(&node->plan, parts->readers[way->part].node) == ACTOR_NONE;
-        bool late = now >= way->due_us && (!way->later || now - way->since_us >= patience_us);
+        bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= timeout_us(node);
         if (lost || late) {
             way_fail(parts, way);
         } else if (now >= way->due_us) {
-            ask(node, way);
+            ask(node, way, !way->later);
         }
     }
 }
@@ -317,7 +321,7 @@ static bool take(struct node *node, struct parts_way *way, const struct message 
     memcpy(way->bytes + way->got, message->frames[RECORDS_FRAME]->data, size);
     way->got += size;
     if (way->got < piece->size) {
-        ask(node, way);
+        ask(node, way, false);
         return true;
     }
     if (!hooks->take_pieces(hooks->context, way->part, way->shards, way->count, way->bytes, way->got)) {

@@ -9,10 +9,11 @@
 #include <stdbool.h>
 
 enum {
-    NODE_PARTS_WAYS = 4,               /* parts that are asked at once */
-    NODE_PARTS_PACKED = 4,             /* packed pieces that a node keeps for those who have asked for a part of them */
-    NODE_PARTS_PACKED_BYTES = 1 << 20, /* about the size of what is packed at once */
-    NODE_PARTS_LATER_US = 20 * 1000,   /* until a node that has not read its part yet is asked again */
+    NODE_PARTS_WAYS = 4,   /* parts that are asked at once */
+    NODE_PARTS_ASKS = 4,   /* how often a question is sent within the failure timeout, until it is answered */
+    NODE_PARTS_PACKED = 4, /* packed pieces that a node keeps for those who have asked for a part of them */
+    NODE_PARTS_PACKED_BYTES = 1 << 20,         /* about the size of what is packed at once */
+    NODE_PARTS_LATER_US = 20 * 1000,           /* until a node that has not read its part yet is asked again */
     NODE_PARTS_PATIENCE_US = 60 * 1000 * 1000, /* how long a part is waited for, at least; */
     NODE_PARTS_PATIENCE_TIMES = 16             /* or so many times as long as our own part took */
 };
@@ -37,9 +38,10 @@ struct parts_way {
     bool busy;
     bool later; /* the reader has not read its part yet; due_us is when to ask again */
     uint32_t part;
-    uint64_t claim; /* of the question */
-    uint64_t due_us, since_us;
-    uint32_t *shards; /* that were asked for */
+    uint64_t claim;            /* of the question */
+    uint64_t asked_us;         /* when this question was sent first */
+    uint64_t due_us, since_us; /* when to ask again; when the reader was asked first */
+    uint32_t *shards;          /* that were asked for */
     uint32_t count;
     unsigned char *bytes;
     uint64_t got;
