@@ -83,8 +83,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "%llu evictions, %llu kills, %llu changes of shares, %llu replacements, %llu mad nodes, %llu controller "
         "restarts, %llu "
         "checkpoints, %llu resumes, "
-        "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, %llu "
-        "used, %llu jobs lost, %llu items redone, %llu iterations "
+        "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
+        "%llu used, %llu jobs lost, %llu items redone, %llu iterations "
         "partial, %llu more evaluations, "
         "%llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
