@@ -297,7 +297,8 @@ static void test_large_frames(void **state) {
     uint32_t random = 1;
     for (size_t i = 0; i < SIZE; i++) {
         random = random * 1664525 + 1013904223;
-        text[i] = i < 150000 ? 'x' : i % 90 == 0 ? '\n' : (char)('0' + (random >> 24) % (i < 300000 ? 70 : 10));
+        uint32_t any = '0' + (random >> 24) % (i < 300000 ? 70 : 10);
+        text[i] = (char)(i < 150000 ? 'x' : i % 90 == 0 ? '\n' : any);
     }
     for (int level = 1; level <= 3; level++) {
         ZSTD_CCtx_setParameter(context, ZSTD_c_checksumFlag, level % 2);
