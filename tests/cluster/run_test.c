@@ -590,7 +590,7 @@ static void test_refused_usage(void **state) {
         {{"proteus", "join", "--", "mf"}, "--controller tcp://HOST:PORT is missing"},
         {{"proteus", "join", "--controller", "tcp://127.0.0.1:1"}, "join: no app"},
         {{"proteus", "join", "--controller", "tcp://127.0.0.1:1", "--tier", "other", "--", "mf"},
-         "reliable or transient"},
+         "reliable, transient or feeder"},
         {{"proteus", "join", "--controller", "tcp://127.0.0.1:1", "--", "mf", "--data", "/nonexistent/ratings"},
          "/nonexistent/ratings"},
     };

@@ -173,18 +173,18 @@ static void test_a_resumed_job_with_another_file_is_refused(void **state) {
     run_well("cp ratings data && $run --reliable 1 --resume saved -- $bin/mf --data data --iterations 40");
 }
 
-/* A node that reads again, for shards that it did not keep, finds another file than it had read at first. */
 /* It takes its data from the others, and its own file plays no part. */
 static void test_who_joins_with_another_file_but_need_not_read_it(void **state) {
     (void)state;
     run_well("head -2000 ratings >some; head -1500 ratings >fewer; printf 'iteration 3 join transient 1\\n' >events; "
              "$run --reliable 1 --transient 1 --events events " PICK
-             "$tests/sum_app --data some fewer 3 --iterations 400 --slow-us 4000");
-    assert_true(summary("items_processed") == 400.0 * 2000); /* and the sums were right */
+             "$tests/sum_app --data some fewer 3 --iterations 1000 --slow-us 4000");
+    assert_true(summary("items_processed") == 1000.0 * 2000); /* and the sums were right */
     assert_true(summary("shards_taken") > 0);
     assert_true(summary("failures") == 0);
 }
 
+/* A node that reads again, for shards that it did not keep, finds another file than it had read at first. */
 static void test_a_file_that_is_changed_under_way(void **state) {
     (void)state;
     int status =
