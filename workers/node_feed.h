@@ -25,7 +25,7 @@ enum {
     NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
     NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
     NODE_FEED_SEND_BYTES = 256 << 10, /* a feeder answers when so much is made, or the question is over */
-    NODE_FEED_NO_SET = UINT_MAX
+    NODE_FEED_NO_SET = INT_MAX
 };
 
 /* A batch that the node may use in a coming clock:

@@ -11,7 +11,7 @@ enum { CORPUS_PATH_MAX = 4096, CORPUS_VARIANTS = 3 };
 static struct manifest_file corpus_files[] = {{0, 0}, {1, 0xFFFFFFFF}};
 
 static struct wire_input_shard corpus_shards[] = {{100, UINT64_MAX}};
-static struct wire_input_file corpus_inputs[] = {{"/data/ratings.csv", 4096}, {"test.csv", 0}};
+static struct wire_input_file corpus_inputs[] = {{"/data/ratings.csv", 4096, 5, 6}, {"test.csv", 0, 0, 0}};
 static struct buffer corpus_shards_frame = {.size = sizeof corpus_shards, .data = (unsigned char *)corpus_shards};
 static struct buffer corpus_inputs_frame = {.size = sizeof corpus_inputs, .data = (unsigned char *)corpus_inputs};
 
