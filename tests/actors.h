@@ -19,8 +19,8 @@ enum actors_kind {
 };
 
 struct actors {
-    bool fed; /* the node's app has stages for feeders */
-    struct io io;
+    struct io io; /* first, as its functions are given the io alone */
+    bool fed;     /* the node's app has stages for feeders */
     enum actors_kind kind;
     struct job job;
     uint64_t now_us;
