@@ -13,6 +13,7 @@
 /* The range of a call's items that one thread makes. */
 struct range {
     struct aml_worker *worker; /* that was called; other threads have their own */
+    uint64_t clock;            /* of that call */
     const char *function;      /* of the app, that the items are made for */
     const unsigned char *items;
     const uint64_t *ids;
@@ -114,7 +115,9 @@ static void make_range(struct aml_worker *worker, const struct range *range, siz
 static void make_part(void *context, unsigned thread, unsigned threads) {
     const struct range *range = context;
     struct aml_worker *worker = &range->worker->runtime->workers[thread];
-    worker->clock = range->worker->clock;
+    if (thread > 0) { /* thread 0 leads: the others read what it has */
+        worker->clock = range->clock;
+    }
     make_range(worker, range, range->count * thread / threads, range->count * (thread + 1) / threads);
 }
 
@@ -139,6 +142,7 @@ const void *runtime_stage_items(struct aml_worker *worker, const void *items, si
     size_t first = place - staged->first;
     unsigned char *outputs = stages->feedable == stages->count ? staged->made : stages->outputs;
     struct range range = {.worker = worker,
+                          .clock = worker->clock,
                           .function = "clock",
                           .items = items,
                           .ids = set->ids[AML_TRAIN] + place,
@@ -160,6 +164,7 @@ const void *runtime_stage_tests(struct aml_worker *worker, const void *items, si
     const struct data_set *set = &runtime->command.set->items;
     size_t place = (size_t)((const unsigned char *)items - set->tests) / runtime->data.item_size;
     struct range range = {.worker = worker,
+                          .clock = worker->clock,
                           .function = "evaluate",
                           .items = items,
                           .ids = set->ids[AML_TEST] + place,
