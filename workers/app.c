@@ -1019,7 +1019,7 @@ uint64_t aml_clock(const aml_worker *worker) {
 
 uint64_t aml_iteration(const aml_worker *worker) {
     return allowed(worker, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_iteration")
-               ? (worker->clock - 1) / (uint64_t)worker->runtime->options.clocks_per_iteration + 1
+               ? runtime_iteration(worker->runtime, worker->clock)
                : 1;
 }
 

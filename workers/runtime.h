@@ -283,6 +283,15 @@ struct runtime {
     struct runtime_end end;
 };
 
+/* The part of an iteration, from 0, and the iteration, from 1, that a clock belongs to. */
+static inline unsigned runtime_part(const struct runtime *runtime, uint64_t clock) {
+    return (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+}
+
+static inline uint64_t runtime_iteration(const struct runtime *runtime, uint64_t clock) {
+    return (clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1;
+}
+
 /* Makes a worker that is in no call of the app. */
 void runtime_init_worker(struct aml_worker *worker, struct runtime *runtime, unsigned thread);
 /* Makes a zeroed runtime ready for the app's configure and aml_error. */

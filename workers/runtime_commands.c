@@ -34,7 +34,7 @@ int runtime_function_done(struct aml_worker *worker, int result, const char *fun
 }
 
 static unsigned clock_part(const struct runtime *runtime) {
-    return (unsigned)((runtime->command.clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+    return runtime_part(runtime, runtime->command.clock);
 }
 
 static void run_gather(struct runtime *runtime, unsigned thread) {
@@ -493,13 +493,11 @@ void runtime_hook_unsave(void *context) {
 
 void runtime_hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
     struct runtime *runtime = context;
-    char text[ERROR_TEXT_MAX];
     (void)set; /* it keeps the shard in memory */
     if (runtime_feeding_begin(runtime, shard, clock)) {
         begin_command(runtime, COMMAND_FEED);
         return;
     }
-    snprintf(text, sizeof text,
-             "a feeder's items are more than --memory allows: expected memory for all that it is asked for");
-    node_fail(&runtime->node, AML_ELIMIT, text);
+    node_fail(&runtime->node, AML_ELIMIT,
+              "the data that this feeder is asked for is more than --memory allows: use more feeders, or more memory");
 }

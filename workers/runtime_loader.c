@@ -213,14 +213,18 @@ static int loader_read_missing(struct runtime *runtime, const struct runtime_set
     return here || result != 0 ? result : loader_read(runtime, WHOLE);
 }
 
+struct data_dealing runtime_dealing(const struct runtime *runtime) {
+    return (struct data_dealing){.clocks = (unsigned)runtime->options.clocks_per_iteration,
+                                 .threads = runtime->app->clock_alone ? 1 : runtime->pool.threads,
+                                 .lots = runtime->node.options.lots,
+                                 .seed = (uint64_t)runtime->options.seed};
+}
+
 static void loader_arrange(struct runtime *runtime) {
     struct runtime_set *set = runtime->loader.preparing;
     struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
     struct error error = {0};
-    const struct data_dealing dealing = {.clocks = (unsigned)runtime->options.clocks_per_iteration,
-                                         .threads = runtime->app->clock_alone ? 1 : runtime->pool.threads,
-                                         .lots = runtime->node.options.lots,
-                                         .seed = (uint64_t)runtime->options.seed};
+    const struct data_dealing dealing = runtime_dealing(runtime);
     bool works = runtime->node.options.registration.tier != TIER_FEEDER; /* a feeder needs no rows */
     int result = works ? loader_whole(runtime, &error) : 0;
     result = result != 0

@@ -94,6 +94,8 @@ bool runtime_hook_take_pieces(void *context, uint32_t part, const uint32_t *shar
 void runtime_hook_settle(void *context);
 void runtime_hook_prepare(void *context, const struct node_set *wanted);
 void runtime_hook_release(void *context, unsigned number);
+/* How the items of every set of this process are dealt. */
+struct data_dealing runtime_dealing(const struct runtime *runtime);
 struct runtime_set *runtime_set_find(const struct runtime *runtime, unsigned number);
 /* Makes the room that the loader waits for, unless the pool works on rows, which must not move then. Under the lock. */
 void runtime_grow_cache(struct runtime *runtime);

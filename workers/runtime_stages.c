@@ -150,7 +150,7 @@ const void *runtime_stage_items(struct aml_worker *worker, const void *items, si
                           .staged = staged,
                           .first = first,
                           .count = count,
-                          .iteration = (worker->clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1};
+                          .iteration = runtime_iteration(runtime, worker->clock)};
     make_all(&range);
     return range.outputs;
 }
@@ -187,7 +187,7 @@ static void staged_free(struct runtime_staged *staged) {
 /* Makes room for what the stages make of the items of this clock. */
 static struct runtime_staged *staged_open(struct runtime *runtime, const struct runtime_set *set, uint64_t clock) {
     struct runtime_stages *stages = &runtime->stages;
-    unsigned part = (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
+    unsigned part = runtime_part(runtime, clock);
     struct runtime_staged *staged = memory_zeroed(1, sizeof *staged);
     *staged = (struct runtime_staged){.set = set->number,
                                       .clock = clock,
@@ -259,15 +259,6 @@ void runtime_stages_forget(struct runtime *runtime) {
 
 /* ---- Feeders ---- */
 
-static struct data_dealing dealing_of(const struct runtime *runtime) {
-    return (struct data_dealing){.clocks = (unsigned)runtime->options.clocks_per_iteration,
-                                 .seed = (uint64_t)runtime->options.seed};
-}
-
-static unsigned part_of(const struct runtime *runtime, uint64_t clock) {
-    return (unsigned)((clock - 1) % (uint64_t)runtime->options.clocks_per_iteration);
-}
-
 bool runtime_hook_feeds(void *context) {
     const struct runtime *runtime = context;
     return runtime->stages.feedable > 0;
@@ -278,10 +269,10 @@ bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, 
     struct runtime *runtime = context;
     struct runtime_stages *stages = &runtime->stages;
     const struct runtime_set *set = runtime_set_find(runtime, set_number);
-    const struct data_dealing dealing = dealing_of(runtime);
+    const struct data_dealing dealing = runtime_dealing(runtime);
     struct data_batch batch;
     if (set == NULL || !set->prepared ||
-        !data_batch_open(&runtime->data, shard, &dealing, part_of(runtime, clock), &set->items, &batch)) {
+        !data_batch_open(&runtime->data, shard, &dealing, runtime_part(runtime, clock), &set->items, &batch)) {
         return true; /* the batch is not needed: the clock's items are elsewhere by now, or on disk */
     }
     bool good = size == batch.count * stages->made_size;
@@ -326,9 +317,9 @@ void runtime_stages_report(struct runtime *runtime) {
 
 bool runtime_feeding_begin(struct runtime *runtime, uint32_t shard, uint64_t clock) {
     struct runtime_feeding *feeding = &runtime->stages.feeding;
-    const struct data_dealing dealing = dealing_of(runtime);
+    const struct data_dealing dealing = runtime_dealing(runtime);
     *feeding = (struct runtime_feeding){.shard = shard, .clock = clock};
-    if (!data_batch_open(&runtime->data, shard, &dealing, part_of(runtime, clock), NULL, &feeding->batch)) {
+    if (!data_batch_open(&runtime->data, shard, &dealing, runtime_part(runtime, clock), NULL, &feeding->batch)) {
         return false;
     }
     feeding->bytes = buffer_new(feeding->batch.count * runtime->stages.made_size);
@@ -341,7 +332,7 @@ void runtime_feeding_run(struct aml_worker *worker) {
     const struct runtime_feeding *feeding = &stages->feeding;
     unsigned threads = runtime->pool.threads;
     size_t end = feeding->batch.count * (size_t)(worker->thread + 1) / threads;
-    uint64_t iteration = (feeding->clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1;
+    uint64_t iteration = runtime_iteration(runtime, feeding->clock);
     int result = 0;
     worker->clock = feeding->clock;
     crash_enter("stage", feeding->clock);
