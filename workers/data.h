@@ -249,7 +249,11 @@ bool data_unpack(struct data *data, uint32_t shard, const unsigned char *bytes, 
 
 /* Divides the input into `count` parts, of which this node reads number `index` for all. Before the first reading. */
 void data_divide(struct data *data, uint32_t count, uint32_t index);
-/* Lists those of the shards that lack their piece of `part`, which the part's node may have. Returns their number. */
+/* Whether there are parts, and so pieces: not before data_divide, nor once a reading of a part has come to no file, since
+ * that has read all of the input. */
+bool data_is_divided(struct data *data);
+/* Lists those of the shards that lack their piece of `part`, which the part's node may have. Returns their number. The
+ * input must be divided. */
 uint32_t data_lacks_piece(struct data *data, const uint32_t *shards, uint32_t count, uint32_t part, uint32_t *lacking);
 /* Lists the parts, in parts[division.count], of which a piece is missing. Returns their number. */
 uint32_t data_missing_parts(struct data *data, const uint32_t *shards, uint32_t count, uint32_t *parts);

@@ -46,6 +46,7 @@ void data_part_drop(struct data *data) {
 }
 
 struct data_piece *data_piece_of(struct data *data, struct data_shard *shard, uint32_t part) {
+    assert(part < data->division.count);
     if (part == data->division.index) {
         return &shard->piece;
     }
@@ -185,6 +186,13 @@ void data_settle(struct data *data) {
     data->division.settled = true;
     data_trim(data);
     pthread_mutex_unlock(&data->lock);
+}
+
+bool data_is_divided(struct data *data) {
+    pthread_mutex_lock(&data->lock);
+    bool divided = data->division.count > 0;
+    pthread_mutex_unlock(&data->lock);
+    return divided;
 }
 
 bool data_is_settled(struct data *data) {

@@ -295,7 +295,9 @@ void node_start(struct node *node);
  * input files (struct wire_input_file); the node takes both buffers over. Call it before node_prepared of the set that
  * the input was read for. */
 void node_read(struct node *node, struct buffer *shards, struct wire_input_shard own, struct buffer *files);
-void node_part_read(struct node *node);
+/* This node's part is read. `divided`: it was a part; else `read` came to no file that the library divides, and so the
+ * process has read all of the input. */
+void node_part_read(struct node *node, bool divided);
 void node_prepared(struct node *node, unsigned set, uint64_t items, const double totals[WIRE_TOTALS]);
 /* `items` were worked on, which took `compute_us`. */
 void node_computed(struct node *node, uint64_t items, uint64_t compute_us);

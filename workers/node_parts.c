@@ -165,12 +165,13 @@ bool node_parts_begin(struct node *node, const struct node_set *set) {
     return true;
 }
 
-void node_part_read(struct node *node) {
+void node_part_read(struct node *node, bool divided) {
     struct node_parts *parts = &node->parts;
     if (node->ended) {
         return;
     }
     parts->read = true;
+    parts->count = divided ? parts->count : 0;
     parts->read_us = node_now(node) - parts->began_us;
     parts->state = parts->set != 0 ? PARTS_TAKING : PARTS_NONE;
     node_step(node);

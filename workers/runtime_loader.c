@@ -343,7 +343,7 @@ static void part_done(struct runtime *runtime) {
     if (runtime->error.code != 0) {
         node_fail(&runtime->node, runtime->error.code, runtime->error.text);
     } else {
-        node_part_read(&runtime->node);
+        node_part_read(&runtime->node, data_is_divided(&runtime->data));
     }
 }
 

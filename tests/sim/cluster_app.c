@@ -231,7 +231,7 @@ static void read_part_done(void *context) {
         piece_add(node, s, node->app.part, node->input.other ? HELD_OTHER : HELD_JOBS);
     }
     node->app.reading = 0;
-    node_part_read(&node->node);
+    node_part_read(&node->node, true);
 }
 
 static void hook_read_part(void *context, uint32_t index, uint32_t count) {

@@ -1288,6 +1288,7 @@ static void test_what_read_emits_itself_is_not_divided(void **state) {
     fixture_open(&f, 0);
     data_pin(&f.data, own.numbers, own.count);
     data_divide(&f.data, PARTS, 1);
+    assert_true(data_is_divided(&f.data));
     data_read_part_begin(&f.data, 1);
     struct data_chunk *chunk = data_chunk_open_own(&f.data);
     for (unsigned n = 0; n < RATINGS; n++) {
@@ -1301,6 +1302,7 @@ static void test_what_read_emits_itself_is_not_divided(void **state) {
     assert_true(data_input_news(&f.data) && data_pin(&f.data, own.numbers, own.count));
     uint32_t lacking[SHARDS];
     assert_int_equal(data_missing_parts(&f.data, own.numbers, own.count, lacking), 0);
+    assert_false(data_is_divided(&f.data));
     fixture_close(&f);
 }
 

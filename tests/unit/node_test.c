@@ -2301,7 +2301,7 @@ static void test_parts_are_taken_from_their_readers(void **state) {
     struct fake *fake = fake_open_parts();
     struct message message = {0};
     assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 0);
-    node_part_read(&fake->node);
+    node_part_read(&fake->node, true);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 1);
     assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 3);
     assert_int_equal(give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE), 1); /* for two shards in each answer */
@@ -2314,7 +2314,7 @@ static void test_a_reader_that_is_late_or_has_nothing(void **state) {
     (void)state;
     struct fake *fake = fake_open_parts();
     struct message message = {0};
-    node_part_read(&fake->node);
+    node_part_read(&fake->node, true);
     struct message question = {0};
     assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &question), 1);
     struct message later = {.type = MESSAGE_SHARD, .shard = question.shard};
@@ -2352,13 +2352,26 @@ static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
         assert_int_equal(message.frames[0]->size, round == 1 ? 2 : 0);
         assert_true(message.shard.claim == 4 && message.passed.receiver == OTHER);
         if (round == 0) {
-            node_part_read(&fake->node);
+            node_part_read(&fake->node, true);
         }
     }
     fake_close(fake);
 }
 
 /* A node whose first plan is a later one has no part. */
+/* An app whose `read` emits all items itself reads all of the input as its part: there are no pieces, now or later. */
+static void test_an_input_that_is_not_divided_has_no_pieces(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_parts();
+    struct message message = {0};
+    node_part_read(&fake->node, false);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, &message), 0);
+    assert_int_equal(fake->asked.preparing, 1);
+    assert_int_equal(fake->node.parts.count, 0);
+    fake_close(fake);
+}
+
 static void test_who_comes_later_has_no_part(void **state) {
     (void)state;
     struct fake *fake = fake_open_fetching();
@@ -2387,6 +2400,7 @@ int main(void) {
         cmocka_unit_test(test_parts_are_taken_from_their_readers),
         cmocka_unit_test(test_a_reader_that_is_late_or_has_nothing),
         cmocka_unit_test(test_a_node_gives_of_its_part_once_it_has_read_it),
+        cmocka_unit_test(test_an_input_that_is_not_divided_has_no_pieces),
         cmocka_unit_test(test_who_comes_later_has_no_part),
         cmocka_unit_test(test_a_lot_is_given_away_once_and_awaited),
         cmocka_unit_test(test_a_lot_that_does_not_come_back_is_done_here),
