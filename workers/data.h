@@ -249,8 +249,8 @@ bool data_unpack(struct data *data, uint32_t shard, const unsigned char *bytes, 
 
 /* Divides the input into `count` parts, of which this node reads number `index` for all. Before the first reading. */
 void data_divide(struct data *data, uint32_t count, uint32_t index);
-/* Whether there are parts, and so pieces: not before data_divide, nor once a reading of a part has come to no file, since
- * that has read all of the input. */
+/* Whether there are parts, and so pieces: not before data_divide, nor once a reading of a part has come to no file,
+ * since that has read all of the input. */
 bool data_is_divided(struct data *data);
 /* Lists those of the shards that lack their piece of `part`, which the part's node may have. Returns their number. The
  * input must be divided. */

@@ -1,6 +1,6 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
  * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input that is
- * divided), node_lots.c (lots), node_reports.c (its PROGRESS). */
+ * divided), node_lots.c (lots), node_feed.c and node_feeding.c (batches of stages), node_reports.c (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -24,6 +24,16 @@ static inline void node_send_by(struct node *node, actor_id server, actor_id rec
     node->io->send(node->io, server, message);
 }
 
+/* A server of another node, by way of which messages reach its agent: any does. ACTOR_NONE: the plan names none. */
+static inline actor_id node_server_of(const struct node *node, actor_id other) {
+    for (size_t e = 0; e < node->plan.endpoint_count; e++) {
+        if (actor_node(node->plan.endpoints[e].actor) == other) {
+            return node->plan.endpoints[e].actor;
+        }
+    }
+    return ACTOR_NONE;
+}
+
 /* Whether the controller has compared the input that this node read, and found it equal to the job's. */
 static inline bool node_input_is_compared(const struct node *node) {
     return node->input.compared == node->input.reading;
@@ -43,7 +53,7 @@ void node_step(struct node *node);
 
 /* Returns the index of the set of these shards, and makes the set if there is none. Takes over `shards`. */
 unsigned node_set_of_shards(struct node *node, uint32_t *shards, uint32_t count);
-int node_compare_shards(const void *one, const void *other);
+int node_compare_shards(const void *one, const void *other); /* uint32_t, ascending, for qsort */
 /* How many shards are in both sets. */
 uint32_t node_set_common(const struct node_set *one, const struct node_set *other);
 /* Drops the sets that no assignment or evaluation needs. */
@@ -60,6 +70,7 @@ void node_sets_fill(struct node *node);
 
 /* ---- node_work.c ---- */
 
+int node_compare_numbers(const void *one, const void *other); /* uint64_t, ascending, for qsort */
 void node_work_close(struct node *node);
 /* Takes this node's assignments from the plan. A set of the same shards keeps its data, even for other clocks. */
 void node_work_take_assignments(struct node *node);
@@ -97,6 +108,10 @@ void node_lots_receive(struct node *node, actor_id from, struct message *message
 /* ---- node_fetch.c ---- */
 
 void node_fetch_close(struct node *node);
+/* Completes SHARD, an answer that has the question's `offset` and, for when there is nothing to send, its kind: adds
+ * the packed bytes from there on, as many as fit a piece. `bytes` may be NULL. Returns whether this is the last
+ * piece. */
+bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer);
 /* Asks other nodes for the shards of the set that the process lacks. False when it lacks none, or nobody can have
  * them. */
 bool node_fetch_begin(struct node *node, const struct node_set *set);
