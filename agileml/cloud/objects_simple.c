@@ -94,20 +94,40 @@ static void query_add(char query[QUERY_MAX], const char *name, const char *value
     }
 }
 
-int object_list(struct objects *objects, const struct object_url *url, bool folders, object_found *found, void *context,
-                struct error *error) {
-    struct listing listing = {.found = found, .context = context};
+/* How a list is asked for: the query's beginning, and the names of the place where a page begins. */
+struct list_query {
+    enum object_action action;
+    const char *begin, *delimiter;
+    const char *markers[2]; /* the second one NULL: there is none */
+};
+
+/* Gets all pages of what begins with the address's key. */
+static int list_pages(struct objects *objects, const struct list_query *list, const struct object_url *url,
+                      struct listing *listing, struct error *error) {
     char next[2][OBJECT_CONTINUE_MAX] = {"", ""};
     char query[QUERY_MAX];
     int code = 0;
     do {
-        strcpy(query, "list-type=2&encoding-type=url");
+        strcpy(query, list->begin);
         query_add(query, "prefix", url->key);
-        query_add(query, "delimiter", folders ? "/" : "");
-        query_add(query, "continuation-token", next[0]);
-        code = list_page(objects, OBJECT_LIST, url, query, &listing, next, error);
+        query_add(query, "delimiter", list->delimiter);
+        query_add(query, list->markers[0], next[0]);
+        if (list->markers[1] != NULL) {
+            query_add(query, list->markers[1], next[1]);
+        }
+        code = list_page(objects, list->action, url, query, listing, next, error);
     } while (code == 0 && next[0][0] != '\0');
     return code;
+}
+
+int object_list(struct objects *objects, const struct object_url *url, bool folders, object_found *found, void *context,
+                struct error *error) {
+    struct listing listing = {.found = found, .context = context};
+    const struct list_query list = {.action = OBJECT_LIST,
+                                    .begin = "list-type=2&encoding-type=url",
+                                    .delimiter = folders ? "/" : "",
+                                    .markers = {"continuation-token", NULL}};
+    return list_pages(objects, &list, url, &listing, error);
 }
 
 /* ---- The sweep ---- */
@@ -144,19 +164,14 @@ int object_uploads_sweep(struct objects *objects, const struct object_url *url, 
                          struct error *error) {
     struct sweep sweep = {.key = url->key, .below = below};
     struct listing listing = {.found = sweep_found, .context = &sweep};
+    static const struct list_query list = {.action = OBJECT_UPLOADS,
+                                           .begin = "uploads=&encoding-type=url",
+                                           .delimiter = "",
+                                           .markers = {"key-marker", "upload-id-marker"}};
     struct error reason = {0};
-    char next[2][OBJECT_CONTINUE_MAX] = {"", ""};
-    char query[QUERY_MAX];
-    int code = 0;
     *count = 0;
-    do {
-        strcpy(query, "uploads=&encoding-type=url");
-        query_add(query, "prefix", url->key);
-        query_add(query, "key-marker", next[0]);
-        query_add(query, "upload-id-marker", next[1]);
-        code = list_page(objects, OBJECT_UPLOADS, url, query, &listing, next, &reason);
-    } while (code == 0 && next[0][0] != '\0');
-    code = 0; /* no right to list, or a service that can't: nothing to sweep */
+    (void)list_pages(objects, &list, url, &listing, &reason); /* no right to list, or a service that can't: no sweep */
+    int code = 0;
     for (size_t i = 0; i < sweep.count && code == 0; i++) {
         code = sweep_abort(objects, url, &sweep.items[i], error);
         *count += code == 0;
