@@ -346,17 +346,25 @@ static void search_all(struct search *search) {
     }
 }
 
+/* Checks the arguments of the functions below, and searches. */
+static int search_checked(struct search *search, const struct cut_tree *tree, const struct cut_machines *machines,
+                          struct error *error) {
+    int status = cut_check(tree, machines, error);
+    if (status == 0) {
+        search_open(search, tree, machines);
+        search_all(search);
+    }
+    return status;
+}
+
 int cut_choose(const struct cut_tree *tree, const struct cut_machines *machines, struct cut *best,
                struct error *error) {
-    int status = cut_check(tree, machines, error);
-    if (status != 0) {
-        return status;
-    }
     struct search search;
-    search_open(&search, tree, machines);
-    search_all(&search);
-    *best = search.found[0];
-    return 0;
+    int status = search_checked(&search, tree, machines, error);
+    if (status == 0) {
+        *best = search.found[0];
+    }
+    return status;
 }
 
 /* Notes the cuts that differ from the best in one stage at the border. */
@@ -372,13 +380,11 @@ static void note_neighbours(struct search *search) {
 
 int cut_candidates(const struct cut_tree *tree, const struct cut_machines *machines, struct cut *cuts, size_t *count,
                    struct error *error) {
-    int status = cut_check(tree, machines, error);
+    struct search search;
+    int status = search_checked(&search, tree, machines, error);
     if (status != 0) {
         return status;
     }
-    struct search search;
-    search_open(&search, tree, machines);
-    search_all(&search);
     double bound_us = search.found[0].bound_us;
     note_neighbours(&search);
     *count = search.count < CUT_CANDIDATES ? search.count : CUT_CANDIDATES;
