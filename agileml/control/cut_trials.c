@@ -1,9 +1,10 @@
 /* See cut_trials.h. */
 #include "agileml/control/cut_trials.h"
 
+#include "agileml/base/median.h"
+
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void cut_trials_begin(struct cut_trials *trials, const struct cut *cuts, size_t count) {
@@ -18,18 +19,11 @@ const struct cut *cut_trials_wanted(const struct cut_trials *trials) {
     return &trials->cuts[trials->trying < trials->count ? trials->trying : trials->best];
 }
 
-static int rate_compare(const void *left, const void *right) {
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 static double median(const struct cut_trials *trials) {
     double sorted[CUT_TRIALS_SAMPLES];
     unsigned count = trials->samples < CUT_TRIALS_SAMPLES ? trials->samples : CUT_TRIALS_SAMPLES;
     memcpy(sorted, trials->window, count * sizeof sorted[0]);
-    qsort(sorted, count, sizeof sorted[0], rate_compare);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    return median_sort(sorted, count);
 }
 
 static void trial_add(struct cut_trials *trials) {

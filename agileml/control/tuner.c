@@ -1,8 +1,9 @@
 /* See tuner.h. */
 #include "agileml/control/tuner.h"
 
+#include "agileml/base/median.h"
+
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static void boundary_init(struct tuner_boundary *boundary, double given, double initial) {
@@ -45,19 +46,12 @@ static void run_add(struct tuner_run *run, double seconds) {
     run->seconds[run->count++ % TUNER_SAMPLES] = seconds;
 }
 
-static int seconds_compare(const void *left, const void *right) {
-    double a = *(const double *)left;
-    double b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* Returns the median of a run that has samples. */
 static double run_median(const struct tuner_run *run) {
     double sorted[TUNER_SAMPLES];
     unsigned count = run->count < TUNER_SAMPLES ? run->count : TUNER_SAMPLES;
     memcpy(sorted, run->seconds, count * sizeof sorted[0]);
-    qsort(sorted, count, sizeof sorted[0], seconds_compare);
-    return (sorted[(count - 1) / 2] + sorted[count / 2]) / 2;
+    return median_sort(sorted, count);
 }
 
 /* ---- Trials ---- */
