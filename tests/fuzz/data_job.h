@@ -1,4 +1,4 @@
-/* The apps of data_fuzz.c and its corpus: items with rows, without rows, and varied ones. */
+/* The apps of data_fuzz.c, pieces_fuzz.c and their corpora: items with rows, without rows, and varied ones. */
 #ifndef TESTS_FUZZ_DATA_JOB_H
 #define TESTS_FUZZ_DATA_JOB_H
 
