@@ -182,14 +182,6 @@ static uint64_t credit(const struct node *node) {
     return node->options.feed_credit > 0 ? node->options.feed_credit : NODE_FEED_CREDIT;
 }
 
-static int compare_times(const void *one, const void *other) {
-    uint64_t a;
-    uint64_t b;
-    memcpy(&a, one, sizeof a);
-    memcpy(&b, other, sizeof b);
-    return a < b ? -1 : a > b;
-}
-
 /* How many batches one question is for. */
 static unsigned fused(const struct node_feed *feed) {
     uint64_t count = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : NODE_FEED_FUSED;
@@ -207,7 +199,7 @@ static uint64_t patience_us(const struct node_feed *feed) {
         return late_us > NODE_FEED_FIRST_US ? late_us : NODE_FEED_FIRST_US;
     }
     memcpy(sorted, feed->times_us, count * sizeof *sorted);
-    qsort(sorted, count, sizeof *sorted, compare_times);
+    qsort(sorted, count, sizeof *sorted, node_compare_numbers);
     uint64_t usual_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
     return late_us > usual_us ? late_us : usual_us;
 }
@@ -259,12 +251,10 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
     if (count == 0) {
         return false;
     }
-    struct message question = {.type = MESSAGE_FEED_ASK, .epoch = node->client.epoch};
-    question.feed_ask = (struct message_feed_ask){.passed = {.receiver = feeder->node, .sender = node->options.self},
-                                                  .clock = clock->clock,
-                                                  .claim = feed->claim};
+    struct message question = {.type = MESSAGE_FEED_ASK};
+    question.feed_ask = (struct message_feed_ask){.clock = clock->clock, .claim = feed->claim};
     message_add_copy(&question, shards, count * sizeof *shards);
-    node->io->send(node->io, feeder->server, &question);
+    node_send_by(node, feeder->server, feeder->node, &question);
     return true;
 }
 

@@ -43,17 +43,14 @@ void node_feeding_close(struct node *node) {
 
 static void answer(struct node *node, const struct feed_question *question, enum feed_kind kind, struct buffer *records,
                    struct buffer *bytes) {
-    struct message message = {.type = MESSAGE_FEED, .epoch = node->client.epoch};
-    message.feed = (struct message_feed){.passed = {.receiver = question->asker, .sender = node->options.self},
-                                         .kind = (uint8_t)kind,
-                                         .clock = question->clock,
-                                         .claim = question->claim};
+    struct message message = {.type = MESSAGE_FEED};
+    message.feed = (struct message_feed){.kind = (uint8_t)kind, .clock = question->clock, .claim = question->claim};
     message_add(&message, records);
     message_add(&message, bytes);
-    node->io->send(node->io, question->server, &message);
+    node_send_by(node, question->server, question->asker, &message);
 }
 
-/* Tells the asker that these shards' batches do not come. */
+/* Answers that these shards' batches do not come. */
 static void answer_gone(struct node *node, const struct feed_question *question, const uint32_t *shards,
                         unsigned count) {
     struct wire_batch gone[WIRE_FEED_SHARDS_MAX] = {0};

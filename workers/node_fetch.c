@@ -63,6 +63,20 @@ static void answer_holdings(struct node *node, actor_id server, const struct mes
     node_send_by(node, server, question->passed.sender, &answer);
 }
 
+bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer) {
+    struct message_shard *shard = &answer->shard;
+    if (bytes == NULL || shard->offset >= bytes->size) {
+        message_add(answer, buffer_new(0));
+        return false;
+    }
+    size_t left = bytes->size - shard->offset;
+    size_t piece = node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
+    shard->kind = SHARD_PIECE;
+    shard->size = bytes->size;
+    message_add_copy(answer, bytes->data + shard->offset, left < piece ? left : piece);
+    return left <= piece;
+}
+
 static void answer_shard(struct node *node, actor_id server, const struct message *question) {
     const struct message_shard *asked = &question->shard;
     struct buffer *bytes =
@@ -70,18 +84,9 @@ static void answer_shard(struct node *node, actor_id server, const struct messag
     struct message answer = {.type = MESSAGE_SHARD};
     answer.shard = (struct message_shard){
         .kind = SHARD_GONE, .shard = asked->shard, .claim = asked->claim, .offset = asked->offset};
-    if (bytes == NULL || asked->offset >= bytes->size) {
-        message_add(&answer, buffer_new(0));
-    } else {
-        size_t left = bytes->size - asked->offset;
-        size_t piece = node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
-        answer.shard.kind = SHARD_PIECE;
-        answer.shard.size = bytes->size;
-        message_add_copy(&answer, bytes->data + asked->offset, left < piece ? left : piece);
-        if (left <= piece) {
-            node->fetch.given++;
-            packed_drop(node, asked->shard);
-        }
+    if (node_add_piece(node, bytes, &answer)) {
+        node->fetch.given++;
+        packed_drop(node, asked->shard);
     }
     node_send_by(node, server, question->passed.sender, &answer);
 }

@@ -118,12 +118,6 @@ void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums
     }
 }
 
-static void send_lot(struct node *node, actor_id by_way_of, struct message *message) {
-    message->epoch = node->client.epoch;
-    message->passed.sender = node->options.self;
-    node->io->send(node->io, by_way_of, message);
-}
-
 static bool may_give(const struct node *node, const struct message_lot *asked) {
     const struct node_lots *lots = &node->work.lots;
     const struct node_set *set = &node->work.sets[node->work.assignment.set];
@@ -143,8 +137,7 @@ static void receive_ask(struct node *node, actor_id server, const struct message
         node->work.lots.given++;
     }
     answer.lot.kind = given ? LOT_GIVE : LOT_KEEP;
-    answer.lot.passed.receiver = asked->passed.sender;
-    send_lot(node, server, &answer);
+    node_send_by(node, server, asked->passed.sender, &answer);
 }
 
 /* Returns the lot that was given to the helper for this claim and was not taken back; NULL: there is none. */
@@ -244,16 +237,6 @@ void node_lots_find_helped(struct node *node) {
     free(owners);
 }
 
-/* Returns a server of the owner's node, which passes messages on to the owner; ACTOR_NONE: the owner is gone. */
-static actor_id way_to(const struct node *node, actor_id owner) {
-    for (size_t e = 0; e < node->plan.endpoint_count; e++) {
-        if (actor_node(node->plan.endpoints[e].actor) == owner) {
-            return node->plan.endpoints[e].actor;
-        }
-    }
-    return ACTOR_NONE;
-}
-
 /* Returns the first clock that other nodes have not completed, as far as this node knows. */
 static uint64_t awaited_clock(const struct node *node) {
     const struct client *client = &node->client;
@@ -279,7 +262,7 @@ void node_lots_seek(struct node *node) {
     }
     for (unsigned h = 0; h < help->count; h++) {
         struct node_helped *helped = &help->list[h];
-        actor_id way = way_to(node, helped->owner);
+        actor_id way = node_server_of(node, helped->owner);
         if (helped->asked >= clock || clock < helped->from_clock || way == ACTOR_NONE ||
             node->work.sets[helped->set].state != SET_READY) {
             continue;
@@ -294,9 +277,8 @@ void node_lots_seek(struct node *node) {
                                        .lot = helped->lot,
                                        .clock = help->clock,
                                        .claim = ++help->claim,
-                                       .digest = helped->digest,
-                                       .passed.receiver = helped->owner};
-        send_lot(node, way, &ask);
+                                       .digest = helped->digest};
+        node_send_by(node, way, helped->owner, &ask);
         return;
     }
 }
@@ -325,8 +307,7 @@ static void receive_answer(struct node *node, actor_id server, const struct mess
     }
     struct message left = {.type = MESSAGE_LOT, .lot = *answer};
     left.lot.kind = LOT_LEFT;
-    left.passed.receiver = answer->passed.sender;
-    send_lot(node, server, &left);
+    node_send_by(node, server, answer->passed.sender, &left);
 }
 
 void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics) {
@@ -338,7 +319,7 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
     }
     help->state = HELP_NONE;
     int result = client_end_lot(&node->client, &done, &error);
-    actor_id way = way_to(node, help->present.owner);
+    actor_id way = node_server_of(node, help->present.owner);
     if (result != 0) {
         message_close(&done);
         node_fail(node, result, error.text);
@@ -347,18 +328,12 @@ void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum
     if (help->epoch != node->client.epoch || way == ACTOR_NONE) {
         message_close(&done); /* the owner is gone, or has taken the lot back with the new epoch */
     } else {
-        struct message sums = {.type = MESSAGE_LOT_METRICS, .epoch = node->client.epoch};
-        sums.lot_metrics = (struct message_lot_metrics){
-            .claim = help->claim, .passed = {.receiver = help->present.owner, .sender = node->options.self}};
+        struct message sums = {.type = MESSAGE_LOT_METRICS, .lot_metrics.claim = help->claim};
         message_add_copy(&sums, metrics, node->options.metric_count * sizeof *metrics);
-        node->io->send(node->io, way, &sums);
-        done.lot = (struct message_lot){.kind = LOT_DONE,
-                                        .lot = help->present.lot,
-                                        .clock = help->clock,
-                                        .claim = help->claim,
-                                        .items = items,
-                                        .passed.receiver = help->present.owner};
-        send_lot(node, way, &done);
+        node_send_by(node, way, help->present.owner, &sums);
+        done.lot = (struct message_lot){
+            .kind = LOT_DONE, .lot = help->present.lot, .clock = help->clock, .claim = help->claim, .items = items};
+        node_send_by(node, way, help->present.owner, &done);
     }
     node_step(node);
 }

@@ -11,15 +11,6 @@
 
 /* ---- The division ---- */
 
-static actor_id server_of(const struct plan_view *plan, actor_id node) {
-    for (size_t e = 0; e < plan->endpoint_count; e++) {
-        if (actor_node(plan->endpoints[e].actor) == node) {
-            return plan->endpoints[e].actor;
-        }
-    }
-    return ACTOR_NONE;
-}
-
 static void add_reader(struct node_parts *parts, actor_id node, actor_id server) {
     for (uint32_t r = 0; r < parts->count; r++) {
         if (parts->readers[r].node == node) {
@@ -41,7 +32,7 @@ void node_parts_plan(struct node *node) {
     for (size_t a = 0; a < plan->assignment_count; a++) {
         actor_id reader = actor_node(plan->assignments[a].origin);
         if (plan->assignments[a].from_clock == plan->terms.restore + 1) {
-            add_reader(parts, reader, server_of(plan, reader));
+            add_reader(parts, reader, node_server_of(node, reader));
         }
     }
     for (uint32_t r = 0; r < parts->count; r++) {
@@ -115,17 +106,8 @@ void node_parts_answer(struct node *node, actor_id server, const struct message 
     struct buffer *bytes = ours && parts->read ? packed_pieces(node, question->passed.sender, question) : NULL;
     answer.shard.kind = ours && !parts->read ? SHARD_LATER : SHARD_GONE;
     answer.shard.size = 0;
-    if (bytes == NULL || asked->offset >= bytes->size) {
-        message_add(&answer, buffer_new(0));
-    } else {
-        size_t left = bytes->size - asked->offset;
-        size_t piece = node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
-        answer.shard.kind = SHARD_PIECE;
-        answer.shard.size = bytes->size;
-        message_add_copy(&answer, bytes->data + asked->offset, left < piece ? left : piece);
-        if (left <= piece) {
-            packed_drop(parts, bytes);
-        }
+    if (node_add_piece(node, bytes, &answer)) {
+        packed_drop(parts, bytes);
     }
     node_send_by(node, server, question->passed.sender, &answer);
 }
@@ -269,7 +251,7 @@ static void look_after_ways(struct node *node) {
         if (!way->busy) {
             continue;
         }
-        bool lost = server_of(&node->plan, parts->readers[way->part].node) == ACTOR_NONE;
+        bool lost = node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
         bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= timeout_us(node);
         if (lost || late) {
             way_fail(parts, way);

@@ -51,7 +51,7 @@ void node_work_take_assignments(struct node *node) {
     node_lots_find_helped(node);
 }
 
-static int compare_numbers(const void *one, const void *other) {
+int node_compare_numbers(const void *one, const void *other) {
     uint64_t a;
     uint64_t b;
     memcpy(&a, one, sizeof a);
@@ -67,7 +67,7 @@ unsigned node_origins(const struct node *node, uint64_t clock) {
             nodes[at_work++] = actor_node(node->plan.assignments[d].origin);
         }
     }
-    qsort(nodes, at_work, sizeof *nodes, compare_numbers);
+    qsort(nodes, at_work, sizeof *nodes, node_compare_numbers);
     unsigned different = 0;
     for (size_t n = 0; n < at_work; n++) {
         different += n == 0 || nodes[n] != nodes[n - 1] ? 1 : 0;
@@ -301,8 +301,7 @@ bool node_work_advance(struct node *node) {
         return true;
     }
     node_sets_fill(node);
-    if (node_fetch_advance(node) || node_parts_advance(node) || node_lots_advance(node) ||
-        node_feeding_advance(node)) {
+    if (node_fetch_advance(node) || node_parts_advance(node) || node_lots_advance(node) || node_feeding_advance(node)) {
         return true;
     }
     node_feed_advance(node);
