@@ -1,5 +1,5 @@
 /* See feed_asks.h. */
-#include "workers/feed_asks.h"
+#include "bench/feeders/asks.h"
 
 #include "agileml/base/memory.h"
 

@@ -1,7 +1,7 @@
 /* What a trainer has asked of which feeder: batches of records, each made by the stages that run on feeders from one
  * data shard for one clock. Chooses the feeder for each batch, limits the bytes that may be on their way or unused,
- * asks elsewhere when an answer is late, and takes each batch once. Pure state: no sockets, no clock reads. Nothing in
- * a job calls it at present; bench/feed does (docs/feed.md).
+ * asks elsewhere when an answer is late, and takes each batch once. Pure state: no sockets, no clock reads. For the
+ * simulation bench/feed (docs/feed.md); in jobs workers/node_feed.c decides this.
  *
  * A batch is WANTED until a feeder is asked for it, ASKED until the first answer, HERE until it is used. A feeder that
  * is lost makes its batches WANTED again. An answer that comes second is dropped.
@@ -9,8 +9,8 @@
  * Bytes of all open asks and of all batches that are here stay within the queue's credit; those of a feeder's open asks
  * within the feeder's. Only a repeated ask for the oldest batch may go beyond the queue's credit: everything else may
  * be waiting for this batch. */
-#ifndef WORKERS_FEED_ASKS_H
-#define WORKERS_FEED_ASKS_H
+#ifndef BENCH_FEEDERS_ASKS_H
+#define BENCH_FEEDERS_ASKS_H
 
 #include "agileml/types.h"
 

@@ -1,6 +1,7 @@
 /* bench_feed: one job with feeders, simulated: GoldMiner's figures 9 (scaling), 12 (fused transfer) and 13 (dynamic
- * scaling), and feeders that are slow or die. The decisions are those of agileml/control/feeders and workers/feed_asks;
- * no real process is started. docs/feed.md says which costs are the paper's and which are assumed. */
+ * scaling), and feeders that are slow or die. The decisions are those of agileml/control/feeders and of
+ * bench/feeders/asks; no real process is started. docs/feed.md says which costs are the paper's and which are
+ * assumed. */
 #include "bench/feeders/one_job.h"
 #include "bench/measure.h"
 

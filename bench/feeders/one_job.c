@@ -3,7 +3,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "workers/feed_asks.h"
+#include "bench/feeders/asks.h"
 
 #include <assert.h>
 #include <math.h>

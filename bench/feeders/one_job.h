@@ -1,5 +1,5 @@
 /* A simulation by events of one job with feeders: a trainer, its link, feeders with threads. What is asked of whom is
- * decided by workers/feed_asks. No sockets, no real time: the same seed gives the same events.
+ * decided by bench/feeders/asks. No sockets, no real time: the same seed gives the same events.
  *
  * A feeder's thread makes a batch in `feed_us`, give or take `jitter`. Batches share the trainer's link. The trainer
  * takes batches one after the other, whichever is there. Meanwhile its threads receive messages. Without feeders these

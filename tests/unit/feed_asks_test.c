@@ -1,6 +1,6 @@
 /* workers/feed_asks: credits are kept, the least loaded feeder is asked first, late batches are asked for elsewhere,
  * each batch is taken once whoever dies. */
-#include "workers/feed_asks.h"
+#include "bench/feeders/asks.h"
 
 #include "agileml/base/hash.h"
 
