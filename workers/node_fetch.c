@@ -148,6 +148,28 @@ static bool others_may_have_data(const struct node *node) {
     return false;
 }
 
+/* Asks those who have not answered which of the lacking shards they have. The question is repeated, as the servers that
+ * pass it on drop it while one of them does not know the other's plan. */
+static void ask_for_holdings(struct node *node) {
+    struct node_fetch *fetch = &node->fetch;
+    uint32_t *lacking = memory_resized(NULL, node->plan.terms.shards, sizeof *lacking);
+    uint32_t count = 0;
+    for (uint32_t s = 0; s < node->plan.terms.shards; s++) {
+        lacking[count] = s;
+        count += fetch->lacks[s] != 0 ? 1 : 0;
+    }
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        if (!fetch->holders[h].answered) {
+            struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
+            message_add_copy(&question, lacking, count * sizeof *lacking);
+            node_send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
+        }
+    }
+    free(lacking);
+    uint64_t now = node_now(node);
+    fetch->again_us = now + (now - fetch->asked_us) + timeout_us(node) / NODE_FETCH_SOON;
+}
+
 bool node_fetch_begin(struct node *node, const struct node_set *set) {
     struct node_fetch *fetch = &node->fetch;
     const struct node_hooks *hooks = &node->options.hooks;
@@ -156,26 +178,21 @@ bool node_fetch_begin(struct node *node, const struct node_set *set) {
     }
     uint32_t *lacking = memory_resized(NULL, set->count, sizeof *lacking);
     uint32_t count = hooks->lacks(hooks->context, set, lacking);
-    if (count == 0) {
-        free(lacking);
-        return false;
-    }
-    find_holders(node);
-    fetch->state = FETCH_TAKING;
-    fetch->set = set->number;
-    fetch->lacks = memory_zeroed(node->plan.terms.shards, 1);
-    for (uint32_t l = 0; l < count; l++) {
-        fetch->lacks[lacking[l]] = 1;
-    }
-    fetch->asked = ++fetch->claim;
-    fetch->due_us = node_now(node) + timeout_us(node);
-    for (unsigned h = 0; h < fetch->holder_count; h++) {
-        struct message question = {.type = MESSAGE_HOLDINGS, .holdings.claim = fetch->asked};
-        message_add_copy(&question, lacking, count * sizeof *lacking);
-        node_send_by(node, fetch->holders[h].server, fetch->holders[h].node, &question);
+    if (count > 0) {
+        find_holders(node);
+        fetch->state = FETCH_TAKING;
+        fetch->set = set->number;
+        fetch->lacks = memory_zeroed(node->plan.terms.shards, 1);
+        for (uint32_t l = 0; l < count; l++) {
+            fetch->lacks[lacking[l]] = 1;
+        }
+        fetch->asked = ++fetch->claim;
+        fetch->asked_us = node_now(node);
+        fetch->due_us = fetch->asked_us + timeout_us(node);
+        ask_for_holdings(node);
     }
     free(lacking);
-    return true;
+    return count > 0;
 }
 
 void node_fetch_give_up(struct node *node, unsigned set) {
@@ -271,7 +288,9 @@ static bool waits_for_answers(const struct node *node) {
 
 uint64_t node_fetch_due_us(const struct node *node) {
     const struct node_fetch *fetch = &node->fetch;
-    uint64_t due_us = waits_for_answers(node) ? fetch->due_us : UINT64_MAX;
+    uint64_t due_us = !waits_for_answers(node)          ? UINT64_MAX
+                      : fetch->again_us < fetch->due_us ? fetch->again_us
+                                                        : fetch->due_us;
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         due_us = fetch->ways[w].busy && fetch->ways[w].due_us < due_us ? fetch->ways[w].due_us : due_us;
     }
@@ -289,7 +308,12 @@ bool node_fetch_advance(struct node *node) {
             holder_drop(node, fetch->ways[w].holder);
         }
     }
-    if (take_more(node) || waits_for_answers(node)) {
+    bool busy = take_more(node);
+    bool waits = waits_for_answers(node);
+    if (waits && now >= fetch->again_us) {
+        ask_for_holdings(node);
+    }
+    if (busy || waits) {
         return false;
     }
     unsigned number = fetch->set;

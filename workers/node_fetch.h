@@ -10,8 +10,9 @@
 #include <stdbool.h>
 
 enum {
-    NODE_FETCH_WAYS = 4,  /* shards on their way at once, each from another node */
-    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps while others ask for their pieces */
+    NODE_FETCH_WAYS = 4,   /* shards on their way at once, each from another node */
+    NODE_FETCH_PACKED = 4, /* packed shards that a node keeps while others ask for their pieces */
+    NODE_FETCH_SOON = 128  /* after this part of the failure timeout a question is repeated first; doubles each time */
 };
 
 /* NONE --node_fetch_begin--> TAKING --nothing is lacking, or nobody can give what is--> NONE */
@@ -49,9 +50,11 @@ struct node_fetch {
     unsigned char *lacks; /* by shard; 1: the set needs it, and it is neither here nor on its way */
     struct fetch_holder *holders;
     unsigned holder_count;
-    uint64_t claim;  /* the number of the last question */
-    uint64_t asked;  /* the claim of the question who has the shards */
-    uint64_t due_us; /* when the answers to that question are overdue */
+    uint64_t claim;    /* the number of the last question */
+    uint64_t asked;    /* the claim of the question who has the shards */
+    uint64_t asked_us; /* when that was asked first */
+    uint64_t again_us; /* when it is asked again; doubles, so that the last time is before `due_us` */
+    uint64_t due_us;   /* when the answers to it are overdue */
     struct fetch_way ways[NODE_FETCH_WAYS];
     struct fetch_packed packed[NODE_FETCH_PACKED];
     unsigned packed_next;  /* the place in `packed` that is used next */

@@ -186,7 +186,9 @@ static void ask(struct node *node, struct parts_way *way, bool repeats) {
         way->asked_us = node_now(node);
     }
     way->later = false;
-    way->due_us = node_now(node) + timeout_us(node) / NODE_PARTS_ASKS;
+    way->due_us =
+        node_now(node) + (reader->heard ? timeout_us(node) / NODE_PARTS_ASKS
+                                        : node_now(node) - way->asked_us + timeout_us(node) / NODE_PARTS_SOON);
     question.shard = (struct message_shard){
         .kind = SHARD_ASK_PART, .part = way->part, .parts = parts->count, .claim = way->claim, .offset = way->got};
     message_add_copy(&question, way->shards, way->count * sizeof *way->shards);
@@ -318,9 +320,12 @@ void node_parts_receive(struct node *node, const struct message *message) {
     struct node_parts *parts = &node->parts;
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
-        if (way->busy && !way->later && way->claim == message->shard.claim &&
-            parts->readers[way->part].node == message->passed.sender && !take(node, way, message)) {
-            way_fail(parts, way);
+        struct parts_reader *reader = &parts->readers[way->part];
+        if (way->busy && !way->later && way->claim == message->shard.claim && reader->node == message->passed.sender) {
+            reader->heard = true;
+            if (!take(node, way, message)) {
+                way_fail(parts, way);
+            }
         }
     }
 }

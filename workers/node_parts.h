@@ -10,7 +10,8 @@
 
 enum {
     NODE_PARTS_WAYS = 4,   /* parts that are asked at once */
-    NODE_PARTS_ASKS = 4,   /* how often a question is sent within the failure timeout, until it is answered */
+    NODE_PARTS_ASKS = 4,   /* how often a node that has answered before is asked within the failure timeout */
+    NODE_PARTS_SOON = 128, /* part of that timeout after which others are asked again first; doubles each time */
     NODE_PARTS_PACKED = 4, /* packed pieces that a node keeps for those who have asked for a part of them */
     NODE_PARTS_PACKED_BYTES = 1 << 20,         /* about the size of what is packed at once */
     NODE_PARTS_LATER_US = 20 * 1000,           /* until a node that has not read its part yet is asked again */
@@ -30,6 +31,7 @@ enum node_parts_state {
 struct parts_reader {
     actor_id node;
     actor_id server; /* of that node, which passes messages on */
+    bool heard;      /* has answered: it has a plan, and knows us */
     bool failed;     /* for the present set */
 };
 

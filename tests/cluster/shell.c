@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { COMMAND_MAX = 4096, TEXT_MAX = 1 << 22 };
+enum { COMMAND_MAX = 4096, TEXT_STEP = 1 << 20 };
 
 static char folder[128];
 static char build[512]; /* the build folder */
@@ -89,14 +89,21 @@ FILE *open_file(const char *name, const char *mode) {
 
 char *read_text(const char *name) {
     char path[sizeof folder + 128];
-    char *text = calloc(1, TEXT_MAX);
-    assert_non_null(text);
+    char *text = NULL;
+    size_t size = 0;
+    size_t got = 0;
     snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "re");
+    do {
+        size += got;
+        text = realloc(text, size + TEXT_STEP + 1);
+        assert_non_null(text);
+        got = file != NULL ? fread(text + size, 1, TEXT_STEP, file) : 0;
+    } while (got > 0);
     if (file != NULL) {
-        text[fread(text, 1, TEXT_MAX - 1, file)] = '\0';
         fclose(file);
     }
+    text[size] = '\0';
     return text;
 }
 
