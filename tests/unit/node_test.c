@@ -2092,7 +2092,7 @@ static struct fake *fake_open_fetching(void) {
 
 static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, uint32_t first, uint32_t count) {
     struct message message = {.type = MESSAGE_HOLDINGS, .holdings = {.answer = 1, .claim = claim}};
-    uint32_t shards[SHARDS_MAX];
+    uint32_t shards[SHARDS_MAX] = {0};
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
@@ -2156,6 +2156,37 @@ static void test_what_nobody_has_is_read(void **state) {
     assert_true(fake->timer_us <= fake->now_us + fake->node.contact.timeout_ms * UINT64_C(1000));
     wait_ms(fake, fake->node.contact.timeout_ms); /* THIRD says nothing */
     assert_int_equal(fake->asked.preparing, 1);
+    fake_close(fake);
+}
+
+/* How often this server is asked until the failure timeout after the first question; `other`: how often that one is. */
+static unsigned times_asked(struct fake *fake, actor_id server, enum message_type type, actor_id other,
+                            unsigned *others) {
+    unsigned times = 0;
+    for (uint32_t ms = 0; ms < fake->node.contact.timeout_ms - 1; ms++) {
+        forget(fake);
+        wait_ms(fake, 1);
+        times += (unsigned)sent(fake, server, type, NULL);
+        *others += (unsigned)sent(fake, other, type, NULL);
+        assert_true(times > 0 || ms <= fake->node.contact.timeout_ms / 64); /* soon */
+    }
+    return times;
+}
+
+/* The first question is lost when a server that passes it on does not have the plan yet. */
+static void test_the_question_for_shards_is_repeated(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fetching();
+    struct message question = {0};
+    unsigned others = 0;
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_HOLDINGS, &question), 1);
+    give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 0);
+    unsigned times = times_asked(fake, REMOTE, MESSAGE_HOLDINGS, THIRD_SERVER, &others);
+    assert_true(times >= 5 && times <= 7); /* seldomer each time */
+    assert_int_equal(others, 0);
+    assert_int_equal(fake->asked.preparing, 0);
+    give_holdings(fake, REMOTE, question.holdings.claim, 1, 3); /* the answer to any of them counts */
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
     fake_close(fake);
 }
 
@@ -2309,6 +2340,19 @@ static void test_parts_are_taken_from_their_readers(void **state) {
     fake_close(fake);
 }
 
+static void test_the_question_for_a_part_is_repeated(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_parts();
+    unsigned others = 0;
+    node_part_read(&fake->node, true);
+    give_pieces(fake, THIRD_SERVER, 2, SHARD_PIECE); /* it knows us, and is asked for the last shard */
+    unsigned times = times_asked(fake, REMOTE, MESSAGE_SHARD, THIRD_SERVER, &others);
+    assert_true(times >= 5 && times <= 7);
+    assert_int_equal(others, NODE_PARTS_ASKS - 1);
+    assert_int_equal(fake->asked.preparing, 0);
+    fake_close(fake);
+}
+
 /* Who has not read its part yet is asked again, who does not give it is not. */
 static void test_a_reader_that_is_late_or_has_nothing(void **state) {
     (void)state;
@@ -2358,7 +2402,6 @@ static void test_a_node_gives_of_its_part_once_it_has_read_it(void **state) {
     fake_close(fake);
 }
 
-/* A node whose first plan is a later one has no part. */
 /* An app whose `read` emits all items itself reads all of the input as its part: there are no pieces, now or later. */
 static void test_an_input_that_is_not_divided_has_no_pieces(void **state) {
     (void)state;
@@ -2372,6 +2415,7 @@ static void test_an_input_that_is_not_divided_has_no_pieces(void **state) {
     fake_close(fake);
 }
 
+/* A node whose first plan is a later one has no part. */
 static void test_who_comes_later_has_no_part(void **state) {
     (void)state;
     struct fake *fake = fake_open_fetching();
@@ -2394,10 +2438,12 @@ int main(void) {
         cmocka_unit_test(test_a_feeder_needs_an_app_with_stages),
         cmocka_unit_test(test_shards_are_taken_from_those_who_have_them),
         cmocka_unit_test(test_what_nobody_has_is_read),
+        cmocka_unit_test(test_the_question_for_shards_is_repeated),
         cmocka_unit_test(test_a_holder_that_does_not_give),
         cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_not_fetched),
         cmocka_unit_test(test_a_node_gives_its_shards),
         cmocka_unit_test(test_parts_are_taken_from_their_readers),
+        cmocka_unit_test(test_the_question_for_a_part_is_repeated),
         cmocka_unit_test(test_a_reader_that_is_late_or_has_nothing),
         cmocka_unit_test(test_a_node_gives_of_its_part_once_it_has_read_it),
         cmocka_unit_test(test_an_input_that_is_not_divided_has_no_pieces),
