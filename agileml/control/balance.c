@@ -165,14 +165,15 @@ static bool serves(const struct aml_balance_node *node) {
     return node->partitions > 0 && node->serve_weight != BALANCE_SERVE;
 }
 
-/* Returns how long nodes wait for this server, the least over both windows; 0: not known. */
+/* Returns how long nodes wait for this server at least: the least over both windows, less what may be chance; 0: not
+ * known. */
 static double wait_for(const struct aml_balance_view *view, const struct aml_balance_node *node) {
     double clocks = BALANCE_CLOCKS * (double)view->count;
     bool lasts = node->speeds[AML_BALANCE_LONG].seconds >= BALANCE_MEASURED * view->windows[AML_BALANCE_LONG];
     const struct aml_balance_wait *now = &node->waits[AML_BALANCE_SHORT];
     const struct aml_balance_wait *lasting = &node->waits[AML_BALANCE_LONG];
     bool known = lasts && serves(node) && now->clocks >= BALANCE_CLOCKS && lasting->clocks >= clocks;
-    return known ? fmin(now->seconds, lasting->seconds) : 0;
+    return known ? fmax(fmin(now->seconds, lasting->seconds) - BALANCE_ERRORS * lasting->error, 0) : 0;
 }
 
 /* Returns the time of a clock, waiting included: the mean over the nodes. */
@@ -190,7 +191,7 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
                             char reason[AML_BALANCE_REASON]) {
     double clock = whole_seconds(view);
     double longest = 0;
-    double others = 0; /* the longest wait for a server that keeps its partitions */
+    double others = 0; /* the longest wait for a server that keeps its partitions, as measured */
     size_t slowest = 0;
     unsigned serving = 0;
     unsigned slow = 0;
@@ -200,7 +201,8 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
         slow += wait > BALANCE_GAIN * clock ? 1 : 0;
         slowest = wait > longest ? n : slowest;
         longest = fmax(longest, wait);
-        others = wait <= BALANCE_GAIN * clock ? fmax(others, wait) : others;
+        bool keeps = wait <= BALANCE_GAIN * clock && serves(&view->nodes[n]);
+        others = keeps ? fmax(others, view->nodes[n].waits[AML_BALANCE_LONG].seconds) : others;
     }
     double gain = clock > 0 ? (longest - others) / clock : 0;
     double holds = fmin(fmax(view->windows[AML_BALANCE_LONG], BALANCE_CLOCKS * clock), view->seconds_left);
@@ -213,8 +215,8 @@ static bool relieve_servers(const struct aml_balance_view *view, struct aml_bala
             wait_for(view, &view->nodes[n]) > BALANCE_GAIN * clock ? BALANCE_SERVE : view->nodes[n].serve_weight;
     }
     snprintf(reason, AML_BALANCE_REASON,
-             "%u of %u servers lose their partitions: nodes wait %.1f ms longer for %.30s, %.0f %% of a clock", slow,
-             serving, 1000 * longest, view->nodes[slowest].name, 100 * gain);
+             "partitions leave %u of %u servers: nodes wait %.1f ms longer for %.30s, %.0f %% of a clock", slow,
+             serving, 1000 * (longest - others), view->nodes[slowest].name, 100 * gain);
     return true;
 }
 

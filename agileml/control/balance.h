@@ -21,8 +21,8 @@
  * such machines stay as fast as they are.
  *
  * Servers (all three): a server for which nodes wait longer than for others, by more than BALANCE_GAIN of a clock over
- * both windows, loses its partitions (AntDT restarts it). At least half of the servers keep theirs. Partitions move at
- * least a long window after the last change, and not in the same change as shares.
+ * both windows and by more than chance explains, loses its partitions (AntDT restarts it). At least half of the servers
+ * keep theirs. Partitions move at least a long window after the last change, and not in the same change as shares.
  *
  * `nd`: as `shares`, and a lasting straggler is replaced, if that saves more of the time left than it costs (AntDT's
  * KILL_RESTART). That pays only where shares don't make up for the node's slowness. */

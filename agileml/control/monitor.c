@@ -281,21 +281,35 @@ void monitor_slowness(const struct monitor *monitor, enum monitor_span span, uin
 void monitor_add_wait(struct monitor *monitor, actor_id server, uint64_t clocks, uint64_t wait_us, uint64_t now_us) {
     struct monitor_node *node = find_node(monitor, server);
     node = node != NULL ? node : add_node(monitor, server);
-    const struct monitor_sums sums = {.clocks = (double)clocks, .compute = (double)wait_us};
+    double count = (double)clocks;
+    double wait = (double)wait_us;
+    const struct monitor_sums sums = {.clocks = count,
+                                      .compute = wait,
+                                      .items_squared = count * count,
+                                      .items_compute = count * wait,
+                                      .compute_squared = wait * wait};
     for (unsigned span = 0; span < MONITOR_SPANS; span++) {
         window_add(&node->waits[span], part_of(monitor, (enum monitor_span)span, now_us), &sums);
     }
 }
 
-double monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span, uint64_t now_us,
-                    double *clocks) {
+struct monitor_wait monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span,
+                                 uint64_t now_us) {
     const struct monitor_node *node = find_node(monitor, server);
+    struct monitor_wait wait = {0};
     struct monitor_sums sums = {0};
     if (node != NULL) {
         sums = window_sums(&node->waits[span], part_of(monitor, span, now_us));
     }
-    *clocks = sums.clocks;
-    return sums.clocks > 0 ? sums.compute / sums.clocks / 1e6 : 0;
+    if (sums.clocks > 0) {
+        /* Of reports by k clocks that waited S in all, the mean's variance is that of S - mean * k, summed. */
+        double mean = sums.compute / sums.clocks;
+        double squares = sums.compute_squared - 2 * mean * sums.items_compute + mean * mean * sums.items_squared;
+        wait.clocks = sums.clocks;
+        wait.seconds = mean / 1e6;
+        wait.error = sqrt(fmax(squares, 0) * (double)monitor->count) / sums.clocks / 1e6;
+    }
+    return wait;
 }
 
 void monitor_end_iteration(struct monitor *monitor) {

@@ -73,7 +73,8 @@ struct monitor_node {
     struct monitor_mean earlier; /* an assignment before, with another number of items; 0: there was none */
     double iteration_us;         /* time computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
-    struct monitor_window waits[MONITOR_SPANS]; /* for the node as a server; `compute` is what workers waited */
+    /* For the node as a server: `compute` is what workers waited, `items` the clocks of a report. */
+    struct monitor_window waits[MONITOR_SPANS];
     /* Bursts: clocks in a row, each MONITOR_STRAGGLER times as long for its items as the long window before it. */
     struct monitor_bursts {
         uint64_t count;
@@ -118,10 +119,13 @@ struct monitor_speed {
 struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node, enum monitor_span span,
                                    uint64_t now_us);
 
-/* Returns how long a node waits for the server in a clock: the mean, in seconds. Sets *clocks to the number of clocks
- * that were measured, summed over the nodes; 0: nothing is known. */
-double monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span, uint64_t now_us,
-                    double *clocks);
+struct monitor_wait {
+    double clocks;  /* how many were measured, summed over the waiting nodes; 0: nothing is known */
+    double seconds; /* how long a node waits for the server in a clock, the mean */
+    double error;   /* the standard error of `seconds`. Nodes that wait in the same clock count as one. */
+};
+struct monitor_wait monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span,
+                                 uint64_t now_us);
 
 /* Sets slowness[n] for monitor->nodes[n]: the node's time for an equal share of the items, divided by the mean of all
  * nodes' times. 1 for equal nodes; NaN: not known. */

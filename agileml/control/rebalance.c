@@ -113,8 +113,9 @@ static void see_speeds(const struct controller *controller, struct workers *work
             if (workers->members[n]->slice > 0 && present.items > 0) {
                 node->slice_shards = (double)workers->members[n]->slice * node->shards / present.items;
             }
-            node->waits[span].seconds =
-                monitor_wait(monitor, actor, (enum monitor_span)span, now, &node->waits[span].clocks);
+            struct monitor_wait wait = monitor_wait(monitor, actor, (enum monitor_span)span, now);
+            node->waits[span] =
+                (struct aml_balance_wait){.clocks = wait.clocks, .seconds = wait.seconds, .error = wait.error};
             node->speeds[span] =
                 speed_of(&speed, place == SIZE_MAX ? NAN : slowness[place], present.items / node->shards);
         }

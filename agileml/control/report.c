@@ -508,10 +508,9 @@ static void set_speed(json_t *object, const struct controller *controller, const
     set_real(object, "items_per_second", speed.clocks > 0 ? speed.items_per_second : NAN);
     set_real(object, "slowness_short", slowness_of(controller, slowness, MONITOR_SHORT, member));
     set_real(object, "slowness_long", slowness_of(controller, slowness, MONITOR_LONG, member));
-    double clocks;
-    double wait = monitor_wait(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT,
-                               controller_now(controller), &clocks);
-    set_real(object, "server_wait", clocks > 0 ? wait : NAN);
+    struct monitor_wait wait =
+        monitor_wait(&controller->clocks.monitor, member->node.actor, MONITOR_SHORT, controller_now(controller));
+    set_real(object, "server_wait", wait.clocks > 0 ? wait.seconds : NAN);
 }
 
 static json_t *status_node(const struct controller *controller, const struct member *member,

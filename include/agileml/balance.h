@@ -55,6 +55,7 @@ struct aml_balance_speed {
 struct aml_balance_wait {
     double clocks;  /* how many were measured, summed over the waiting nodes; 0: nothing is known */
     double seconds; /* the mean wait of a node in a clock */
+    double error;   /* the standard error of `seconds` */
 };
 
 /* A node that works on data. */

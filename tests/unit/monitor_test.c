@@ -238,10 +238,9 @@ static void test_imbalance(void **state) {
 static void test_waits_for_servers(void **state) {
     (void)state;
     struct monitor monitor;
-    double clocks;
     monitor_init(&monitor, 5, 60);
-    assert_near(monitor_wait(&monitor, 7, MONITOR_SHORT, SECOND, &clocks), 0);
-    assert_near(clocks, 0);
+    struct monitor_wait wait = monitor_wait(&monitor, 7, MONITOR_SHORT, SECOND);
+    assert_true(wait.clocks == 0 && wait.seconds == 0 && wait.error == 0);
     for (unsigned second = 1; second <= 30; second++) {
         monitor_add_wait(&monitor, 7, 10, 10 * 2000, second * SECOND); /* 2 ms, says one node */
         monitor_add_wait(&monitor, 7, 10, 10 * 4000, second * SECOND);
@@ -250,15 +249,43 @@ static void test_waits_for_servers(void **state) {
     for (unsigned second = 31; second <= 40; second++) {
         monitor_add_wait(&monitor, 7, 10, 10 * 9000, second * SECOND);
     }
-    assert_near(monitor_wait(&monitor, 7, MONITOR_SHORT, 40 * SECOND, &clocks), 0.009);
-    assert_near(monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND, &clocks), (600 * 0.003 + 100 * 0.009) / 700);
-    assert_near(clocks, 700);
-    assert_near(monitor_wait(&monitor, 8, MONITOR_LONG, 40 * SECOND, &clocks), 0);
+    wait = monitor_wait(&monitor, 7, MONITOR_SHORT, 40 * SECOND);
+    assert_near(wait.seconds, 0.009);
+    assert_near(wait.error, 0);
+    wait = monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND);
+    assert_near(wait.seconds, (600 * 0.003 + 100 * 0.009) / 700);
+    assert_near(wait.clocks, 700);
+    assert_near(monitor_wait(&monitor, 8, MONITOR_LONG, 40 * SECOND).seconds, 0);
     assert_near(monitor_speed(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0); /* it does not work */
     monitor_forget(&monitor, 7);
-    monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND, &clocks);
-    assert_near(clocks, 0);
+    assert_near(monitor_wait(&monitor, 7, MONITOR_LONG, 40 * SECOND).clocks, 0);
     monitor_close(&monitor);
+}
+
+/* The error of a mean over n reports of a clock each is their deviation by the root of n. Two nodes that say the same
+ * of the same clocks know no more than one. */
+static void test_the_error_of_waits(void **state) {
+    (void)state;
+    struct monitor one;
+    struct monitor two;
+    monitor_init(&one, 5, 60);
+    monitor_init(&two, 5, 60);
+    for (unsigned c = 0; c < 100; c++) {
+        uint64_t wait_us = c % 4 == 0 ? 8000 : 0; /* mean 2 ms, deviation sqrt(12) ms */
+        monitor_add_wait(&one, 7, 1, wait_us, (c / 4 + 1) * SECOND);
+        monitor_add_wait(&two, 7, 1, wait_us, (c / 4 + 1) * SECOND);
+        monitor_add_wait(&two, 7, 1, wait_us, (c / 4 + 1) * SECOND);
+        monitor_add_wait(&two, 8, 1, 0, (c / 4 + 1) * SECOND);
+    }
+    struct monitor_wait wait = monitor_wait(&one, 7, MONITOR_LONG, 25 * SECOND);
+    assert_near(wait.seconds, 0.002);
+    assert_near(wait.error, sqrt(12) / 1000 / sqrt(100));
+    wait = monitor_wait(&two, 7, MONITOR_LONG, 25 * SECOND);
+    assert_near(wait.seconds, 0.002);
+    assert_near(wait.error, sqrt(12) / 1000 / sqrt(100));
+    assert_near(monitor_wait(&two, 8, MONITOR_LONG, 25 * SECOND).error, 0);
+    monitor_close(&one);
+    monitor_close(&two);
 }
 
 int main(void) {
@@ -272,6 +299,7 @@ int main(void) {
         cmocka_unit_test(test_bursts),
         cmocka_unit_test(test_imbalance),
         cmocka_unit_test(test_waits_for_servers),
+        cmocka_unit_test(test_the_error_of_waits),
     };
     return cmocka_run_group_tests_name("monitor", tests, NULL, NULL);
 }
