@@ -100,6 +100,8 @@ static const struct {
              {"evict", {.colour = "#866a00", .text = "notice of an eviction", .line = true}},
              {"recover", {.colour = "#bf4a9b", .text = "recovered", .line = true}},
              {"stage", {.colour = "#14808c", .text = "stage changed", .line = true}},
+             {"balance", {.colour = "#7b7a12", .text = "shares or servers changed for slow nodes", .line = true}},
+             {"replace", {.colour = "#8a5a44", .text = "straggler replaced", .line = true}},
              {"checkpoint", {.colour = "#5f6b78", .text = "checkpoint", .line = true}}};
 enum { MARK_KINDS = sizeof MARKS / sizeof *MARKS };
 

@@ -123,6 +123,10 @@ void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROL
     }
 }
 
+void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]) {
+    snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f", slowness < 10 ? 2 : 1, slowness);
+}
+
 static void print_node(FILE *stream, const json_t *node, bool traditional) {
     char role[STATUS_ROLE_TEXT];
     char network[PROGRESS_NUMBER_TEXT];
@@ -130,7 +134,7 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
     char slow[PROGRESS_NUMBER_TEXT] = "-";
     const json_t *slowness = json_object_get(node, "slowness_short");
     if (json_is_number(slowness)) {
-        snprintf(slow, sizeof slow, "%.*f", json_number_value(slowness) < 10 ? 2 : 1, json_number_value(slowness));
+        status_slowness_text(json_number_value(slowness), slow);
     }
     status_role_text(node, traditional, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);

@@ -2,6 +2,8 @@
 #ifndef PROTEUS_STATUS_TEXT_H
 #define PROTEUS_STATUS_TEXT_H
 
+#include "proteus/progress_text.h"
+
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,5 +21,8 @@ void status_make_printable(json_t *status);
 void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]);
 /* Writes "2 ParamServ, 6 BackupPS" of an element of `nodes`. `traditional`: the job's stage. */
 void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]);
+
+/* Writes a node's slowness ("1.07") in at most four columns, up to 99. */
+void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]);
 
 #endif

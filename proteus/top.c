@@ -98,8 +98,8 @@ static void press(struct top *top, const char *key) {
     static const struct {
         const char *key;
         enum top_order order;
-    } orders[] = {
-        {"n", TOP_BY_NAME}, {"c", TOP_BY_CLOCK}, {"i", TOP_BY_ITEMS}, {"m", TOP_BY_MEMORY}, {"s", TOP_BY_SILENCE}};
+    } orders[] = {{"n", TOP_BY_NAME},   {"c", TOP_BY_CLOCK},    {"i", TOP_BY_ITEMS},
+                  {"m", TOP_BY_MEMORY}, {"l", TOP_BY_SLOWNESS}, {"s", TOP_BY_SILENCE}};
     static const struct {
         const char *key;
         int rows, pages;
@@ -283,8 +283,8 @@ static int tell_end(void *context, struct error *error) {
 static const char USAGE[] =
     "usage: proteus top --controller tcp://HOST:PORT [OPTIONS]\n\n"
     "Shows a running job's nodes live, on the whole screen; without a terminal prints the table again and again.\n"
-    "Keys: q quits; n, c, i, m and s sort by name, clock, items, memory and silence, a second time the other way\n"
-    "round; j, k, arrows, PgUp and PgDn scroll.\n\n";
+    "Keys: q quits; n, c, i, m, l and s sort by name, clock, items, memory, slowness and silence, a second time\n"
+    "the other way round; j, k, arrows, PgUp and PgDn scroll.\n\n";
 
 int command_top(int argc, char **argv) {
     struct top top = {.interval = TOP_INTERVAL_S, .signal_fd = -1};

@@ -75,6 +75,7 @@ static struct top_node node_of(const struct top_view *view, const json_t *places
         .clock = number_of(object, "clock"),
         .memory = number_of(object, "memory_bytes"),
         .silent = number_of(object, "silent_ms") / 1e3,
+        .slowness = number_of(object, "slowness_short"),
     };
     const struct top_node *before = earlier(view, places, &node);
     double bytes = number_of(object, "bytes_sent") + number_of(object, "bytes_received");
@@ -92,6 +93,7 @@ static struct top_node expected_of(const json_t *object) {
                              .clock = NAN,
                              .memory = NAN,
                              .silent = NAN,
+                             .slowness = NAN,
                              .items = {.value = NAN},
                              .bytes = {.value = NAN}};
 }
@@ -119,6 +121,8 @@ static double key_of(const struct top_node *node, enum top_order order) {
         return rate_of(&node->items);
     case TOP_BY_MEMORY:
         return node->memory;
+    case TOP_BY_SLOWNESS:
+        return node->slowness;
     case TOP_BY_SILENCE:
         return node->silent;
     default:
@@ -376,7 +380,7 @@ static void put_names(const struct sheet *sheet, const struct widths *widths) {
     add_cell(sheet, &line, "tier", widths->tier);
     add_cell(sheet, &line, "state", widths->state);
     add_cell(sheet, &line, "role", widths->role);
-    progress_add(&line, " %7s %7s %7s %7s %7s", "clock", "items/s", "bytes/s", "memory", "silent");
+    progress_add(&line, " %7s %7s %7s %7s %4s %6s", "clock", "items/s", "bytes/s", "memory", "slow", "silent");
     put_line(sheet, bytes, true);
 }
 
@@ -392,7 +396,8 @@ static void put_node(const struct top_node *node, const struct sheet *sheet, con
     add_number(&line, known(rate_of(&node->items), progress_count_text, number), 7);
     add_number(&line, known(rate_of(&node->bytes), progress_bytes_text, number), 7);
     add_number(&line, known(node->memory, progress_bytes_text, number), 7);
-    add_number(&line, known(node->silent, seconds_text, number), 7);
+    add_number(&line, known(node->slowness, status_slowness_text, number), 4);
+    add_number(&line, known(node->silent, seconds_text, number), 6);
     put_line(sheet, bytes, false);
 }
 
@@ -400,9 +405,9 @@ static void put_keys(const struct top_view *view, const struct sheet *sheet, siz
     char bytes[LINE_TEXT];
     char fitted[LINE_TEXT];
     struct progress_text line = {.bytes = bytes, .size = sizeof bytes};
-    progress_add(&line,
-                 "%zu-%zu of %zu  q quit  sort: n name c clock i items m memory s silence  scroll: j k PgUp PgDn",
-                 view->count > 0 ? view->first + 1 : 0, last, view->count);
+    progress_add(
+        &line, "%zu-%zu of %zu  q quit  sort: n name c clock i items m memory l slow s silence  scroll: j k PgUp PgDn",
+        view->count > 0 ? view->first + 1 : 0, last, view->count);
     terminal_fit(sheet->terminal, bytes, sheet->columns, fitted, sizeof fitted);
     fprintf(sheet->stream, "%s\033[K", fitted); /* without an end of line, which would scroll the screen */
 }

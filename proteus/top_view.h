@@ -16,7 +16,7 @@ enum { TOP_VIEW_COLUMNS_MAX = 300 };
 /* Older differences of a counter count little in its rate. */
 #define TOP_VIEW_RATE_S 3.0
 
-enum top_order { TOP_BY_NAME, TOP_BY_CLOCK, TOP_BY_ITEMS, TOP_BY_MEMORY, TOP_BY_SILENCE };
+enum top_order { TOP_BY_NAME, TOP_BY_CLOCK, TOP_BY_ITEMS, TOP_BY_MEMORY, TOP_BY_SLOWNESS, TOP_BY_SILENCE };
 
 /* A counter that grows, and its rate: sums in which older differences count less. */
 struct top_counter {
@@ -29,6 +29,7 @@ struct top_node {
     char role[64];
     double process; /* the node's process; NaN: a machine that is expected */
     double clock, memory, silent;
+    double slowness; /* over the short window; 1: as the mean node */
     struct top_counter items, bytes;
 };
 

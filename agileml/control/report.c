@@ -536,6 +536,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     set_whole(object, "clock", member->reported.clock);
     set_whole(object, "shards", shards);
     set_real(object, "share", (double)shards / (double)controller->options.policy.shards);
+    set_whole(object, "slice", member->slice);
     set_speed(object, controller, member, slowness);
     set_whole(object, "serves", serves);
     set_whole(object, "follows", follows);

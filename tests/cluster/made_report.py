@@ -183,6 +183,8 @@ class Job:
             yield from self.leave()
             if self.iteration % 25 == 0:
                 yield self.event("checkpoint", reason=f"iteration {self.iteration}, 12 MB in 40 ms in checkpoints")
+            if self.iteration % 40 == 0:
+                yield self.event("balance", reason="clocks 32 % shorter")
             if self.seconds >= usage_due:
                 usage_due = self.seconds + usage_each
                 yield from self.usage()

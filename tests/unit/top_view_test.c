@@ -49,7 +49,7 @@ static void take(struct top_view *view, const char *json, double now) {
     "{\"name\":\"" name "\",\"pid\":" pid                                                                              \
     ",\"tier\":\"transient\",\"state\":\"started\",\"leaving\":false,\"clock\":" clock                                 \
     ",\"serves\":2,\"items\":" items ",\"bytes_sent\":500,\"bytes_received\":500,\"memory_bytes\":12000000,"           \
-    "\"silent_ms\":40}"
+    "\"slowness_short\":1.068,\"silent_ms\":40}"
 #define STATUS(nodes)                                                                                                  \
     "{\"app\":\"mf\",\"phase\":\"train\",\"change\":\"none\",\"stage\":2,\"iteration\":20,\"iterations\":100,"         \
     "\"seconds\":8,\"objective\":0.5,\"failures\":1,\"evictions\":2,\"items_redone\":3,\"nodes\":[" nodes "],"         \
@@ -65,9 +65,9 @@ static void test_rates(void **state) {
                         "[#####-----------------------] 20 %  after 0:08\n"
                         "0 reliable and 1 transient nodes, 1 expected; failures 1, evictions 2, items redone 3\n"
                         "\n"
-                        "name   tier      state    role         clock items/s bytes/s  memory  silent\n"
-                        "i-9    transient expected                  -       -       -       -       -\n"
-                        "node-1 transient started  2 ActivePS      40       -       - 12.0 MB   0.0 s\n");
+                        "name   tier      state    role         clock items/s bytes/s  memory slow silent\n"
+                        "i-9    transient expected                  -       -       -       -    -      -\n"
+                        "node-1 transient started  2 ActivePS      40       -       - 12.0 MB 1.07  0.0 s\n");
     take(&view, STATUS(NODE("node-1", "7", "3000", "40")), 102);
     assert_non_null(strstr(printed(&view), "40  1.50 k     0 B 12.0 MB"));
     assert_non_null(strstr(text, "1.50 k items/s"));
@@ -80,7 +80,7 @@ static void test_rates(void **state) {
     take(&view, STATUS(NODE("node-1", "8", "50", "40")), 110); /* another process of this name */
     assert_non_null(strstr(printed(&view), "40       -       - 12.0 MB"));
     take(&view, STATUS("{\"name\":\"node-1\",\"pid\":8,\"tier\":\"reliable\"}"), 112); /* an older controller's */
-    assert_non_null(strstr(printed(&view), "node-1 reliable  -                   -       -       -       -       -\n"));
+    assert_non_null(strstr(printed(&view), "node-1 reliable  -                   -       -       -       -    -      -\n"));
     top_view_close(&view);
 }
 

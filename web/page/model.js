@@ -66,6 +66,8 @@ const NOT_METRICS = new Set(["type", "iteration", "iterations", "seconds", "stag
     "partial"]);
 const MARKS = {
     stage: { letter: "S", label: "stage changed", colour: "c4" },
+    balance: { letter: "B", label: "shares or servers changed for slow nodes", colour: "c8" },
+    replace: { letter: "X", label: "straggler replaced", colour: "c5" },
     evict: { letter: "E", label: "notice of an eviction", colour: "leaving" },
     failure: { letter: "F", label: "node lost", colour: "lost" },
     recover: { letter: "R", label: "recovered", colour: "c9" },
