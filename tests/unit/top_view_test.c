@@ -80,7 +80,8 @@ static void test_rates(void **state) {
     take(&view, STATUS(NODE("node-1", "8", "50", "40")), 110); /* another process of this name */
     assert_non_null(strstr(printed(&view), "40       -       - 12.0 MB"));
     take(&view, STATUS("{\"name\":\"node-1\",\"pid\":8,\"tier\":\"reliable\"}"), 112); /* an older controller's */
-    assert_non_null(strstr(printed(&view), "node-1 reliable  -                   -       -       -       -    -      -\n"));
+    assert_non_null(
+        strstr(printed(&view), "node-1 reliable  -                   -       -       -       -    -      -\n"));
     top_view_close(&view);
 }
 
