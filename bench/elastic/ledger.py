@@ -130,7 +130,7 @@ def held(ledger):
             left = min(ledger.leaves.get(machine["id"], FOREVER), machine["ended"] or FOREVER)
             yield launch["planned"], left, machine, 1
         missing = launch["count"] - len(machines)
-        if missing:
+        if missing > 0:  # more than were asked for all count
             yield launch["planned"], launch["answered"] if launch["stage"] >= OVER else FOREVER, launch, missing
     for machine in (machine for machines in of_launch.values() for machine in machines):
         yield machine["launched"], machine["ended"] or FOREVER, machine, 1
