@@ -49,7 +49,7 @@ static double rating_value(uint32_t user, uint32_t item, uint64_t noise) {
     return fmin(fmax(value, 0.5), 5);
 }
 
-static void write_ratings(FILE *stream, uint32_t users, uint32_t items, uint64_t ratings) {
+void synthetic_write(FILE *stream, uint32_t users, uint32_t items, uint64_t ratings) {
     double *cumulated = memory_zeroed(items, sizeof *cumulated);
     double sum = 0;
     for (uint32_t i = 0; i < items; i++) {
@@ -81,7 +81,7 @@ int synthetic_ratings(uint32_t users, uint32_t items, uint64_t ratings, int *fil
     if (stream == NULL) {
         return error_set(error, AML_EFAIL, "can't write a temporary file: %s", strerror(errno));
     }
-    write_ratings(stream, users, items, ratings);
+    synthetic_write(stream, users, items, ratings);
     bool failed = ferror(stream) != 0;
     failed = fclose(stream) != 0 || failed;
     if (failed) {

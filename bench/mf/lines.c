@@ -1,0 +1,30 @@
+/* rating_lines: writes made-up ratings (user, item, value, separated by tabs) onto standard output. The same ones every
+ * time; by default about as many as MovieLens 25M has, of as many users and items. */
+#include "bench/measure.h"
+#include "bench/mf/synthetic.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    int64_t lines = 24000000;
+    int64_t users = 162541;
+    int64_t items = 59047;
+    const struct aml_option options[] = {
+        {"lines", "N", AML_OPTION_INTEGER, &lines, 1, 1e15, "how many to write"},
+        {"users", "N", AML_OPTION_INTEGER, &users, 1, 1e9, "who rate, about as often each"},
+        {"items", "N", AML_OPTION_INTEGER, &items, 1, 1e9, "that are rated, few of them often"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    int status = measure_options(options, "rating_lines: made-up ratings onto standard output", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    synthetic_write(stdout, (uint32_t)users, (uint32_t)items, (uint64_t)lines);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "rating_lines: cannot write: %s\n", strerror(errno));
+        return 1;
+    }
+    return 0;
+}
