@@ -419,6 +419,9 @@ static int make_memory(struct runtime *runtime, struct error *error) {
     if (options->memory != NULL) {
         result = memory_size_parse(options->memory, "memory", &runtime->memory.limit, error);
     }
+    if (result == 0 && options->spill != NULL) {
+        result = spill_try(&runtime->memory.spill.data, error);
+    }
     spill_arenas(&runtime->memory.spill.data, &runtime->memory.spill.rows,
                  (size_t)((double)runtime->memory.limit * RUNTIME_ROWS_SHARE));
     return result;

@@ -113,6 +113,16 @@ void spill_close(struct spill_file *file) {
     memset(file, 0, sizeof *file);
 }
 
+int spill_try(const struct spill *spill, struct error *error) {
+    int descriptor = open_new(spill, error);
+    if (descriptor < 0) {
+        error->code = AML_EINPUT;
+        return AML_EINPUT;
+    }
+    close(descriptor);
+    return 0;
+}
+
 int spill_check_room(const struct spill *spill, uint64_t bytes, struct error *error) {
     struct statvfs status;
     if (statvfs(spill->folder, &status) != 0) {

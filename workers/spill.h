@@ -75,6 +75,8 @@ void spill_punch(struct spill_file *file, uint64_t from, uint64_t until);
 /* Has arenas go to files of `spill` that together would take more than `memory` bytes. `spill` must outlive them. */
 void spill_arenas(struct spill *spill, struct arena_files *files, size_t memory);
 
+/* Returns AML_EINPUT if no file can be made in the folder. */
+int spill_try(const struct spill *spill, struct error *error);
 /* Checks that the disk has room for so many bytes. AML_EFAIL when it has not. */
 int spill_check_room(const struct spill *spill, uint64_t bytes, struct error *error);
 

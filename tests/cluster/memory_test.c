@@ -86,8 +86,8 @@ static void test_a_disk_that_is_full_or_not_there(void **state) {
     assert_int_equal(run("ulimit -f 1000; $run -- mlr --data train.libsvm --memory 1M --spill spill"), 1);
     assert_text("err", "error: spill: can't write");
     assert_text("err", "free space, name another folder by --spill, or use more nodes or memory");
-    assert_int_equal(run("$run -- mlr --data train.libsvm --memory 1M --spill nowhere"), 1);
-    assert_text("err", "error: nowhere: can't make a file for the data that does not fit --memory: No such file");
+    run_refused("$run -- mlr --data train.libsvm --memory 1g --spill nowhere",
+                "error: nowhere: can't make a file for the data that does not fit --memory: No such file");
     run_refused("$run -- mlr --data train.libsvm --memory 1X", "--memory '1X': expected a size");
     run_refused("$run -- mlr --data train.libsvm --spill ''", "--spill ''");
 }
