@@ -268,7 +268,7 @@ static void node_set_timer(struct node *node) {
 /* Begins a requested save once this node's cache has the last clock's state, which the app's finish function may read.
  * The servers have it when SAVE comes; pushes to a node without a part in that clock may still be on their way. */
 static void begin_save(struct node *node) {
-    if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && node->final != 0 &&
+    if (node->save.state == SAVE_REQUESTED && !node->save.unsaving && !node->feed.making && node->final != 0 &&
         client_want_last(&node->client, node->final)) {
         node->save.state = SAVE_RUNNING;
         node->options.hooks.save(node->options.hooks.context);

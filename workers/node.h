@@ -109,12 +109,15 @@ struct node_hooks {
     /* Whether the app has stages that feeders may run. NULL, as the next three may be then: no app of this process has.
      */
     bool (*feeds)(void *context);
-    /* In a feeder: makes the batch of one of the set's shards, in the background; then node_feed_made. The bytes depend
-     * on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows in the cache. */
-    void (*feed_make)(void *context, unsigned set, uint32_t shard, uint64_t clock);
+    /* Makes the batches of some of the set's shards, of a feeder's set one, in the background; then node_feed_made. The
+     * bytes depend on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows in
+     * the cache. The set may be released before node_feed_made. False: the shards' items are not in memory. */
+    bool (*feed_make)(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count);
     /* Takes the batch of a shard for a coming clock of the set; `compute` of the set and clock uses it, and makes what
-     * was not taken. Called once for each shard and clock, until feed_drop. False: the bytes are not such a batch. */
-    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size);
+     * was not taken. Called once for each shard and clock, until feed_drop. `own`: this process has made the batch.
+     * False: the bytes are not such a batch. */
+    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
+                      bool own);
     /* Drops the batches of clocks below; with UINT64_MAX of all, also of sets that are released already. Never called
      * while a clock is computed that may use batches. */
     void (*feed_drop)(void *context, uint64_t clock_below);
@@ -183,7 +186,7 @@ struct node_work {
     bool again;                           /* EVALUATING: the clock was not computed just before */
     bool last;                            /* EVALUATING: the job's last clock, in the state of that very clock */
     uint64_t items, compute_us, began_us; /* of the clock */
-    uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long it waited for batches */
+    uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long it only waited for batches */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
     struct node_lots lots;
@@ -306,8 +309,8 @@ void node_gathered(struct node *node);
 void node_fed(struct node *node, uint64_t items);
 /* The process made `batches` batches of the clock itself, which took `us`. Call it before node_computed. */
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us);
-/* A batch is made. The node takes `bytes` over. */
-void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct buffer *bytes);
+/* Batches are made. The node takes the `bytes` over. */
+void node_feed_made(struct node *node, const struct feed_made *made);
 /* A lot of `items` was worked on for another node; metrics[metric_count] are the app's. */
 void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);

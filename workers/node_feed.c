@@ -39,6 +39,24 @@ static void batch_become_local(struct node_feed *feed, struct feed_batch *batch)
     batch->state = FEED_LOCAL;
 }
 
+/* Notes that the feeder was asked for a batch which this node does not need from it any more. */
+static void note_obsolete(struct node_feed *feed, const struct feed_batch *batch, uint64_t clock) {
+    struct feed_feeder *feeder = find_feeder(feed, batch->feeder);
+    if (feeder != NULL && clock > feeder->obsolete) {
+        feeder->obsolete = clock;
+    }
+}
+
+/* The process makes the batch. The feeder's answer, if it comes, is a repeat. */
+static void batch_become_making(struct node_feed *feed, struct feed_batch *batch, uint64_t clock) {
+    uint64_t bytes = batch->bytes;
+    note_obsolete(feed, batch, clock);
+    batch_release(feed, batch);
+    batch->state = FEED_MAKING;
+    batch->bytes = bytes;
+    feed->used += bytes;
+}
+
 /* The feeder that was asked does not answer, or does not make the batch. */
 static void batch_become_wanted(struct node_feed *feed, struct feed_batch *batch) {
     batch_release(feed, batch);
@@ -66,7 +84,7 @@ static void forget_all(struct node *node) {
         hooks->feed_drop(hooks->context, UINT64_MAX);
     }
     node->feed.stale = false;
-    node->feed.waits_since_us = 0;
+    node->feed.waits_since_us = node->feed.made_us = 0;
 }
 
 void node_feed_open(struct node *node) {
@@ -189,18 +207,16 @@ static unsigned fused(const struct node_feed *feed) {
     return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
 }
 
-/* How long an answer may take: three times the median, and three times what this process would take. */
+/* How long an answer may take: three times the median, and three times what this process would take. The clock that
+ * waits makes batches meanwhile, so only a feeder that is far behind is to be found. */
 static uint64_t patience_us(const struct node_feed *feed) {
-    uint64_t sorted[NODE_FEED_TIMES];
+    uint64_t sorted[NODE_FEED_TIMES] = {0};
     unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;
-    uint64_t late_us = NODE_FEED_LATE_MEDIANS * fused(feed) * feed->local_us;
-    late_us = late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
-    if (count == 0) {
-        return late_us > NODE_FEED_FIRST_US ? late_us : NODE_FEED_FIRST_US;
-    }
     memcpy(sorted, feed->times_us, count * sizeof *sorted);
     qsort(sorted, count, sizeof *sorted, node_compare_numbers);
     uint64_t usual_us = NODE_FEED_LATE_MEDIANS * sorted[count / 2];
+    uint64_t late_us = NODE_FEED_LATE_MEDIANS * fused(feed) * feed->local_us;
+    late_us = late_us > NODE_FEED_LATE_US ? late_us : NODE_FEED_LATE_US;
     return late_us > usual_us ? late_us : usual_us;
 }
 
@@ -252,10 +268,28 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
         return false;
     }
     struct message question = {.type = MESSAGE_FEED_ASK};
-    question.feed_ask = (struct message_feed_ask){.clock = clock->clock, .claim = feed->claim};
+    question.feed_ask =
+        (struct message_feed_ask){.clock = clock->clock, .claim = feed->claim, .begun = next_clock(node) - 1};
     message_add_copy(&question, shards, count * sizeof *shards);
     node_send_by(node, feeder->server, feeder->node, &question);
+    feeder->obsolete = feeder->obsolete > question.feed_ask.begun ? feeder->obsolete : 0;
     return true;
+}
+
+/* Spares feeders the batches of clocks that have begun, if no question has reported these clocks. */
+static void report_begun(struct node *node) {
+    uint64_t begun = next_clock(node) - 1;
+    for (unsigned f = 0; f < node->feed.feeder_count; f++) {
+        struct feed_feeder *feeder = &node->feed.feeders[f];
+        if (feeder->obsolete == 0 || feeder->obsolete > begun) {
+            continue;
+        }
+        struct message report = {.type = MESSAGE_FEED_ASK};
+        report.feed_ask = (struct message_feed_ask){.clock = begun, .claim = ++node->feed.claim, .begun = begun};
+        message_add(&report, buffer_new(0));
+        node_send_by(node, feeder->server, feeder->node, &report);
+        feeder->obsolete = 0;
+    }
 }
 
 /* Since when the feeder is expected to answer: it makes batches one after the other, so those before come first. */
@@ -275,6 +309,7 @@ static void check_overdue(struct node *node, struct feed_clock *clock) {
                 feeder->avoid_until_us = now_us + NODE_FEED_AVOID_US;
             }
             feed->late++;
+            note_obsolete(feed, batch, clock->clock);
             batch_become_wanted(feed, batch);
         }
     }
@@ -282,6 +317,7 @@ static void check_overdue(struct node *node, struct feed_clock *clock) {
 
 void node_feed_advance(struct node *node) {
     struct node_feed *feed = &node->feed;
+    feed->waits_until_us = UINT64_MAX;
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
         check_overdue(node, &feed->clocks[c]);
     }
@@ -296,6 +332,7 @@ void node_feed_advance(struct node *node) {
         while (clock_at(feed, c)->clock == c && ask_some(node, clock_at(feed, c))) {
         }
     }
+    report_begun(node);
 }
 
 uint64_t node_feed_due_us(struct node *node) {
@@ -316,53 +353,140 @@ uint64_t node_feed_due_us(struct node *node) {
 
 /* ---- Clocks ---- */
 
-static unsigned count_asked(const struct feed_clock *clock) {
+/* Counts, for each feeder, the batches of the clock that it is expected to make. Returns their sum. */
+static unsigned count_behind(struct node_feed *feed, const struct feed_clock *clock) {
     unsigned asked = 0;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        feed->feeders[f].behind = 0;
+    }
     for (uint32_t b = 0; b < clock->count; b++) {
-        asked += clock->batches[b].state == FEED_ASKED ? 1 : 0;
+        if (clock->batches[b].state == FEED_ASKED) {
+            struct feed_feeder *feeder = find_feeder(feed, clock->batches[b].feeder);
+            if (feeder != NULL) {
+                feeder->behind++;
+            }
+            asked++;
+        }
     }
     return asked;
 }
 
-/* Waits for batches no longer than the process takes to make them itself. */
+/* How long the node waits for the batch that a feeder has in the making, rather than make it too. */
+static uint64_t wait_us(const struct node_feed *feed) {
+    return feed->local_us > 0 ? 2 * feed->local_us + NODE_FEED_FUSED_US : 0;
+}
+
+/* Leaves each feeder the batch that it probably makes now, unless that is late. Returns when the next one will be. */
+static uint64_t leave_begun(struct node *node, const struct feed_clock *clock) {
+    struct node_feed *feed = &node->feed;
+    uint64_t late_us = UINT64_MAX;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        struct feed_feeder *feeder = &feed->feeders[f];
+        uint32_t first = 0;
+        while (first < clock->count &&
+               (clock->batches[first].state != FEED_ASKED || clock->batches[first].feeder != feeder->node)) {
+            first++;
+        }
+        uint64_t until_us =
+            first < clock->count ? expected_since_us(&clock->batches[first], feeder) + wait_us(feed) : 0;
+        if (node_now(node) < until_us) {
+            late_us = until_us < late_us ? until_us : late_us;
+            feeder->behind--;
+        }
+    }
+    return late_us;
+}
+
+/* The last batch in the longest queue of those that are not in the making; NULL: there is none. */
+static struct feed_batch *last_behind(struct node_feed *feed, const struct feed_clock *clock) {
+    struct feed_feeder *longest = NULL;
+    for (unsigned f = 0; f < feed->feeder_count; f++) {
+        unsigned behind = feed->feeders[f].behind;
+        longest = behind > (longest != NULL ? longest->behind : 0) ? &feed->feeders[f] : longest;
+    }
+    for (uint32_t b = clock->count; longest != NULL && b > 0; b--) {
+        struct feed_batch *batch = &clock->batches[b - 1];
+        if (batch->state == FEED_ASKED && batch->feeder == longest->node) {
+            longest->behind--;
+            return batch;
+        }
+    }
+    return NULL;
+}
+
+/* Has the process make those of the clock's batches that would come last: as many as take 2 ms, but half of those that
+ * are missing at most. False: it makes none now. */
+static bool make_some(struct node *node, struct feed_clock *clock, unsigned asked) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    struct feed_made made = {.clock = clock->clock};
+    uint64_t most = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : 1;
+    most = most < WIRE_FEED_SHARDS_MAX ? most : WIRE_FEED_SHARDS_MAX;
+    most = most < asked / 2 ? most : asked / 2;
+    most = most > 1 ? most : 1;
+    struct feed_batch *batch = last_behind(feed, clock);
+    while (batch != NULL) {
+        batch_become_making(feed, batch, clock->clock);
+        made.shards[made.count++] = clock->shards[batch - clock->batches];
+        batch = made.count < most ? last_behind(feed, clock) : NULL;
+    }
+    if (made.count == 0) {
+        return false;
+    }
+    node_lots_end_asking(node);
+    feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, made.shards, made.count);
+    feed->making_since_us = node_now(node);
+    return feed->making;
+}
+
+/* Leaves the whole clock to the process, which can't make single batches of the clock's data. */
+static void clock_become_local(struct node_feed *feed, struct feed_clock *clock) {
+    for (uint32_t b = 0; b < clock->count; b++) {
+        struct feed_batch *batch = &clock->batches[b];
+        if (batch->state == FEED_ASKED || batch->state == FEED_MAKING) {
+            note_obsolete(feed, batch, clock->clock);
+            batch_become_local(feed, batch);
+        }
+    }
+}
+
 bool node_feed_waits(struct node *node, uint64_t clock) {
     struct node_feed *feed = &node->feed;
     struct feed_clock *batches = clock_at(feed, clock);
-    uint64_t now_us = node_now(node);
-    unsigned asked = batches->clock == clock ? count_asked(batches) : 0;
+    unsigned asked = batches->clock == clock ? count_behind(feed, batches) : 0;
     if (asked == 0) {
         return false;
     }
-    feed->waits_since_us = feed->waits_since_us == 0 ? now_us : feed->waits_since_us;
-    feed->waits_until_us = feed->local_us > 0 ? feed->waits_since_us + asked * feed->local_us : UINT64_MAX;
-    if (now_us < feed->waits_until_us) {
+    feed->waits_since_us = feed->waits_since_us == 0 ? node_now(node) : feed->waits_since_us;
+    feed->waits_until_us = leave_begun(node, batches);
+    if (make_some(node, batches, asked) || feed->waits_until_us != UINT64_MAX) {
         return true;
     }
-    for (uint32_t b = 0; b < batches->count; b++) {
-        if (batches->batches[b].state == FEED_ASKED) {
-            batch_become_local(feed, &batches->batches[b]);
-        }
-    }
+    clock_become_local(feed, batches);
     return false;
 }
 
 void node_feed_begin(struct node *node) {
     struct node_feed *feed = &node->feed;
     node->work.items_fed = 0;
-    node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us : 0;
-    feed->waits_since_us = 0;
+    node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
+    feed->waits_since_us = feed->made_us = 0;
 }
 
 void node_fed(struct node *node, uint64_t items) {
     node->work.items_fed += items;
 }
 
+/* The process has made `batches` batches, which took `us`, of a set of `count` shards. */
+static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, uint32_t count) {
+    uint64_t each_us = us / batches + 1;
+    feed->local_us = feed->local_us == 0 ? each_us : (7 * feed->local_us + each_us) / 8;
+    feed->clock_us = feed->local_us * count;
+}
+
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
     if (batches > 0) {
-        uint64_t each_us = us / batches + 1;
-        uint64_t before_us = node->feed.local_us;
-        node->feed.local_us = before_us == 0 ? each_us : (7 * before_us + each_us) / 8;
-        node->feed.clock_us = node->feed.local_us * node->work.sets[node->work.assignment.set].count;
+        local_learn(&node->feed, batches, us, node->work.sets[node->work.assignment.set].count);
     }
 }
 
@@ -409,7 +533,8 @@ static void take(struct node *node, const struct message *message, struct feed_b
         return;
     }
     if (hash_bytes(bytes, record->bytes, 0) != record->hash ||
-        !hooks->feed_take(hooks->context, clock_at(feed, clock)->set, record->shard, clock, bytes, record->bytes)) {
+        !hooks->feed_take(hooks->context, clock_at(feed, clock)->set, record->shard, clock, bytes, record->bytes,
+                          false)) {
         batch_become_local(feed, batch);
         client_accuse(&node->client, message->passed.sender,
                       "FEED: %u bytes that are no batch of shard %u in clock %llu", record->bytes, record->shard,
@@ -423,6 +548,54 @@ static void take(struct node *node, const struct message *message, struct feed_b
     feed->taken++;
 }
 
+/* Takes a batch that the process has made for a clock of its own, unless the batch was forgotten meanwhile. */
+static void take_own(struct node *node, uint64_t number, uint32_t shard, const struct buffer *bytes) {
+    struct node_feed *feed = &node->feed;
+    const struct node_hooks *hooks = &node->options.hooks;
+    struct feed_clock *clock = clock_at(feed, number);
+    uint32_t b = 0;
+    while (clock->clock == number && b < clock->count && clock->shards[b] != shard) {
+        b++;
+    }
+    if (clock->clock != number || b == clock->count || clock->batches[b].state != FEED_MAKING) {
+        return;
+    }
+    struct feed_batch *batch = &clock->batches[b];
+    bool fits = bytes->size <= WIRE_BATCH_BYTES_MAX && bytes->size <= credit(node) - (feed->used - batch->bytes);
+    batch_become_local(feed, batch);
+    if (bytes->size <= WIRE_BATCH_BYTES_MAX) {
+        size_learn(node, shard, (uint32_t)bytes->size);
+    }
+    if (fits && hooks->feed_take(hooks->context, clock->set, shard, number, bytes->data, bytes->size, true)) {
+        batch->state = FEED_HERE;
+        batch->bytes = bytes->size;
+        feed->used += batch->bytes;
+    }
+}
+
+static void made_own(struct node *node, const struct feed_made *made) {
+    struct node_feed *feed = &node->feed;
+    const struct feed_clock *clock = clock_at(feed, made->clock);
+    feed->making = false;
+    feed->made_us += feed->waits_since_us != 0 ? node_now(node) - feed->making_since_us : 0;
+    if (clock->clock == made->clock) {
+        local_learn(feed, made->count, made->us, clock->count);
+    }
+    for (unsigned b = 0; b < made->count; b++) {
+        take_own(node, made->clock, made->shards[b], made->bytes[b]);
+        buffer_drop(made->bytes[b]);
+    }
+    node_step(node);
+}
+
+void node_feed_made(struct node *node, const struct feed_made *made) {
+    if (node->options.registration.tier == TIER_FEEDER) {
+        node_feeding_made(node, made);
+    } else {
+        made_own(node, made);
+    }
+}
+
 /* An answer has come that was expected since then. */
 static void time_learn(struct node *node, uint64_t since_us) {
     struct node_feed *feed = &node->feed;
@@ -434,6 +607,7 @@ static void refused(struct node *node, struct feed_batch *batch) {
     if (feeder != NULL) {
         feeder->avoid_until_us = node_now(node) + NODE_FEED_GONE_US;
     }
+    batch->attempts--; /* the feeder may have got the data by the next one */
     batch_become_wanted(&node->feed, batch);
 }
 

@@ -1,6 +1,6 @@
-/* Feeders (docs/design.md, "Feeders"): a node that works asks feeders for batches of its coming clocks, and makes
- * itself what does not come. A feeder makes the batches that it is asked for. So commits, recoveries and plans know
- * nothing of batches. */
+/* Feeders (docs/design.md, "Feeders"): a node that works asks feeders for batches of its coming clocks. While it waits
+ * for some, it makes those itself that would come last. A feeder makes the batches that it is asked for. So commits,
+ * recoveries and plans know nothing of batches. */
 #ifndef AGILEML_WORKERS_NODE_FEED_H
 #define AGILEML_WORKERS_NODE_FEED_H
 
@@ -12,12 +12,11 @@
 enum {
     NODE_FEED_AHEAD = 4,              /* clocks for which batches are asked, the next one included */
     NODE_FEED_FUSED = 8,              /* batches in one question: so many, or as many as take ... */
-    NODE_FEED_FUSED_US = 2000,        /* ... so long to make */
+    NODE_FEED_FUSED_US = 2000,        /* ... so long to make; a node makes as many at once, and a feeder answers then */
     NODE_FEED_CREDIT = 64 << 20,      /* bytes asked for and held, unless options.feed_credit says otherwise */
     NODE_FEED_GUESS = 64 << 10,       /* bytes of a batch while no size is known */
     NODE_FEED_TIMES = 32,             /* answers whose times count */
-    NODE_FEED_FIRST_US = 200000,      /* an answer is overdue after so long while no answer's time is known */
-    NODE_FEED_LATE_US = 5000,         /* an answer is never overdue before */
+    NODE_FEED_LATE_US = 200000,       /* an answer is never overdue before */
     NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
     NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
     NODE_FEED_GONE_US = 20000,        /* the same of a feeder that does not make what it was asked for */
@@ -32,18 +31,21 @@ enum {
  *
  *   WANTED --FEED_ASK--> ASKED --FEED_DONE--> HERE
  *   ASKED --FEED_GONE, overdue, the feeder is gone--> WANTED, after the last attempt LOCAL
- *   ASKED --larger than the credit, no such batch, or the clock has waited as long as making it takes--> LOCAL
+ *   ASKED --the clock waits for it, hooks.feed_make--> MAKING --node_feed_made--> HERE
+ *   ASKED, MAKING --larger than the credit, or no such batch--> LOCAL
+ *   ASKED --the process can't make single batches of the data--> LOCAL
  *
  * At the end of its clock, or when the clock or the shard is not this node's any more, it is forgotten in any state. A
- * clock begins when none of its batches is ASKED; the process makes those that are not HERE. */
-enum feed_state { FEED_WANTED, FEED_ASKED, FEED_HERE, FEED_LOCAL };
+ * clock begins when none of its batches is ASKED or MAKING; the process makes those that are not HERE with the clock.
+ */
+enum feed_state { FEED_WANTED, FEED_ASKED, FEED_MAKING, FEED_HERE, FEED_LOCAL };
 
 struct feed_batch {
     enum feed_state state;
     unsigned attempts;
     actor_id feeder;
     uint64_t claim, asked_us; /* ASKED */
-    uint64_t bytes;           /* of the credit: a guess while ASKED, exact while HERE; else 0 */
+    uint64_t bytes;           /* of the credit: a guess while ASKED or MAKING, exact while HERE; else 0 */
 };
 
 /* The batches of one clock. */
@@ -61,12 +63,25 @@ struct feed_feeder {
     uint64_t outstanding;    /* bytes */
     uint64_t answered_us;    /* when its last answer came */
     uint64_t avoid_until_us; /* it is asked for nothing before */
+    uint64_t obsolete;       /* the highest clock of which it has to make a batch that this node has made; 0: none */
+    unsigned behind;         /* for choosing batches to make: those of one clock that are ASKED of it */
+};
+
+/* Batches that the process makes at once: for other nodes one, for a clock of its own perhaps more. */
+struct feed_made {
+    uint64_t clock;
+    unsigned count;
+    uint32_t shards[WIRE_FEED_SHARDS_MAX];
+    struct buffer *bytes[WIRE_FEED_SHARDS_MAX];
+    uint64_t us; /* that making all of them took */
 };
 
 /* A question that a feeder has still to answer. */
 struct feed_question {
     actor_id asker, server; /* server: of this node, which passes the answer on */
     uint64_t clock, claim;
+    uint64_t number;   /* of its arrival */
+    uint64_t since_us; /* when the first of the batches that are not sent was begun */
     uint32_t shards[WIRE_FEED_SHARDS_MAX];
     unsigned count, next; /* shards before `next` are made */
     struct wire_batch batches[WIRE_FEED_SHARDS_MAX];
@@ -78,7 +93,8 @@ struct feed_question {
 struct node_feeding {
     struct feed_question *questions;
     unsigned count;
-    bool making; /* feed_make is under way, for the question of `asker` and `claim` */
+    uint64_t arrived; /* questions, since the process began */
+    bool making;      /* feed_make is under way, for the question of `asker` and `claim` */
     actor_id asker;
     uint64_t claim, clock;
     uint32_t shard;
@@ -101,7 +117,10 @@ struct node_feed {
     uint64_t local_us;           /* about, for a batch that the process makes itself; 0: not known */
     uint64_t clock_us;           /* for all batches of a clock */
     uint64_t waits_since_us;     /* when the next clock could have begun; 0: it does not wait for batches */
-    uint64_t waits_until_us;     /* when it waits no longer */
+    uint64_t waits_until_us;     /* when it makes what it waits for */
+    bool making;                 /* the process makes batches: those MAKING, or forgotten ones */
+    uint64_t making_since_us;    /* while `making` */
+    uint64_t made_us;            /* time of the waiting that went into making batches */
     uint64_t taken, asked, late; /* batches, since the process began */
     struct node_feeding feeding;
 };

@@ -153,6 +153,15 @@ static bool is_known(const struct node_feeding *feeding, actor_id asker, uint64_
     return false;
 }
 
+/* Drops the questions about clocks that the node which asked has begun. */
+static void drop_begun(struct node_feeding *feeding, actor_id asker, uint64_t begun) {
+    for (unsigned q = feeding->count; q > 0; q--) {
+        if (feeding->questions[q - 1].asker == asker && feeding->questions[q - 1].clock <= begun) {
+            question_remove(feeding, q - 1);
+        }
+    }
+}
+
 void node_feeding_receive(struct node *node, actor_id server, const struct message *message) {
     struct node_feeding *feeding = &node->feed.feeding;
     size_t count;
@@ -164,9 +173,10 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     uint32_t lacking[WIRE_FEED_SHARDS_MAX] = {0};
     unsigned lacking_count = 0;
     if (!is_feeder(node) || is_known(feeding, question.asker, question.claim) ||
-        asked[count - 1] >= node->plan.terms.shards) {
+        (count > 0 && asked[count - 1] >= node->plan.terms.shards)) {
         return;
     }
+    drop_begun(feeding, question.asker, message->feed_ask.begun);
     for (size_t s = 0; s < count; s++) {
         if (set_has(set_at(node, feeding->kept), asked[s])) {
             question.shards[question.count++] = asked[s];
@@ -176,6 +186,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
         }
     }
     answer_gone(node, &question, lacking, lacking_count);
+    question.number = ++feeding->arrived;
     if (question.count > 0 && make_room(node, question.clock)) {
         feeding->questions[feeding->count++] = question;
     } else {
@@ -185,24 +196,38 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
 
 /* ---- Work ---- */
 
-/* Has the process make the next batch of the question with the earliest clock. */
+/* The question with the earliest clock, and of these the one that has come first. */
+static struct feed_question *first_question(const struct node_feeding *feeding) {
+    struct feed_question *first = &feeding->questions[0];
+    for (unsigned q = 1; q < feeding->count; q++) {
+        struct feed_question *question = &feeding->questions[q];
+        bool earlier =
+            question->clock < first->clock || (question->clock == first->clock && question->number < first->number);
+        first = earlier ? question : first;
+    }
+    return first;
+}
+
+/* Has the process make the next batch. */
 static bool make_next(struct node *node) {
     struct node_feeding *feeding = &node->feed.feeding;
     const struct node_hooks *hooks = &node->options.hooks;
     if (feeding->making || feeding->count == 0) {
         return false;
     }
-    const struct feed_question *first = &feeding->questions[0];
-    for (unsigned q = 1; q < feeding->count; q++) {
-        first = feeding->questions[q].clock < first->clock ? &feeding->questions[q] : first;
-    }
+    struct feed_question *first = first_question(feeding);
+    first->since_us = first->made == 0 ? node_now(node) : first->since_us;
     feeding->making = true;
     feeding->asker = first->asker;
     feeding->claim = first->claim;
     feeding->clock = first->clock;
     feeding->shard = first->shards[first->next];
-    hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->shard, feeding->clock);
-    return true;
+    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->clock, &feeding->shard, 1)) {
+        node_fail(node, AML_ELIMIT,
+                  "the data that this feeder is asked for is more than --memory allows: use more feeders, "
+                  "or more memory");
+    }
+    return !node->ended;
 }
 
 bool node_feeding_advance(struct node *node) {
@@ -229,13 +254,16 @@ static void take_made(struct node *node, struct feed_question *question, struct 
                                                             .hash = hash_bytes(bytes->data, bytes->size, 0)};
     question->bytes[question->made++] = buffer_hold(bytes);
     question->next++;
-    if (question->next == question->count || made_bytes(question) >= NODE_FEED_SEND_BYTES) {
+    if (question->next == question->count || made_bytes(question) >= NODE_FEED_SEND_BYTES ||
+        node_now(node) >= question->since_us + NODE_FEED_FUSED_US) {
         answer_made(node, question);
     }
 }
 
-void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct buffer *bytes) {
+void node_feeding_made(struct node *node, const struct feed_made *made) {
     struct node_feeding *feeding = &node->feed.feeding;
+    uint32_t shard = made->shards[0];
+    struct buffer *bytes = made->bytes[0];
     feeding->making = false;
     if (bytes->size > WIRE_BATCH_BYTES_MAX) {
         char text[ERROR_TEXT_MAX];
@@ -250,7 +278,7 @@ void node_feed_made(struct node *node, uint32_t shard, uint64_t clock, struct bu
     feeding->batches++;
     for (unsigned q = 0; q < feeding->count && !node->ended; q++) {
         struct feed_question *question = &feeding->questions[q];
-        if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == clock) {
+        if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == made->clock) {
             take_made(node, question, bytes);
             if (question->next == question->count) {
                 question_remove(feeding, q);

@@ -138,7 +138,7 @@ void node_feed_check(struct node *node);
 void node_feed_advance(struct node *node);
 /* When an answer is overdue; UINT64_MAX: none is awaited. */
 uint64_t node_feed_due_us(struct node *node);
-/* Whether this node's own clock, which could begin, waits for batches. */
+/* Whether this node's own clock, which could begin, waits for batches. The process makes some meanwhile. */
 bool node_feed_waits(struct node *node, uint64_t clock);
 /* A clock begins. */
 void node_feed_begin(struct node *node);
@@ -152,6 +152,8 @@ void node_feed_receive(struct node *node, actor_id from, const struct message *m
 void node_feeding_close(struct node *node);
 /* Drops all questions. */
 void node_feeding_drop(struct node *node);
+/* The process has made a batch. */
+void node_feeding_made(struct node *node, const struct feed_made *made);
 /* Begins what a feeder can do now. True when it began something. */
 bool node_feeding_advance(struct node *node);
 /* Receives FEED_ASK; `server` is the server of this node that has passed it on. */

@@ -287,7 +287,7 @@ void node_work_receive_evaluate(struct node *node, const struct message *message
 
 static bool is_busy(const struct node *node) {
     return node->work.activity == NODE_COMPUTING || node->work.activity == NODE_EVALUATING ||
-           node->work.help.state == HELP_RUNNING;
+           node->work.help.state == HELP_RUNNING || node->feed.making;
 }
 
 bool node_work_advance(struct node *node) {

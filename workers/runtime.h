@@ -142,12 +142,12 @@ struct runtime_staged {
     uint64_t fed;        /* items that feeders have made */
 };
 
-/* The batch that this process, a feeder, makes for another one. */
+/* The batches that this process makes: a feeder for another one, a node that works for a coming clock of its own. */
 struct runtime_feeding {
-    uint32_t shard;
-    uint64_t clock;
-    struct data_batch batch;
-    struct buffer *bytes; /* [batch.count][made_size] */
+    struct feed_made made; /* its bytes: [batches[b].count][made_size] */
+    struct data_batch batches[WIRE_FEED_SHARDS_MAX];
+    size_t items;        /* of all of them */
+    _Atomic uint64_t us; /* that the threads took, all together */
 };
 
 /* The app's stages, and their outputs. Only runtime_stages.c changes it: the main thread between commands, the pool's

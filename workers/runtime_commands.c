@@ -369,8 +369,8 @@ static void command_done(void *context) {
     } else if (runtime->error.code != 0) {
         node_fail(node, runtime->error.code, runtime->error.text);
     } else if (command == COMMAND_FEED) {
-        node_feed_made(node, runtime->stages.feeding.shard, runtime->stages.feeding.clock,
-                       runtime_feeding_end(runtime));
+        const struct feed_made made = runtime_feeding_end(runtime);
+        node_feed_made(node, &made);
     } else if (command == COMMAND_COMPUTE) {
         runtime_stages_report(runtime);
         node_computed(node, runtime->command.items, runtime->command.compute_us);
@@ -491,13 +491,12 @@ void runtime_hook_unsave(void *context) {
     runtime->finish = runtime->finish == FINISH_RUNNING ? FINISH_TO_RETURN : runtime->finish;
 }
 
-void runtime_hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
+bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
     struct runtime *runtime = context;
-    (void)set; /* it keeps the shard in memory */
-    if (runtime_feeding_begin(runtime, shard, clock)) {
+    (void)set; /* it keeps the shards in memory */
+    bool begun = runtime_feeding_begin(runtime, clock, shards, count);
+    if (begun) {
         begin_command(runtime, COMMAND_FEED);
-        return;
     }
-    node_fail(&runtime->node, AML_ELIMIT,
-              "the data that this feeder is asked for is more than --memory allows: use more feeders, or more memory");
+    return begun;
 }

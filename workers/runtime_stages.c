@@ -265,7 +265,7 @@ bool runtime_hook_feeds(void *context) {
 }
 
 bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, uint64_t clock, const void *bytes,
-                            size_t size) {
+                            size_t size, bool own) {
     struct runtime *runtime = context;
     struct runtime_stages *stages = &runtime->stages;
     const struct runtime_set *set = runtime_set_find(runtime, set_number);
@@ -284,7 +284,7 @@ bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, 
         size_t number = batch.places[i] - (*place)->first;
         memcpy((*place)->made + number * stages->made_size, (const unsigned char *)bytes + i * stages->made_size,
                stages->made_size);
-        (*place)->fed += (*place)->here[number] == 0 ? 1 : 0;
+        (*place)->fed += (*place)->here[number] == 0 && !own ? 1 : 0;
         (*place)->here[number] = 1;
     }
     data_batch_close(&batch);
@@ -315,42 +315,80 @@ void runtime_stages_report(struct runtime *runtime) {
     node_feed_made_here(&runtime->node, batches, stages->made_us / runtime->pool.threads);
 }
 
-bool runtime_feeding_begin(struct runtime *runtime, uint32_t shard, uint64_t clock) {
+static void feeding_close(struct runtime_feeding *feeding) {
+    for (unsigned b = 0; b < feeding->made.count; b++) {
+        data_batch_close(&feeding->batches[b]);
+    }
+    feeding->made.count = 0;
+}
+
+static void feeding_drop(struct runtime_feeding *feeding) {
+    for (unsigned b = 0; b < feeding->made.count; b++) {
+        buffer_drop(feeding->made.bytes[b]);
+    }
+    feeding_close(feeding);
+}
+
+bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, const uint32_t *shards, unsigned count) {
     struct runtime_feeding *feeding = &runtime->stages.feeding;
     const struct data_dealing dealing = runtime_dealing(runtime);
-    *feeding = (struct runtime_feeding){.shard = shard, .clock = clock};
-    if (!data_batch_open(&runtime->data, shard, &dealing, runtime_part(runtime, clock), NULL, &feeding->batch)) {
-        return false;
+    unsigned part = runtime_part(runtime, clock);
+    feeding->made = (struct feed_made){.clock = clock};
+    feeding->items = 0;
+    feeding->us = 0;
+    for (unsigned b = 0; b < count; b++) {
+        struct data_batch *batch = &feeding->batches[b];
+        if (!data_batch_open(&runtime->data, shards[b], &dealing, part, NULL, batch)) {
+            feeding_drop(feeding);
+            return false;
+        }
+        feeding->made.shards[b] = shards[b];
+        feeding->made.bytes[b] = buffer_new(batch->count * runtime->stages.made_size);
+        feeding->made.count++;
+        feeding->items += batch->count;
     }
-    feeding->bytes = buffer_new(feeding->batch.count * runtime->stages.made_size);
     return true;
 }
 
-void runtime_feeding_run(struct aml_worker *worker) {
+/* Makes the items with these numbers, counted over all batches. */
+static int make_batches(struct aml_worker *worker, size_t first, size_t end) {
     struct runtime *runtime = worker->runtime;
     const struct runtime_stages *stages = &runtime->stages;
     const struct runtime_feeding *feeding = &stages->feeding;
-    unsigned threads = runtime->pool.threads;
-    size_t end = feeding->batch.count * (size_t)(worker->thread + 1) / threads;
-    uint64_t iteration = runtime_iteration(runtime, feeding->clock);
+    uint64_t iteration = runtime_iteration(runtime, feeding->made.clock);
+    size_t before = 0; /* items of the batches before */
     int result = 0;
-    worker->clock = feeding->clock;
-    crash_enter("stage", feeding->clock);
-    for (size_t i = feeding->batch.count * (size_t)worker->thread / threads; i < end && result == 0; i++) {
-        uint64_t id = data_item_id(feeding->shard, feeding->batch.records[i]);
-        result = run_stages(worker, 0, stages->feedable, false, item_random(runtime, AML_TRAIN, id, iteration),
-                            feeding->batch.items + i * runtime->data.item_size,
-                            feeding->bytes->data + i * stages->made_size);
+    for (unsigned b = 0; b < feeding->made.count && before < end; b++) {
+        const struct data_batch *batch = &feeding->batches[b];
+        size_t last = end - before < batch->count ? end - before : batch->count;
+        for (size_t i = first > before ? first - before : 0; i < last && result == 0; i++) {
+            uint64_t id = data_item_id(feeding->made.shards[b], batch->records[i]);
+            result = run_stages(worker, 0, stages->feedable, false, item_random(runtime, AML_TRAIN, id, iteration),
+                                batch->items + i * runtime->data.item_size,
+                                feeding->made.bytes[b]->data + i * stages->made_size);
+        }
+        before += batch->count;
     }
-    crash_leave();
+    return result;
 }
 
-struct buffer *runtime_feeding_end(struct runtime *runtime) {
+void runtime_feeding_run(struct aml_worker *worker) {
+    struct runtime_feeding *feeding = &worker->runtime->stages.feeding;
+    unsigned threads = worker->runtime->pool.threads;
+    uint64_t start_us = monotonic_us();
+    worker->clock = feeding->made.clock;
+    crash_enter("stage", feeding->made.clock);
+    make_batches(worker, feeding->items * worker->thread / threads, feeding->items * (worker->thread + 1) / threads);
+    crash_leave();
+    atomic_fetch_add(&feeding->us, monotonic_us() - start_us);
+}
+
+struct feed_made runtime_feeding_end(struct runtime *runtime) {
     struct runtime_feeding *feeding = &runtime->stages.feeding;
-    struct buffer *bytes = feeding->bytes;
-    feeding->bytes = NULL;
-    data_batch_close(&feeding->batch);
-    return bytes;
+    struct feed_made made = feeding->made;
+    made.us = feeding->us / runtime->pool.threads;
+    feeding_close(feeding);
+    return made;
 }
 
 void runtime_stages_open(struct runtime *runtime) {
@@ -377,7 +415,7 @@ void runtime_stages_open(struct runtime *runtime) {
 void runtime_stages_close(struct runtime *runtime) {
     runtime_stages_forget(runtime);
     runtime_hook_feed_drop(runtime, UINT64_MAX);
-    buffer_drop(runtime_feeding_end(runtime));
+    feeding_drop(&runtime->stages.feeding);
     free(runtime->stages.between);
     free(runtime->stages.outputs);
 }

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 14,
+    WIRE_VERSION = 15,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -257,7 +257,7 @@ struct message_progress {
     uint64_t memory_bytes; /* resident set size; 0 when unknown */
     uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
     uint64_t items_fed;    /* of `items`, those from batches that feeders have made */
-    uint64_t feed_wait_us; /* how long the clock waited for batches */
+    uint64_t feed_wait_us; /* how long the clock waited for batches, and made none meanwhile */
     uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
 };
 
@@ -602,11 +602,12 @@ struct message_shard {
 };
 
 /* A node that works asks a feeder for the batches of these data shards in this clock (docs/design.md, "Feeders").
- * Frame: at least one shard, uint32_t each, ascending. */
+ * Frame: shards, uint32_t each, ascending; none: the message only reports `begun`. */
 struct message_feed_ask {
     struct message_passed passed;
     uint64_t clock;
     uint64_t claim; /* of the question, unique for the node that asks; the answers repeat it */
+    uint64_t begun; /* the node needs no batches of clocks up to this one any more */
 };
 
 /* Answers FEED_ASK, in one or more messages. Frames: at least one batch, struct wire_batch each; the batches' bytes,

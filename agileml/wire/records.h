@@ -26,7 +26,7 @@ RECORDS_VIEW(waits_servers, struct wire_server_wait, RECORDS_FRAME)
 RECORDS_VIEW(records_totals, double, RECORDS_FRAME)    /* LOADED, START: WIRE_TOTALS of them */
 RECORDS_VIEW(evaluate_shards, uint32_t, RECORDS_FRAME) /* at least one */
 RECORDS_VIEW(holdings_shards, uint32_t, RECORDS_FRAME)
-RECORDS_VIEW(feed_ask_shards, uint32_t, RECORDS_FRAME)       /* at least one */
+RECORDS_VIEW(feed_ask_shards, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(feed_batches, struct wire_batch, FEED_BATCHES) /* at least one */
 RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(records_restore_points, struct wire_restore_point, RECORDS_FRAME) /* FENCED, REPLICAS */

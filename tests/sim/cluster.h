@@ -93,6 +93,7 @@ struct cluster_counts {
     uint64_t shards_taken; /* from other nodes */
     uint64_t batches;      /* from feeders */
     uint64_t batches_used; /* of them, by clocks */
+    uint64_t batches_own;  /* that nodes have made while they waited */
     uint64_t pieces_taken; /* of shards, from nodes that have read other parts of the input */
 };
 

@@ -629,7 +629,7 @@ static void hook_help(void *context, unsigned number, uint64_t clock) {
         return;
     }
     if (!set->prepared || node->work.computing || node->evaluation.under_way || node->work.helped != 0 ||
-        node->node.client.clock < clock) {
+        node->feed.busy || node->node.client.clock < clock) {
         cluster_violation(node->cluster, "app", "%s is told to help with clock %llu, set %u", node->node.name,
                           (unsigned long long)clock, number);
     }
@@ -685,7 +685,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
     }
     node->work.at = agent->work.assignment;
     node->work.set = number;
-    if (!set->prepared || node->work.computing || node->evaluation.under_way ||
+    if (!set->prepared || node->work.computing || node->evaluation.under_way || node->feed.busy ||
         agent->work.sets[agent->work.assignment.set].number != number || agent->client.clock != clock ||
         agent->client.origin != agent->work.assignment.origin) {
         cluster_violation(cluster, "app", "%s is told to compute clock %llu with set %u, its client clock %llu",
@@ -774,7 +774,7 @@ static void hook_evaluate(void *context, unsigned number, uint64_t clock, bool a
     struct cluster_node *node = context;
     const struct node *agent = &node->node;
     if ((!again && (clock != agent->client.clock || number != node->work.set)) || node->work.computing ||
-        node->evaluation.under_way) {
+        node->feed.busy || node->evaluation.under_way) {
         cluster_violation(node->cluster, "app", "%s evaluates clock %llu with set %u after clock %llu with set %u",
                           agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock,
                           node->work.set);
@@ -890,8 +890,9 @@ static void save_rows(void *context, const struct message *message) {
 
 static void hook_save(void *context) {
     struct cluster_node *node = context;
-    if (node->save.saving) {
-        cluster_violation(node->cluster, "app", "%s is asked to save while it saves", node->node.name);
+    if (node->save.saving || node->feed.busy) {
+        cluster_violation(node->cluster, "app", "%s is asked to save while it %s", node->node.name,
+                          node->save.saving ? "saves" : "makes batches");
     }
     node->save.saving = true;
     node->save.unsaving = false;

@@ -124,19 +124,19 @@ static void make_done(void *context) {
     if (node->fate.gone) {
         return;
     }
-    struct cluster_fed made = node->feed.making;
-    uint64_t clock = made.clock + (cluster_mistake_due(cluster, MISTAKE_BATCH_OF_OTHER_CLOCK) ? 1 : 0);
-    struct buffer *bytes = batch_words(cluster, made.shard, clock);
-    if (cluster->options.campaign == CAMPAIGN_MAD && cluster_one_in(cluster, 200)) {
-        bytes->data[cluster_draw(cluster) % bytes->size] ^= 1; /* a feeder that lies */
+    struct feed_made *made = &node->feed.making;
+    for (unsigned b = 0; b < made->count; b++) {
+        bool wrong = is_feeder(node) && cluster_mistake_due(cluster, MISTAKE_BATCH_OF_OTHER_CLOCK);
+        made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0));
+        if (is_feeder(node) && cluster->options.campaign == CAMPAIGN_MAD && cluster_one_in(cluster, 200)) {
+            made->bytes[b]->data[cluster_draw(cluster) % made->bytes[b]->size] ^= 1; /* a feeder that lies */
+        }
     }
     node->feed.busy = false;
-    node_feed_made(&node->node, made.shard, made.clock, bytes);
+    node_feed_made(&node->node, made);
 }
 
-static void hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
-    struct cluster_node *node = context;
-    struct cluster *cluster = node->cluster;
+static bool has_shard(const struct cluster_node *node, unsigned set, uint32_t shard) {
     bool has = false;
     for (unsigned s = 0; s < node->app.set_count; s++) {
         const struct cluster_set *mine = &node->app.sets[s];
@@ -144,17 +144,34 @@ static void hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t
             has = has || mine->shards[i] == shard;
         }
     }
-    if (!is_feeder(node) || node->feed.busy || !has) {
-        cluster_violation(cluster, "app", "%s is told to make a batch of shard %u with set %u", node->node.name, shard,
-                          set);
+    return has;
+}
+
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
+    struct cluster_node *node = context;
+    struct cluster *cluster = node->cluster;
+    if (!is_feeder(node) && cluster_one_in(cluster, 20)) {
+        return false; /* the data is on disk */
+    }
+    node->feed.making = (struct feed_made){.clock = clock, .count = count};
+    bool good = count > 0 && count <= (is_feeder(node) ? 1 : WIRE_FEED_SHARDS_MAX) && !node->feed.busy &&
+                !node->work.computing && !node->evaluation.under_way && node->work.helped == 0;
+    for (unsigned b = 0; b < count; b++) {
+        node->feed.making.shards[b] = shards[b];
+        good = good && has_shard(node, set, shards[b]);
+    }
+    if (!good) {
+        cluster_violation(cluster, "app", "%s is told to make %u batches of shard %u, ... with set %u", node->node.name,
+                          count, shards[0], set);
     }
     node->feed.busy = true;
-    node->feed.making = (struct cluster_fed){.set = set, .shard = shard, .clock = clock};
     uint64_t most_us = 10 + node->compute_us / 8;
     uint64_t slow =
         cluster_one_in(cluster, 30) || node->number % 5 == 0 ? 30 : 1; /* some are slow, some batches late */
-    sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim) + slow * cluster_between(cluster, 5, most_us),
-                 make_done, node);
+    uint64_t us = slow * cluster_between(cluster, 5, most_us);
+    node->feed.making.us = us;
+    sim_schedule(cluster->sim, node->machine, sim_now(cluster->sim) + us, make_done, node);
+    return true;
 }
 
 static struct cluster_fed *fed_find(struct cluster_node *node, uint32_t shard, uint64_t clock) {
@@ -166,8 +183,8 @@ static struct cluster_fed *fed_find(struct cluster_node *node, uint32_t shard, u
     return NULL;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes,
-                           size_t size) {
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
+                           bool own) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     struct buffer *expected = batch_words(cluster, shard, clock);
@@ -186,8 +203,9 @@ static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t
         return true;
     }
     node->feed.list = memory_resized(node->feed.list, node->feed.count + 1, sizeof *node->feed.list);
-    node->feed.list[node->feed.count++] = (struct cluster_fed){.set = set, .shard = shard, .clock = clock};
-    cluster->result->counts.batches++;
+    node->feed.list[node->feed.count++] = (struct cluster_fed){.set = set, .shard = shard, .clock = clock, .own = own};
+    cluster->result->counts.batches += own ? 0 : 1;
+    cluster->result->counts.batches_own += own ? 1 : 0;
     return true;
 }
 
@@ -235,8 +253,8 @@ void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *s
                               fed->used ? "used" : "of another set");
         }
         fed->used = true;
-        items += cluster->app.kind->items(&cluster->app, fed->shard, clock);
-        cluster->result->counts.batches_used++;
+        items += fed->own ? 0 : cluster->app.kind->items(&cluster->app, fed->shard, clock);
+        cluster->result->counts.batches_used += fed->own ? 0 : 1;
     }
     node_fed(&node->node, items);
     if (hash_mix(cluster->options.seed ^ 0x10CA) % 2 == 0 && !mistake_needs_feeders(cluster->options.mistake)) {
@@ -255,7 +273,7 @@ void cluster_feed_check_node(struct cluster_node *node) {
     for (unsigned c = 0; c <= NODE_FEED_AHEAD; c++) {
         for (uint32_t b = 0; b < feed->clocks[c].count; b++) {
             const struct feed_batch *batch = &feed->clocks[c].batches[b];
-            bool counts = batch->state == FEED_ASKED || batch->state == FEED_HERE;
+            bool counts = batch->state != FEED_WANTED && batch->state != FEED_LOCAL;
             used += counts ? batch->bytes : 0;
             here += batch->state == FEED_HERE ? 1 : 0;
         }

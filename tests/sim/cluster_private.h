@@ -130,6 +130,7 @@ struct cluster_fed {
     unsigned set;
     uint32_t shard;
     uint64_t clock;
+    bool own; /* this process has made it */
     bool used;
 };
 
@@ -139,7 +140,7 @@ struct cluster_node_feed {
     unsigned count;
     uint64_t below; /* batches of clocks below were dropped */
     bool busy;      /* it makes `making` */
-    struct cluster_fed making;
+    struct feed_made making;
 };
 
 /* The job's feeders. */

@@ -61,6 +61,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->shards_taken += one->shards_taken;
     sum->batches += one->batches;
     sum->batches_used += one->batches_used;
+    sum->batches_own += one->batches_own;
     sum->pieces_taken += one->pieces_taken;
 }
 
@@ -84,7 +85,7 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "restarts, %llu "
         "checkpoints, %llu resumes, "
         "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
-        "%llu used, %llu jobs lost, %llu items redone, %llu iterations "
+        "%llu used, %llu made while waiting, %llu jobs lost, %llu items redone, %llu iterations "
         "partial, %llu more evaluations, "
         "%llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
@@ -96,8 +97,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
         (unsigned long long)counts->pieces_taken, (unsigned long long)counts->batches,
-        (unsigned long long)counts->batches_used, (unsigned long long)counts->lost,
-        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
+        (unsigned long long)counts->batches_used, (unsigned long long)counts->batches_own,
+        (unsigned long long)counts->lost, (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
         (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
         (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
         (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);

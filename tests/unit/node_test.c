@@ -40,8 +40,9 @@ struct fake_asked {
     unsigned batches_taken;         /* by feed_take */
     bool batches_are_bad;           /* feed_take refuses them */
     uint64_t dropped_below;         /* by the last feed_drop */
-    uint32_t making;                /* shard of the batch that is to be made */
-    uint64_t making_clock;          /* 0: none is */
+    unsigned batches_own;           /* of them, those that the process has made */
+    struct feed_made making;        /* the batches that are to be made; clock 0: none are */
+    bool on_disk;                   /* feed_make can't: the data is not in memory */
     int end_code;
     char end_text[ERROR_TEXT_MAX];
 };
@@ -158,18 +159,25 @@ static bool hook_feeds(void *context) {
     return true;
 }
 
-static void hook_feed_make(void *context, unsigned set, uint32_t shard, uint64_t clock) {
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
     struct fake *fake = context;
-    assert_int_equal(fake->asked.making_clock, 0);
-    assert_int_equal(set, 1);
-    fake->asked.making = shard;
-    fake->asked.making_clock = clock;
+    assert_int_equal(fake->asked.making.clock, 0);
+    assert_int_equal(fake->asked.computing, 0);
+    assert_true(set == 1 || set == 2);
+    if (fake->asked.on_disk) {
+        return false;
+    }
+    fake->asked.making.clock = clock;
+    fake->asked.making.count = count;
+    memcpy(fake->asked.making.shards, shards, count * sizeof *shards);
+    return true;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes,
-                           size_t size) {
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
+                           bool own) {
     struct fake *fake = context;
-    assert_int_equal(set, 1);
+    fake->asked.batches_own += own ? 1 : 0;
+    assert_true(set == 1 || set == 2);
     assert_int_equal(size, 4 + shard);
     assert_int_equal(*(const unsigned char *)bytes, clock);
     fake->asked.batches_taken++;
@@ -1859,6 +1867,26 @@ static void give_feed(struct fake *fake, actor_id feeder, const struct message *
     give(fake, feeder + 1, &message);
 }
 
+/* The process has made these batches of a clock, which took 0.9 ms each. That of shard S is 4 + S bytes with the
+ * clock's number. */
+static void make_own(struct fake *fake, uint64_t clock, const uint32_t *shards, unsigned count) {
+    struct feed_made made = fake->asked.making;
+    assert_int_equal(made.clock, clock);
+    assert_int_equal(made.count, count);
+    for (unsigned b = 0; b < count; b++) {
+        assert_int_equal(made.shards[b], shards[b]);
+        made.bytes[b] = buffer_new(4 + shards[b]);
+        memset(made.bytes[b]->data, (int)clock, made.bytes[b]->size);
+    }
+    made.us = count * UINT64_C(900);
+    fake->asked.making.clock = 0;
+    node_feed_made(&fake->node, &made);
+}
+
+static void make_own_one(struct fake *fake, uint64_t clock, uint32_t shard) {
+    make_own(fake, clock, &shard, 1);
+}
+
 static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     (void)state;
     struct fake *fake = fake_open_fed(0);
@@ -1867,19 +1895,23 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
     assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* of all three clocks */
     assert_int_equal(fake->node.feed.used, 12 * NODE_FEED_GUESS);
-    assert_int_equal(fake->asked.computing, 0); /* it waits for batches */
-    fake->now_us += 7000;
+    fake->now_us += 5000;
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
     give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* was not asked */
     assert_int_equal(fake->asked.batches_taken, 2);
     assert_int_equal(fake->node.feed.used, 10 * NODE_FEED_GUESS + 4 + 5);
+    make_own_one(fake, 1, 3); /* the last one; shard 2's is expected soon */
+    assert_int_equal(fake->asked.batches_taken, 3);
+    assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
+    fake->now_us += 2000;
     give_feed(fake, THIRD, &first, FEED_GONE, 2, 2, true);
-    assert_int_equal(fake->asked.computing, 1); /* the process makes the other two */
-    assert_int_equal(fake->node.work.feed_wait_us, 7000);
+    assert_int_equal(fake->asked.computing, 1); /* the process makes what lacks */
+    assert_int_equal(fake->node.work.feed_wait_us, 2000);
     give_feed(fake, THIRD, &first, FEED_DONE, 2, 2, true); /* too late */
-    assert_int_equal(fake->asked.batches_taken, 2);
+    assert_int_equal(fake->asked.batches_taken, 3);
+    assert_int_equal(fake->asked.batches_own, 1);
     node_fed(&fake->node, 6);
     computed(fake, 1, 1);
     assert_int_equal(fake->asked.dropped_below, 2);
@@ -1889,7 +1921,52 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     struct message progress = {0};
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
     assert_int_equal(progress.progress.items_fed, 6);
-    assert_int_equal(progress.progress.feed_wait_us, 7000);
+    assert_int_equal(progress.progress.feed_wait_us, 2000);
+    fake_close(fake);
+}
+
+/* A node that waits makes what would come last, as much as takes 2 ms. Its feeder need not make that any more. */
+static void test_a_node_that_waits_makes_what_would_come_last(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    struct message first = feed_question(fake, THIRD_SERVER, 1);
+    struct message second = feed_question(fake, THIRD_SERVER, 2);
+    struct message report = {0};
+    make_own_one(fake, 1, 3);
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, true); /* two of them are repeats */
+    assert_int_equal(fake->asked.computing, 0);
+    make_own_one(fake, 1, 2);
+    assert_int_equal(fake->asked.batches_taken, 4);
+    assert_int_equal(fake->asked.computing, 1);
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, &report), 4);
+    assert_int_equal(report.feed_ask.begun, 1);
+    assert_int_equal(report.frames[0]->size, 0);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    evaluated(fake, 1);
+    make_own(fake, 2, (const uint32_t[]){3, 2}, 2);
+    give_feed(fake, THIRD, &second, FEED_DONE, 0, 1, true);
+    wait_ms(fake, 5); /* shard 1's takes too long */
+    make_own_one(fake, 2, 1);
+    assert_int_equal(fake->asked.batches_taken, 8);
+    assert_int_equal(fake->asked.computing, 2);
+    fake_close(fake);
+}
+
+static void test_a_node_makes_no_batches_of_data_on_disk(void **state) {
+    (void)state;
+    struct fake *fake = fake_new(0, 3);
+    give_welcome(fake);
+    add_feeder(fake, THIRD);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    fake->asked.on_disk = true;
+    give_start(fake);
+    assert_int_equal(fake->asked.computing, 1); /* the clock makes them all */
+    assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
     fake_close(fake);
 }
 
@@ -1899,27 +1976,32 @@ static void test_what_does_not_come_is_asked_elsewhere_then_made_here(void **sta
     struct message late = feed_question(fake, THIRD_SERVER, 1);
     add_feeder(fake, OTHER);
     give_plan(fake);
-    wait_ms(fake, NODE_FEED_FIRST_US / 1000);
+    wait_ms(fake, NODE_FEED_LATE_US / 1000);
     struct message second = feed_question(fake, OTHER + 1, 1); /* elsewhere, once */
     assert_int_equal(fake->asked.computing, 0);
     give_feed(fake, THIRD, &late, FEED_DONE, 0, 4, true); /* by now another one is asked */
     assert_int_equal(fake->asked.batches_taken, 0);
     give_feed(fake, OTHER, &second, FEED_DONE, 0, 1, true);
     assert_int_equal(fake->asked.batches_taken, 1);
-    wait_ms(fake, NODE_FEED_FIRST_US / 1000);
+    make_own_one(fake, 1, 3);
+    make_own_one(fake, 1, 2);
+    assert_int_equal(fake->asked.computing, 0);
+    wait_ms(fake, 5);
+    make_own_one(fake, 1, 1);
     assert_int_equal(fake->asked.computing, 1);
-    assert_true(fake->node.feed.late >= 4 + 3);
+    assert_true(fake->node.feed.late >= 3);
     fake_close(fake);
 }
 
 static void test_a_feeder_that_is_gone_is_not_waited_for(void **state) {
     (void)state;
     struct fake *fake = fake_open_fed(0);
-    assert_int_equal(fake->asked.computing, 0);
     fake->next.node_count = 0;
     give_plan(fake);
+    assert_int_equal(fake->asked.computing, 0);
+    make_own_one(fake, 1, 3);
     assert_int_equal(fake->asked.computing, 1);
-    assert_int_equal(fake->node.feed.used, 0);
+    assert_int_equal(fake->node.feed.used, 4 + 3);
     fake_close(fake);
 }
 
@@ -1929,8 +2011,10 @@ static void test_batches_are_asked_for_by_credit(void **state) {
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     assert_int_equal(first.frames[0]->size, 2 * sizeof(uint32_t)); /* as much as there is credit for */
     assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 1);
-    give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true);
-    assert_true(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1); /* they were smaller than expected */
+    give_feed(fake, THIRD, &first, FEED_DONE, 0, 1, true);
+    assert_true(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL) > 1); /* it was smaller than expected */
+    assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
+    make_own_one(fake, 1, 1);
     assert_true(fake->node.feed.used <= 2 * NODE_FEED_GUESS + 10);
     fake_close(fake);
 }
@@ -1946,6 +2030,7 @@ static void test_batches_that_can_not_be_are_reported(void **state) {
         assert_true(told(fake, MESSAGE_ACCUSE, &accuse) > 0);
         assert_int_equal(accuse.accuse.accused, THIRD);
         assert_non_null(strstr(accuse.accuse.text, "no batch of shard 0 in clock 1"));
+        make_own_one(fake, 1, 3);
         assert_int_equal(fake->asked.computing, 1); /* with what the process makes itself */
         fake_close(fake);
     }
@@ -1959,6 +2044,7 @@ static void test_batches_of_other_data_are_forgotten(void **state) {
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     give_feed(fake, THIRD, &second, FEED_DONE, 0, 4, true);
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 4, true);
+    make_own_one(fake, 1, 3);
     assert_int_equal(fake->asked.computing, 1);
     no_assignments(fake);
     add_assignment(fake, SELF, 1, 1, 0, 4);
@@ -1968,6 +2054,22 @@ static void test_batches_of_other_data_are_forgotten(void **state) {
     computed(fake, 1, 1);
     assert_true(fake->asked.dropped_below == UINT64_MAX);
     assert_int_equal(fake->node.feed.used, 0);
+    fake_close(fake);
+}
+
+static void test_a_forgotten_batch_that_the_process_makes_is_not_taken(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 3);
+    give_plan(fake);
+    assert_true(fake->asked.dropped_below == UINT64_MAX);
+    prepared(fake, 2, 20);
+    answer_subscribes(fake, 0);
+    assert_int_equal(fake->asked.computing, 0); /* the threads are busy */
+    make_own_one(fake, 1, 3);
+    assert_int_equal(fake->asked.batches_taken, 0);
+    make_own_one(fake, 1, 2); /* of the new data */
     fake_close(fake);
 }
 
@@ -1982,30 +2084,34 @@ static struct fake *fake_open_feeder(void) {
     return fake;
 }
 
-static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uint32_t first, uint32_t count) {
+static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uint32_t first, uint32_t count,
+                          uint64_t begun) {
     struct message message = {.type = MESSAGE_FEED_ASK, .epoch = 1, .passed.sender = OTHER};
-    uint32_t shards[SHARDS_MAX];
+    uint32_t shards[SHARDS_MAX] = {0};
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
     message.feed_ask.clock = clock;
     message.feed_ask.claim = claim;
+    message.feed_ask.begun = begun;
     message_add_copy(&message, shards, count * sizeof shards[0]);
     give(fake, SELF + 1, &message);
 }
 
 static void make(struct fake *fake, uint32_t shard, uint64_t clock, size_t bytes) {
-    assert_int_equal(fake->asked.making, shard);
-    assert_int_equal(fake->asked.making_clock, clock);
-    fake->asked.making_clock = 0;
-    node_feed_made(&fake->node, shard, clock, buffer_new(bytes));
+    struct feed_made made = fake->asked.making;
+    assert_int_equal(made.clock, clock);
+    assert_int_equal(made.shards[0], shard);
+    made.bytes[0] = buffer_new(bytes);
+    fake->asked.making.clock = 0;
+    node_feed_made(&fake->node, &made);
 }
 
 static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     (void)state;
     struct fake *fake = fake_open_feeder();
     struct message answer = {0};
-    give_feed_ask(fake, 1, 1, 2, 2); /* it has no data yet */
+    give_feed_ask(fake, 1, 1, 2, 2, 0); /* it has no data yet */
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
     assert_int_equal(answer.feed.kind, FEED_GONE);
     assert_int_equal(answer.passed.receiver, OTHER);
@@ -2013,9 +2119,9 @@ static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
     forget(fake);
-    give_feed_ask(fake, 3, 2, 2, 2);
-    give_feed_ask(fake, 3, 2, 2, 2); /* a repeat */
-    give_feed_ask(fake, 2, 3, 2, 2);
+    give_feed_ask(fake, 3, 2, 2, 2, 0);
+    give_feed_ask(fake, 3, 2, 2, 2, 0); /* a repeat */
+    give_feed_ask(fake, 2, 3, 2, 2, 0);
     make(fake, 2, 3, 10);
     make(fake, 2, 2, 10); /* the earlier clock goes first */
     make(fake, 3, 2, 20);
@@ -2026,35 +2132,96 @@ static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     assert_true(batches[0].shard == 2 && batches[0].bytes == 10 && batches[1].shard == 3 && batches[1].bytes == 20);
     make(fake, 3, 3, 20);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2);
-    assert_int_equal(fake->asked.making_clock, 0);
+    assert_int_equal(fake->asked.making.clock, 0);
+    fake_close(fake);
+}
+
+/* A feeder that has data and no questions. */
+static struct fake *fake_open_feeder_with_data(void) {
+    struct fake *fake = fake_open_feeder();
+    give_feed_ask(fake, 1, 1, 2, 2, 0);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    forget(fake);
+    return fake;
+}
+
+static void test_a_feeder_answers_after_a_while_and_in_order(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder_with_data();
+    struct message answer = {0};
+    give_feed_ask(fake, 1, 2, 2, 1, 0);
+    give_feed_ask(fake, 2, 3, 2, 2, 0);
+    give_feed_ask(fake, 2, 4, 3, 1, 0);
+    make(fake, 2, 1, 10);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    fake->now_us += NODE_FEED_FUSED_US;
+    make(fake, 2, 2, 10);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2); /* without waiting for the other one */
+    assert_int_equal(answer.feed.claim, 3);
+    make(fake, 3, 2, 10);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 3);
+    assert_int_equal(answer.feed.claim, 3);
+    make(fake, 3, 2, 10);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 4);
+    assert_int_equal(answer.feed.claim, 4);
+    fake_close(fake);
+}
+
+static void test_a_feeder_makes_nothing_for_clocks_that_have_begun(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder_with_data();
+    struct message answer = {0};
+    give_feed_ask(fake, 1, 2, 2, 2, 0);
+    give_feed_ask(fake, 2, 3, 2, 2, 0);
+    give_feed_ask(fake, 3, 4, 2, 1, 1);
+    make(fake, 2, 1, 10); /* was begun */
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, NULL), 0);
+    give_feed_ask(fake, 2, 5, 0, 0, 2); /* asks for nothing */
+    make(fake, 2, 2, 10);
+    make(fake, 2, 3, 10);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(answer.feed.claim, 4);
+    assert_int_equal(fake->asked.making.clock, 0);
+    fake_close(fake);
+}
+
+static void test_a_feeder_whose_data_is_not_in_memory_ends(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder_with_data();
+    fake->asked.on_disk = true;
+    give_feed_ask(fake, 1, 2, 2, 2, 0);
+    assert_int_equal(fake->asked.ends, 1);
+    assert_int_equal(fake->asked.end_code, AML_ELIMIT);
+    assert_non_null(strstr(fake->asked.end_text, "more than --memory allows"));
     fake_close(fake);
 }
 
 static void test_a_feeder_forgets_questions_of_an_old_epoch(void **state) {
     (void)state;
     struct fake *fake = fake_open_feeder();
-    give_feed_ask(fake, 1, 1, 2, 2);
+    give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    give_feed_ask(fake, 1, 2, 2, 2);
-    assert_int_equal(fake->asked.making_clock, 1);
+    give_feed_ask(fake, 1, 2, 2, 2, 0);
+    assert_int_equal(fake->asked.making.clock, 1);
     fake->next.epoch = 2;
     give_plan(fake);
     assert_int_equal(fake->node.feed.feeding.count, 0);
     forget(fake);
     make(fake, 2, 1, 10); /* nobody asks any more */
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, NULL), 0);
-    assert_int_equal(fake->asked.making_clock, 0);
+    assert_int_equal(fake->asked.making.clock, 0);
     fake_close(fake);
 }
 
 static void test_a_batch_that_is_too_large_ends_the_feeder(void **state) {
     (void)state;
     struct fake *fake = fake_open_feeder();
-    give_feed_ask(fake, 1, 1, 2, 2);
+    give_feed_ask(fake, 1, 1, 2, 2, 0);
     prepared(fake, 1, 10);
     answer_subscribes(fake, 0);
-    give_feed_ask(fake, 1, 2, 2, 2);
+    give_feed_ask(fake, 1, 2, 2, 2, 0);
     make(fake, 2, 1, (size_t)WIRE_BATCH_BYTES_MAX + 1);
     assert_int_equal(fake->asked.ends, 1);
     assert_int_equal(fake->asked.end_code, AML_EINPUT);
@@ -2428,6 +2595,12 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_clock_uses_the_batches_that_have_come),
         cmocka_unit_test(test_what_does_not_come_is_asked_elsewhere_then_made_here),
+        cmocka_unit_test(test_a_node_that_waits_makes_what_would_come_last),
+        cmocka_unit_test(test_a_node_makes_no_batches_of_data_on_disk),
+        cmocka_unit_test(test_a_forgotten_batch_that_the_process_makes_is_not_taken),
+        cmocka_unit_test(test_a_feeder_answers_after_a_while_and_in_order),
+        cmocka_unit_test(test_a_feeder_makes_nothing_for_clocks_that_have_begun),
+        cmocka_unit_test(test_a_feeder_whose_data_is_not_in_memory_ends),
         cmocka_unit_test(test_a_feeder_that_is_gone_is_not_waited_for),
         cmocka_unit_test(test_batches_are_asked_for_by_credit),
         cmocka_unit_test(test_batches_that_can_not_be_are_reported),
