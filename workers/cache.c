@@ -74,7 +74,7 @@ int cache_reserve(struct cache *cache, unsigned table_number, uint64_t capacity)
     if (capacity <= table->capacity) {
         return 0;
     }
-    int result = each_arena(table, arena_reserve, (size_t)capacity);
+    int result = each_arena(table, table->spec->whole ? arena_grow : arena_reserve, (size_t)capacity);
     if (result == 0) {
         table->capacity = (uint32_t)capacity;
     }

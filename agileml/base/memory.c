@@ -56,7 +56,16 @@ void memory_give_back(void) {
 #endif
 }
 
-enum { ARENA_MINIMUM = 1 << 16, ARENA_HUGE_PAGE = 2 << 20 };
+enum {
+    ARENA_MINIMUM = 1 << 16,
+    ARENA_HUGE_PAGE = 2 << 20,
+    ARENA_COUNTED = 8 /* one in so many reserved bytes counts, whether it is used or not */
+};
+
+/* Returns for how many bytes an arena counts. */
+static size_t counted(size_t grown, size_t mapped) {
+    return grown > mapped / ARENA_COUNTED ? grown : mapped / ARENA_COUNTED;
+}
 
 /* Gives the file `mapped` bytes on the disk. False when there is no room. */
 static bool file_grow(const struct arena *arena, int descriptor, size_t from, size_t mapped) {
@@ -85,7 +94,7 @@ static int arena_to_file(struct arena *arena, size_t mapped) {
         memcpy(base, arena->base, arena->mapped);
         munmap(arena->base, arena->mapped);
     }
-    atomic_fetch_sub(&files->used, arena->mapped);
+    atomic_fetch_sub(&files->used, counted(arena->grown, arena->mapped));
     atomic_fetch_add(&files->bytes, mapped);
     arena->base = base;
     arena->mapped = mapped;
@@ -111,7 +120,8 @@ static int arena_reserve_file(struct arena *arena, size_t mapped) {
     return 0;
 }
 
-int arena_reserve(struct arena *arena, size_t bytes) {
+/* Reserves as arena_reserve does, for an arena that has grown to `grown`. */
+static int reserve(struct arena *arena, size_t bytes, size_t grown) {
     if (bytes <= arena->mapped) {
         return 0;
     }
@@ -123,7 +133,8 @@ int arena_reserve(struct arena *arena, size_t bytes) {
         mapped *= 2; /* untouched pages cost nothing */
     }
     struct arena_files *files = arena->files;
-    bool to_file = files != NULL && !arena->filed && atomic_load(&files->used) + mapped - arena->mapped > files->memory;
+    size_t more = counted(grown, mapped) - counted(arena->grown, arena->mapped);
+    bool to_file = files != NULL && !arena->filed && atomic_load(&files->used) + more > files->memory;
     if (to_file || arena->filed) {
         return arena_reserve_file(arena, mapped);
     }
@@ -134,15 +145,24 @@ int arena_reserve(struct arena *arena, size_t bytes) {
         return AML_ENOMEM;
     }
     if (files != NULL) {
-        atomic_fetch_add(&files->used, mapped - arena->mapped);
+        atomic_fetch_add(&files->used, counted(arena->grown, mapped) - counted(arena->grown, arena->mapped));
     }
     arena->base = base;
     arena->mapped = mapped;
     return 0;
 }
 
+int arena_reserve(struct arena *arena, size_t bytes) {
+    return reserve(arena, bytes, 2 * arena->grown); /* it was counted last when it had doubled */
+}
+
 int arena_grow(struct arena *arena, size_t bytes) {
-    int result = arena_reserve(arena, bytes);
+    size_t grown = bytes > arena->grown ? bytes : arena->grown;
+    int result = reserve(arena, bytes, grown);
+    if (result == 0 && arena->files != NULL && !arena->filed) {
+        atomic_fetch_add(&arena->files->used, counted(grown, arena->mapped) - counted(arena->grown, arena->mapped));
+    }
+    arena->grown = result == 0 ? grown : arena->grown;
     if (result == 0 && bytes > ARENA_HUGE_PAGE && !arena->huge) {
         /* Fewer TLB misses for rows visited at random; only advice, and mremap takes it along. */
         madvise(arena->base, arena->mapped, MADV_HUGEPAGE);
@@ -159,7 +179,7 @@ void arena_close(struct arena *arena) {
         atomic_fetch_sub(&arena->files->bytes, arena->mapped);
         close(arena->descriptor);
     } else if (arena->files != NULL) {
-        atomic_fetch_sub(&arena->files->used, arena->mapped);
+        atomic_fetch_sub(&arena->files->used, counted(arena->grown, arena->mapped));
     }
     memset(arena, 0, sizeof *arena);
 }

@@ -30,16 +30,18 @@ struct arena_files {
     void (*refused)(void *context, size_t bytes); /* tells people that the disk has no room for so many more bytes */
     void *context;
     size_t memory;          /* bytes that the arenas may have in memory */
-    _Atomic size_t used;    /* bytes of address space of those in memory; any thread */
+    _Atomic size_t used;    /* bytes of those in memory, as they are counted: struct arena; any thread */
     _Atomic uint64_t bytes; /* of the files; any thread */
 };
 
 /* A contiguous run of zeroed bytes that grows without copying: the kernel moves the pages, so addresses
  * change when it grows, and only what was touched is resident. A zeroed struct is an empty arena.
- * Not thread-safe while it grows. */
+ * Not thread-safe while it grows. Counts in files->used for what it has grown to, but for a part of what is reserved
+ * at least, as it can't be moved to a file while it grows within that. */
 struct arena {
     unsigned char *base;
     size_t mapped;             /* bytes of address space, readable and writable */
+    size_t grown;              /* bytes that are or will be used */
     bool huge;                 /* the kernel has been asked for huge pages */
     struct arena_files *files; /* set before the first use; NULL: the arena is in memory, whatever it takes */
     int descriptor;            /* of its file, if it has one: `filed` */

@@ -428,8 +428,34 @@ static void fill_cache(struct cache *cache, uint64_t rows) {
 }
 
 static void fill_in_vain(struct fixture *f) {
-    assert_int_equal(cache_reserve(&f->cache, 0, 200000), AML_ENOMEM);
-    fill_cache(&f->cache, 100000); /* what was there is as it was */
+    assert_int_equal(cache_reserve(&f->cache, 0, 400000), AML_ENOMEM);
+    fill_cache(&f->cache, 200000); /* what was there is as it was */
+}
+
+/* Room for rows that may never come takes no file. */
+static void test_reserved_rows_are_in_memory(void **state) {
+    (void)state;
+    struct fixture f;
+    struct arena_files files = {.open = NULL};
+    fixture_open(&f, RATINGS, 0);
+    cache_close(&f.cache);
+    spill_arenas(&f.spill, &files, 1 << 20);
+    f.job.tables[0].files = &files;
+    cache_open(&f.cache, &f.job, PARTITIONS);
+    assert_int_equal(cache_reserve(&f.cache, 0, 200000), 0); /* 4 MiB, of which an eighth counts */
+    fill_cache(&f.cache, 1000);
+    assert_false(f.cache.tables[0].rows.filed);
+    assert_true(files.used == 1 << 19 && files.bytes == 0);
+    fill_cache(&f.cache, 50000);
+    assert_true(files.used == 1 << 19);
+    fill_cache(&f.cache, 70000); /* counted at each doubling */
+    assert_true(files.used == 1 << 20);
+    cache_close(&f.cache);
+    assert_true(files.used == 0);
+    cache_open(&f.cache, &f.job, PARTITIONS);
+    assert_int_equal(cache_reserve(&f.cache, 0, 2000000), 0); /* too much, used or not */
+    assert_true(f.cache.tables[0].rows.filed);
+    fixture_close(&f);
 }
 
 /* Rows beyond the memory for them move to a file, which grows with them, and is gone with them. */
@@ -445,12 +471,14 @@ static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
     fill_cache(&f.cache, 1000);
     assert_false(f.cache.tables[0].rows.filed);
     assert_true(files.used > 0 && files.bytes == 0);
-    fill_cache(&f.cache, 100000);
-    assert_true(f.cache.tables[0].rows.filed);
-    assert_true(files.used == 0 && files.bytes == 2 << 20);
-    with_a_full_disk(3 << 20, fill_in_vain, &f);
+    fill_cache(&f.cache, 100000); /* within what was reserved at once */
+    assert_false(f.cache.tables[0].rows.filed);
     fill_cache(&f.cache, 200000);
-    assert_true(files.bytes == 4 << 20);
+    assert_true(f.cache.tables[0].rows.filed);
+    assert_true(files.used == 0 && files.bytes == 4 << 20);
+    with_a_full_disk(5 << 20, fill_in_vain, &f);
+    fill_cache(&f.cache, 400000);
+    assert_true(files.bytes == 8 << 20);
     cache_close(&f.cache);
     assert_true(files.used == 0 && files.bytes == 0);
     cache_open(&f.cache, &f.job, PARTITIONS);
@@ -544,6 +572,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_items_are_an_error),
         cmocka_unit_test(test_a_full_disk_is_an_error),
         cmocka_unit_test(test_a_folder_that_is_not_there_is_an_error),
+        cmocka_unit_test(test_reserved_rows_are_in_memory),
         cmocka_unit_test(test_rows_of_put_tables_beyond_memory_are_in_a_file),
         cmocka_unit_test(test_the_memory_of_machine_and_cgroup),
         cmocka_unit_test(test_sizes),
