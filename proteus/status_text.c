@@ -124,7 +124,7 @@ void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROL
 }
 
 void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]) {
-    snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f", slowness < 10 ? 2 : 1, slowness);
+    snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f", slowness < 9.995 ? 2 : slowness < 99.95 ? 1 : 0, slowness);
 }
 
 static void print_node(FILE *stream, const json_t *node, bool traditional) {

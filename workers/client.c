@@ -268,9 +268,7 @@ void client_flush(struct client *client) {
         client_waits_begin(client);
     }
     for (uint32_t i = 0; i < client->partition_count; i++) {
-        /* There and back: what is sent last by a node that is starved comes late, and must not be the same each clock,
-         * or the one server that waits for it would be taken for slow (struct client_waits). */
-        uint32_t p = client->clock % 2 == 0 ? i : client->partition_count - 1 - i;
+        uint32_t p = client->waits.descending ? client->partition_count - 1 - i : i;
         struct client_partition *partition = &client->partitions[p];
         assert(partition->gathered.clock == client->clock);
         struct retained_flush *flush = client_retain(partition);

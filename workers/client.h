@@ -64,6 +64,9 @@ struct client_waits {
     uint32_t *server_of;              /* by partition: its index in `servers` */
     unsigned server_count;
     bool moves; /* the plan has other servers from its from_clock on */
+    /* The order of flushes, by partition; another one in each measured clock. A starved node sends its last flush late,
+     * and the server that gets it would always be the same, and look slow. */
+    bool descending;
 };
 
 /* Work on another node's lot. */

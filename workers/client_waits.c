@@ -46,6 +46,7 @@ void client_waits_begin(struct client *client) {
     if (waits->clock != 0 || client->alone || client->fenced || moved) {
         return;
     }
+    waits->descending = !waits->descending;
     waits->clock = client->clock;
     waits->flushed_us = client_now(client);
     waits->missing = client->partition_count;

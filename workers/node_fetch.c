@@ -148,15 +148,19 @@ static bool others_may_have_data(const struct node *node) {
     return false;
 }
 
-/* Asks those who have not answered which of the lacking shards they have. The question is repeated, as the servers that
- * pass it on drop it while one of them does not know the other's plan. */
+/* Asks those who have not answered which of the lacking shards they have. A server drops what it is to pass on to or
+ * from a node that is not in its plan yet, so the question is repeated. */
 static void ask_for_holdings(struct node *node) {
     struct node_fetch *fetch = &node->fetch;
-    uint32_t *lacking = memory_resized(NULL, node->plan.terms.shards, sizeof *lacking);
+    uint32_t *lacking = memory_resized(NULL, node->plan.terms.shards + NODE_FETCH_WAYS, sizeof *lacking);
     uint32_t count = 0;
     for (uint32_t s = 0; s < node->plan.terms.shards; s++) {
         lacking[count] = s;
         count += fetch->lacks[s] != 0 ? 1 : 0;
+    }
+    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) { /* they may have to be taken from another holder */
+        lacking[count] = fetch->ways[w].shard;
+        count += fetch->ways[w].busy ? 1 : 0;
     }
     for (unsigned h = 0; h < fetch->holder_count; h++) {
         if (!fetch->holders[h].answered) {

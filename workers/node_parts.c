@@ -320,9 +320,9 @@ void node_parts_receive(struct node *node, const struct message *message) {
     struct node_parts *parts = &node->parts;
     for (unsigned w = 0; w < NODE_PARTS_WAYS; w++) {
         struct parts_way *way = &parts->ways[w];
-        struct parts_reader *reader = &parts->readers[way->part];
-        if (way->busy && !way->later && way->claim == message->shard.claim && reader->node == message->passed.sender) {
-            reader->heard = true;
+        if (way->busy && !way->later && way->claim == message->shard.claim &&
+            parts->readers[way->part].node == message->passed.sender) {
+            parts->readers[way->part].heard = true;
             if (!take(node, way, message)) {
                 way_fail(parts, way);
             }

@@ -153,7 +153,8 @@ static int reserve(struct arena *arena, size_t bytes, size_t grown) {
 }
 
 int arena_reserve(struct arena *arena, size_t bytes) {
-    return reserve(arena, bytes, 2 * arena->grown); /* it was counted last when it had doubled */
+    return reserve(arena, bytes,
+                   2 * arena->grown); /* up to twice as much may be used by now: cache.c tells each doubling */
 }
 
 int arena_grow(struct arena *arena, size_t bytes) {

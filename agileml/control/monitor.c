@@ -284,6 +284,7 @@ void monitor_add_wait(struct monitor *monitor, actor_id server, uint64_t clocks,
     double count = (double)clocks;
     double wait = (double)wait_us;
     const struct monitor_sums sums = {.clocks = count,
+                                      .items = 1,
                                       .compute = wait,
                                       .items_squared = count * count,
                                       .items_compute = count * wait,
@@ -307,7 +308,9 @@ struct monitor_wait monitor_wait(const struct monitor *monitor, actor_id server,
         double squares = sums.compute_squared - 2 * mean * sums.items_compute + mean * mean * sums.items_squared;
         wait.clocks = sums.clocks;
         wait.seconds = mean / 1e6;
+        double reports = sums.items / (double)monitor->count; /* of each node */
         wait.error = sqrt(fmax(squares, 0) * (double)monitor->count) / sums.clocks / 1e6;
+        wait.error = reports >= 2 ? wait.error * sqrt(reports / (reports - 1)) : wait.seconds; /* not known */
     }
     return wait;
 }

@@ -73,7 +73,8 @@ struct monitor_node {
     struct monitor_mean earlier; /* an assignment before, with another number of items; 0: there was none */
     double iteration_us;         /* time computed in the iteration under way */
     struct monitor_window windows[MONITOR_SPANS];
-    /* For the node as a server: `compute` is what workers waited, `items` the clocks of a report. */
+    /* For the node as a server: `items` counts reports, `compute` is what workers waited. The squares and products are
+     * of a report's clocks and wait. */
     struct monitor_window waits[MONITOR_SPANS];
     /* Bursts: clocks in a row, each MONITOR_STRAGGLER times as long for its items as the long window before it. */
     struct monitor_bursts {
@@ -122,7 +123,7 @@ struct monitor_speed monitor_speed(const struct monitor *monitor, actor_id node,
 struct monitor_wait {
     double clocks;  /* how many were measured, summed over the waiting nodes; 0: nothing is known */
     double seconds; /* how long a node waits for the server in a clock, the mean */
-    double error;   /* the standard error of `seconds`. Nodes that wait in the same clock count as one. */
+    double error;   /* the standard error of `seconds`; nodes that wait in the same clock count as one */
 };
 struct monitor_wait monitor_wait(const struct monitor *monitor, actor_id server, enum monitor_span span,
                                  uint64_t now_us);

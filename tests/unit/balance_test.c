@@ -338,6 +338,10 @@ static void test_a_slow_server_loses_its_partitions(void **state) {
         assert_false(sight.actions[n].replace);
     }
     assert_non_null(strstr(sight.reason, " ms longer for node-3, 20 % of a clock"));
+    sight.nodes[5].waits[AML_BALANCE_LONG].seconds = 0.03;
+    memset(&sight.balance, 0, sizeof sight.balance);
+    assert_true(nd(&sight));
+    assert_non_null(strstr(sight.reason, "nodes wait 170.0 ms longer for node-3, 17 % of a clock"));
 }
 
 /* It is about as fast as the others; slow only now; known by too few clocks; by chance; it has none; or most servers

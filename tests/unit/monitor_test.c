@@ -262,8 +262,8 @@ static void test_waits_for_servers(void **state) {
     monitor_close(&monitor);
 }
 
-/* The error of a mean over n reports of a clock each is their deviation by the root of n. Two nodes that say the same
- * of the same clocks know no more than one. */
+/* The error of a mean over n reports of a clock each is their deviation by the root of n - 1. Two nodes that say the
+ * same of the same clocks know no more than one. One report tells no error. */
 static void test_the_error_of_waits(void **state) {
     (void)state;
     struct monitor one;
@@ -279,11 +279,16 @@ static void test_the_error_of_waits(void **state) {
     }
     struct monitor_wait wait = monitor_wait(&one, 7, MONITOR_LONG, 25 * SECOND);
     assert_near(wait.seconds, 0.002);
-    assert_near(wait.error, sqrt(12) / 1000 / sqrt(100));
+    assert_near(wait.error, sqrt(12) / 1000 / sqrt(99));
     wait = monitor_wait(&two, 7, MONITOR_LONG, 25 * SECOND);
     assert_near(wait.seconds, 0.002);
-    assert_near(wait.error, sqrt(12) / 1000 / sqrt(100));
+    assert_near(wait.error, sqrt(12) / 1000 / sqrt(99));
     assert_near(monitor_wait(&two, 8, MONITOR_LONG, 25 * SECOND).error, 0);
+    monitor_forget(&one, 7);
+    monitor_add_wait(&one, 7, 200, 200 * 5000, 26 * SECOND);
+    wait = monitor_wait(&one, 7, MONITOR_LONG, 26 * SECOND);
+    assert_near(wait.seconds, 0.005);
+    assert_near(wait.error, 0.005);
     monitor_close(&one);
     monitor_close(&two);
 }
