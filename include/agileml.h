@@ -240,6 +240,11 @@ enum aml_item_use { AML_TRAIN = 0, AML_TEST = 1 };
  * node's data; 0 when not; negative on an error (a key beyond a dense table's rows). */
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes);
 
+/* Advanced. aml_emit for items without rows that have numbers (a sample's in the input, say; any 64 bits, but few items
+ * may share a number). Which items share a clock then depends on their numbers and their order alone. With aml_emit it
+ * also depends on their places in the bytes of a file. */
+int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number, const void *bytes);
+
 struct aml_rating {
     uint64_t user;
     uint64_t item;

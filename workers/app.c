@@ -640,6 +640,19 @@ int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, co
     return result != 0 ? result : data_emit(&worker->runtime->data, worker->chunk, use, keys, bytes);
 }
 
+int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number, const void *bytes) {
+    int result = check_emit(worker, use, false, "aml_emit_numbered");
+    if (result == 0 && worker->runtime->app->item_rows > 0) {
+        result = check_misuse(worker->runtime,
+                              "aml_emit_numbered: item_rows is %u, expected 0: items with rows are "
+                              "told apart by their keys",
+                              worker->runtime->app->item_rows);
+    }
+    result = result != 0 ? result : check_fixed(worker, NULL, bytes);
+    result = result != 0 ? result : check_kept(worker);
+    return result != 0 ? result : data_emit_numbered(&worker->runtime->data, worker->chunk, use, number, bytes);
+}
+
 static int check_run(aml_worker *worker, uint64_t key, const struct aml_keys *run) {
     static const char name[] = "aml_emit_varied";
     const struct runtime *runtime = worker->runtime;

@@ -512,9 +512,9 @@ static uint64_t item_hash(const struct data *data, enum aml_item_use use, uint64
                                                 : hash_bytes(bytes, data->item_bytes, hash_folded(first, second));
 }
 
-int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
-              const void *bytes) {
-    uint64_t first = key_hash(data->item_rows > 0 ? keys[0] : next_number(chunk, use));
+/* Emits a fixed item whose first key, or its number if it has no rows, has the hash `first`. */
+static int emit_fixed(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t first,
+                      const uint64_t *keys, const void *bytes) {
     unsigned char *record = chunk_append(data, chunk, use, shard_of_hash(data, first),
                                          item_hash(data, use, first, keys, bytes), data->record_size);
     if (record == NULL) {
@@ -530,6 +530,17 @@ int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_u
     }
     memset(record + used, 0, data->record_size - used);
     return 1;
+}
+
+int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
+              const void *bytes) {
+    return emit_fixed(data, chunk, use, key_hash(data->item_rows > 0 ? keys[0] : next_number(chunk, use)), keys, bytes);
+}
+
+int data_emit_numbered(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t number,
+                       const void *bytes) {
+    const uint64_t keys[AML_ITEM_ROWS_MAX] = {number}; /* items have none */
+    return emit_fixed(data, chunk, use, key_hash(number), keys, bytes);
 }
 
 /* Returns the hash of a varied item whose key has the hash `first`. */

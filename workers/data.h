@@ -309,6 +309,9 @@ bool data_chunk_full(const struct data_chunk *chunk);
 /* Keeps an item if the reading keeps its shard. Returns 1 if so, else 0. In the chunk's thread. */
 int data_emit(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, const uint64_t *keys,
               const void *bytes);
+/* data_emit for an item without rows, whose shard follows from `number`. */
+int data_emit_numbered(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t number,
+                       const void *bytes);
 /* data_emit for a varied item, which must be within the limits of agileml.h. */
 int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
                      const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size);

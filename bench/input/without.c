@@ -13,6 +13,7 @@
 #define data_chunk_open_own without_data_chunk_open_own
 #define data_chunk_full     without_data_chunk_full
 #define data_emit           without_data_emit
+#define data_emit_numbered  without_data_emit_numbered
 #define data_emit_varied    without_data_emit_varied
 #define data_totals         without_data_totals
 #define data_store_release  without_data_store_release
