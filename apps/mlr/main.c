@@ -361,11 +361,9 @@ struct emitting {
     aml_worker *worker;
     const struct mlr *mlr;
     enum aml_item_use use;
-    uint64_t first_place; /* added to the places of this file's items, to make keys */
-    uint64_t end_place;   /* behind the last item's place */
-    float *values;        /* [capacity] the sample's scaled values */
-    uint64_t *keys;       /* [capacity] */
-    float *bytes; /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
+    float *values;  /* [capacity] the sample's scaled values */
+    uint64_t *keys; /* [capacity] */
+    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
                      * and the values */
     uint32_t capacity;
 };
@@ -397,7 +395,7 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
         item[sample->features != NULL ? sample->features[i] : i] = emitting->values[i];
     }
     memcpy(&item[features], &label, sizeof label);
-    return aml_emit(emitting->worker, use, NULL, item);
+    return aml_emit_numbered(emitting->worker, use, sample->number, item);
 }
 
 /* Emits a sparse sample, whose last row is that of the biases. Its bytes are the label, then the values; the label
@@ -416,7 +414,7 @@ static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const s
     }
     emitting->keys[used] = emitting->mlr->survey.features;
     const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
-    return aml_emit_varied(emitting->worker, use, emitting->first_place + sample->place, &run, 1, emitting->bytes,
+    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
                            ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
 }
 
@@ -443,7 +441,6 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     uint32_t count = scale_sample(&mlr->scale, sample, emitting->values);
     int kept = mlr->dense ? emit_dense(emitting, use, sample, count, (uint32_t)label)
                           : emit_sparse(emitting, use, sample, count, (uint32_t)label);
-    emitting->end_place = emitting->first_place + sample->place + 1;
     if (kept == 1 && use == AML_TRAIN) {
         double squares = 0;
         for (uint32_t i = 0; i < count; i++) {
@@ -460,68 +457,91 @@ static void emitting_close(struct emitting *emitting) {
     free(emitting->bytes);
 }
 
-/* A file of Criteo lines that is being read in several threads. */
-struct criteo_file {
+/* A file of lines that is being read, in several threads. */
+struct line_file {
     const struct mlr *mlr;
     const struct samples_file *file;
     enum aml_item_use use;
-    struct criteo_columns columns;
-    bool header;
+    struct samples_head head;
 };
 
-/* Emits the samples of some of its lines. */
-static int emit_lines(aml_worker *worker, const struct aml_lines *lines, void *context) {
-    const struct criteo_file *criteo = context;
-    struct emitting emitting = {.worker = worker, .mlr = criteo->mlr, .use = criteo->use};
-    const struct samples_run run = {.text = lines->text,
-                                    .size = lines->size,
-                                    .name = aml_mix(lines->file, lines->split),
-                                    .offset = lines->offset,
-                                    .header = criteo->header && lines->first != 0};
+/* Sets what the run's samples are called: by their places in all files, which the survey knows; without a survey, by
+ * the places in their split. */
+static int name_samples(aml_worker *worker, const struct line_file *lines, const struct aml_lines *from,
+                        struct samples_run *run) {
+    const struct mlr *mlr = lines->mlr;
+    if (lines->use == AML_TEST || mlr->survey.format == SAMPLES_CRITEO) {
+        run->named = true;
+        run->name = aml_mix(from->file, from->split);
+        run->place = from->offset;
+        return 0;
+    }
+    const struct samples_chunk *chunk = samples_find_chunk(&mlr->survey.places, from->file, from->split, from->offset);
+    if (chunk == NULL) {
+        return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", lines->file->path);
+    }
+    run->place = chunk->place;
+    run->number = chunk->number;
+    return 0;
+}
+
+/* Emits the samples of some of the file's lines. */
+static int emit_lines(aml_worker *worker, const struct aml_lines *from, void *context) {
+    const struct line_file *lines = context;
+    struct emitting emitting = {.worker = worker, .mlr = lines->mlr, .use = lines->use};
+    uint64_t before = from->split == 0 && lines->head.begin > from->offset ? lines->head.begin - from->offset : 0;
+    struct samples_run run = {
+        .text = from->text, .size = from->size, .skip = before < from->size ? (size_t)before : from->size};
     struct error error = {0};
     const char *at = NULL;
-    int result = samples_read_run(criteo->file, &criteo->columns, &run, emit_sample, &emitting, &at, &error);
+    int result = name_samples(worker, lines, from, &run);
+    if (result != 0) {
+        return result;
+    }
+    result = samples_read_run(lines->file, &lines->head, &run, emit_sample, &emitting, &at, &error);
     emitting_close(&emitting);
     if (result != 0 && error.code != 0 && at != NULL) {
-        return aml_error(worker, result, "%s:%llu: %s", criteo->file->path,
-                         (unsigned long long)aml_line_number(worker, lines, at), error.text);
+        return aml_error(worker, result, "%s:%llu: %s", lines->file->path,
+                         (unsigned long long)aml_line_number(worker, from, at), error.text);
     }
     return app_result(worker, result, &error);
 }
 
-static int read_criteo_file(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
-                            enum aml_item_use use) {
-    struct criteo_file criteo = {.mlr = mlr, .file = file, .use = use};
-    struct error error = {0};
-    int result = samples_criteo_columns(file, &criteo.columns, &criteo.header, &error);
-    return result == 0 ? aml_read_lines(worker, file->path, emit_lines, &criteo) : app_result(worker, result, &error);
-}
-
-static int read_criteo(aml_worker *worker, const struct mlr *mlr, const struct samples_file *files,
-                       enum aml_item_use use) {
+/* Reads files of lines, which the processes divide. The format of the first is that of all. */
+static int read_lines(aml_worker *worker, const struct mlr *mlr, const struct samples_file *files,
+                      enum aml_item_use use) {
     struct samples_file file = *files;
+    struct error error = {0};
     int result = 0;
     for (size_t f = 0; f < files->files->count && result == 0; f++) {
         file.path = files->files->names[f].path;
-        result = read_criteo_file(worker, mlr, &file, use);
+        struct line_file lines = {.mlr = mlr, .file = &file, .use = use};
+        result = app_result(worker, samples_read_head(&file, &lines.head, &error), &error);
+        result = result == 0 ? aml_read_lines(worker, file.path, emit_lines, &lines) : result;
+        file.format = lines.head.format;
     }
     return result;
 }
 
-static int read_samples(aml_worker *worker, const struct mlr *mlr, const struct samples_file *test) {
-    struct emitting emitting = {.worker = worker, .mlr = mlr, .use = AML_TRAIN};
+/* Reads idx data, which is not divided. */
+static int read_idx(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file, enum aml_item_use use) {
+    struct emitting emitting = {.worker = worker, .mlr = mlr, .use = use};
     struct error error = {0};
-    struct app_file files[INPUT_FILES];
-    input_files(mlr, files);
-    app_name_files(worker, files, INPUT_FILES);
-    int result = samples_read(&mlr->file, emit_sample, &emitting, &error);
-    if (result == 0 && test->path != NULL) {
-        emitting.use = AML_TEST;
-        emitting.first_place = emitting.end_place;
-        result = samples_read(test, emit_sample, &emitting, &error);
+    aml_input_file(worker, file->path);
+    if (file->labels_path != NULL) {
+        aml_input_file(worker, file->labels_path);
     }
+    int result = samples_read(file, emit_sample, &emitting, &error);
     emitting_close(&emitting);
     return app_result(worker, result, &error);
+}
+
+static int read_files(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
+                      enum aml_item_use use) {
+    struct error error = {0};
+    bool lines = false;
+    int result = app_result(worker, samples_are_lines(file, &lines, &error), &error);
+    return result != 0 ? result : lines ? read_lines(worker, mlr, file, use) : read_idx(worker, mlr, file, use);
 }
 
 static int mlr_read(aml_worker *worker, void *context) {
@@ -530,11 +550,8 @@ static int mlr_read(aml_worker *worker, void *context) {
     test.path = mlr->inputs.test.count > 0 ? mlr->inputs.test_files.names[0].path : NULL;
     test.files = &mlr->inputs.test_files;
     test.labels_path = mlr->inputs.test_labels;
-    if (mlr->survey.format != SAMPLES_CRITEO) {
-        return read_samples(worker, mlr, &test);
-    }
-    int result = read_criteo(worker, mlr, &mlr->file, AML_TRAIN);
-    return result == 0 && test.path != NULL ? read_criteo(worker, mlr, &test, AML_TEST) : result;
+    int result = read_files(worker, mlr, &mlr->file, AML_TRAIN);
+    return result == 0 && test.path != NULL ? read_files(worker, mlr, &test, AML_TEST) : result;
 }
 
 /* ---- Training ---- */

@@ -8,10 +8,13 @@
 #include "agileml/input/estimate.h"
 #include "agileml/input/source_text.h"
 #include "apps/mlr/number.h"
+#include "apps/mlr/shape.h"
+#include "workers/line_chunks.h"
 
 #include <assert.h>
 #include <float.h>
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +49,7 @@ struct reading {
     enum text_separator separator; /* text, csv: what separates fields */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
     struct criteo_reading *criteo; /* NULL: not begun */
+    const struct samples_run *run; /* NULL: the lines of a file are read in order */
 };
 
 /* What the lines of a Criteo file become. */
@@ -56,16 +60,30 @@ struct criteo_reading {
     struct mlr_label labels[2];
 };
 
+/* Reports what is wrong with the present line, and where it is, unless it is of a run. */
+__attribute__((format(printf, 2, 3))) static int bad_line(const struct reading *r, const char *format, ...) {
+    char text[ERROR_TEXT_MAX];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return r->run != NULL ? error_set(r->error, AML_EINPUT, "%s", text)
+                          : error_set(r->error, AML_EINPUT, "%s:%llu: %s", r->file->path,
+                                      (unsigned long long)r->lines.number, text);
+}
+
 /* Reports text[length] where `expected` was expected. */
 static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
-    return error_set(r->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", r->file->path,
-                     (unsigned long long)r->lines.number, expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX),
-                     text, length > SHOWN_MAX ? "..." : "");
+    return bad_line(r, "expected %s, got '%.*s'%s", expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX), text,
+                    length > SHOWN_MAX ? "..." : "");
 }
 
 static int give_sample(struct reading *r) {
     struct error error = {0};
     int result = r->sink(r->context, &r->sample, &error);
+    if (error.code != 0 && r->run != NULL) {
+        return error_set(r->error, result, "%s", error.text);
+    }
     if (error.code != 0 && r->sample.line != 0) {
         return error_set(r->error, result, "%s:%llu: %s", r->file->path, (unsigned long long)r->sample.line,
                          error.text);
@@ -230,12 +248,11 @@ static int find_label(struct reading *r, uint32_t columns) {
         return 0;
     }
     if (optional && columns != file->features + 1) {
-        return error_set(r->error, AML_EINPUT, "%s:%llu: expected %u features, and perhaps a label, got %u fields",
-                         file->path, (unsigned long long)r->lines.number, file->features, columns);
+        return bad_line(r, "expected %u features, and perhaps a label, got %u fields", file->features, columns);
     }
     if (wanted > columns || wanted < -(int64_t)columns || columns < 2) {
-        return error_set(r->error, AML_EINPUT, "%s:%llu: expected a label%s and features, got %u fields", file->path,
-                         (unsigned long long)r->lines.number, columns < 2 ? "" : " in --label-column", columns);
+        return bad_line(r, "expected a label%s and features, got %u fields", columns < 2 ? "" : " in --label-column",
+                        columns);
     }
     r->label = (uint32_t)(wanted > 0 ? wanted - 1 : (int64_t)columns + wanted);
     return 0;
@@ -256,8 +273,7 @@ static int read_columns(struct reading *r, const char *line, size_t length, bool
         }
     }
     if (columns - 1 > SAMPLES_VALUES_MAX) {
-        return error_set(r->error, AML_EINPUT, "%s:%llu: expected at most %d features, got %u", r->file->path,
-                         (unsigned long long)r->lines.number, SAMPLES_VALUES_MAX, columns - 1);
+        return bad_line(r, "expected at most %d features, got %u", SAMPLES_VALUES_MAX, columns - 1);
     }
     int result = find_label(r, columns);
     if (result != 0) {
@@ -348,9 +364,8 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
         }
     }
     if (column != r->columns) {
-        return error_set(r->error, AML_EINPUT, "%s:%llu: expected %u fields as in the first line, got '%.*s'%s",
-                         r->file->path, (unsigned long long)r->lines.number, r->columns,
-                         (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
+        return bad_line(r, "expected %u fields as in the first line, got '%.*s'%s", r->columns,
+                        (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
     }
     sample->features = NULL;
     sample->values = r->values;
@@ -361,8 +376,9 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
 
 /* Puts the line's place before an error of criteo.h or hash.h. */
 static int criteo_refuse(const struct reading *r, const struct error *error) {
-    return error_set(r->error, error->code, "%s:%llu: %s", r->file->path, (unsigned long long)r->lines.number,
-                     error->text);
+    return r->run != NULL ? error_set(r->error, error->code, "%s", error->text)
+                          : error_set(r->error, error->code, "%s:%llu: %s", r->file->path,
+                                      (unsigned long long)r->lines.number, error->text);
 }
 
 static void criteo_labels(struct criteo_reading *criteo) {
@@ -440,9 +456,6 @@ static void detect_separator(struct reading *r, const char *line, size_t length)
 }
 
 static int read_line(struct reading *r, char *line, size_t length) {
-    r->sample.line = r->lines.number;
-    r->sample.place = r->file->first_place + r->lines.start;
-    r->end_place = r->sample.place + length + 1; /* 1: a line end, which may be missing */
     if (r->format == SAMPLES_CRITEO) {
         return read_criteo_line(r, line, length);
     }
@@ -458,6 +471,27 @@ static int read_line(struct reading *r, char *line, size_t length) {
     return read_column_line(r, line, length);
 }
 
+/* Reads a line of a run, which has an end, in place. */
+static int read_run_line(struct reading *r, char *line, size_t length) {
+    line[length] = '\0';
+    return read_line(r, line, length);
+}
+
+/* The same without changing it; for `copy` see criteo_take. */
+static int read_criteo_run_line(struct reading *r, const char *line, size_t length, char *copy) {
+    struct error error = {0};
+    int result = criteo_sample(r->criteo, &r->file->hash, line, length, copy, &r->sample, &error);
+    return result == 0 ? give_sample(r) : criteo_refuse(r, &error);
+}
+
+/* Returns the length of the line at `text`, which has an end. */
+static size_t line_length(const char *text, size_t left, bool with_cr) {
+    const char *end = memchr(text, '\n', left);
+    size_t length = end != NULL ? (size_t)(end - text) : left;
+    const char *cr = with_cr ? memchr(text, '\r', length) : NULL;
+    return cr != NULL ? (size_t)(cr - text) : length;
+}
+
 static int read_lines(struct reading *r) {
     for (;;) {
         char *line;
@@ -467,7 +501,12 @@ static int read_lines(struct reading *r) {
             r->format = r->format == SAMPLES_AUTO ? SAMPLES_LIBSVM : r->format; /* nothing but comments */
             return 0;
         }
-        result = result != 0 ? result : read_line(r, line, length);
+        if (result == 0) {
+            r->sample.line = r->lines.number;
+            r->sample.place = r->file->first_place + r->lines.start;
+            r->end_place = r->sample.place + length + 1; /* 1: a line end, which may be missing */
+            result = read_line(r, line, length);
+        }
         if (result != 0) {
             return result;
         }
@@ -646,25 +685,39 @@ static int refuse_idx_files(const struct samples_file *file, struct error *error
     return error_set(error, AML_EINPUT, "%s: idx data: expected one file, got %zu", file->path, file_count(file));
 }
 
+/* Refuses labels in another file for a file of lines. */
+static int check_labels_path(const struct reading *r) {
+    return r->file->labels_path == NULL
+               ? 0
+               : error_set(r->error, AML_EINPUT, "%s: expected idx data, as its labels are in another file; this is %s",
+                           r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_formats[r->format]);
+}
+
+static int check_samples(const struct reading *r) {
+    return r->sample.number > 0 ? 0
+                                : error_set(r->error, AML_EINPUT, "%s: no samples, expected %s data", r->file->path,
+                                            r->format == SAMPLES_IDX      ? "idx"
+                                            : r->format == SAMPLES_CRITEO ? "criteo"
+                                                                          : "libsvm, text or csv");
+}
+
 static int read_any(struct reading *r) {
     int result = r->format == SAMPLES_AUTO ? detect_idx(r) : 0;
     if (result == 0 && r->format == SAMPLES_IDX && file_count(r->file) > 1) {
         return refuse_idx_files(r->file, r->error);
     }
-    if (result == 0 && r->format != SAMPLES_IDX && r->file->labels_path != NULL) {
-        return error_set(r->error, AML_EINPUT, "%s: expected idx data, as its labels are in another file; this is %s",
-                         r->file->path, r->format == SAMPLES_AUTO ? "text" : samples_formats[r->format]);
-    }
+    result = result == 0 && r->format != SAMPLES_IDX ? check_labels_path(r) : result;
     if (result == 0) {
         result = r->format == SAMPLES_IDX ? read_idx(r) : read_lines(r);
     }
-    if (result == 0 && r->sample.number == 0) {
-        result = error_set(r->error, AML_EINPUT, "%s: no samples, expected %s data", r->file->path,
-                           r->format == SAMPLES_IDX      ? "idx"
-                           : r->format == SAMPLES_CRITEO ? "criteo"
-                                                         : "libsvm, text or csv");
-    }
-    return result;
+    return result == 0 ? check_samples(r) : result;
+}
+
+static void reading_close(struct reading *r) {
+    text_lines_close(&r->lines);
+    free(r->features);
+    free(r->values);
+    free(r->criteo);
 }
 
 /* Reads the file at file->path. Sets *format to the format that was detected, and *end to the place behind its
@@ -680,10 +733,7 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
     *format = reading.format;
     *end = file->first_place + reading.lines.taken;
     *end = reading.end_place > *end ? reading.end_place : *end;
-    text_lines_close(&reading.lines);
-    free(reading.features);
-    free(reading.values);
-    free(reading.criteo);
+    reading_close(&reading);
     return result;
 }
 
@@ -707,11 +757,22 @@ int samples_read(const struct samples_file *file, samples_sink *sink, void *cont
 
 /* ---- The survey ---- */
 
+enum { SEEN_LABELS = 256, SEEN_LABEL_BYTES = 16 };
+
 struct surveyor {
     struct samples_survey *survey;
     uint32_t maxima_capacity;
     bool with_maxima;
     bool index_zero; /* occurs */
+    /* Files of lines. */
+    struct reading *reading; /* of the present file */
+    uint32_t file;
+    char *line; /* [capacity] a copy of a line that is read in full */
+    size_t capacity;
+    struct seen_label {
+        char text[SEEN_LABEL_BYTES];
+        size_t length;
+    } seen[SEEN_LABELS]; /* short labels that were added, as they are written; by a hash of that */
 };
 
 static int add_label(struct mlr_labels *labels, const struct mlr_label *label, struct error *error) {
@@ -735,21 +796,168 @@ static void survey_maxima(struct surveyor *surveyor, const struct sample *sample
     }
 }
 
+/* Adds a sample of `values` values, whose features are below `features`. */
+static void survey_shape(struct samples_survey *survey, uint32_t values, uint32_t features) {
+    survey->features = features > survey->features ? features : survey->features;
+    survey->samples++;
+    survey->values += values;
+}
+
 static int survey_sample(void *context, const struct sample *sample, struct error *error) {
     struct surveyor *surveyor = context;
-    struct samples_survey *survey = surveyor->survey;
     uint32_t features = sample->count;
     if (sample->features != NULL && sample->count > 0) {
         features = sample->features[sample->count - 1] + 1;
         surveyor->index_zero = surveyor->index_zero || sample->features[0] == 0;
     }
-    survey->features = features > survey->features ? features : survey->features;
-    survey->samples++;
-    survey->values += sample->count;
+    survey_shape(surveyor->survey, sample->count, features);
     if (surveyor->with_maxima) {
         survey_maxima(surveyor, sample);
     }
-    return add_label(&survey->labels, &sample->label, error);
+    return add_label(&surveyor->survey->labels, &sample->label, error);
+}
+
+/* Adds the label at text[length], unless it was added as it is written. Returns false when it is no label. */
+static bool survey_label(struct surveyor *surveyor, const char *text, size_t length, int *result, struct error *error) {
+    struct mlr_label label;
+    struct seen_label *seen =
+        &surveyor->seen[length < SEEN_LABEL_BYTES ? hash_bytes((const void *)text, length, 0) % SEEN_LABELS : 0];
+    if (length < SEEN_LABEL_BYTES && seen->length == length && memcmp(seen->text, text, length) == 0 && length > 0) {
+        return true;
+    }
+    if (!mlr_label_make(&label, text, length)) {
+        return false;
+    }
+    *result = add_label(&surveyor->survey->labels, &label, error);
+    if (length < SEEN_LABEL_BYTES) {
+        seen->length = length;
+        memcpy(seen->text, text, length);
+    }
+    return true;
+}
+
+/* Surveys a line of the usual form. *usual: it was one. */
+static int survey_usual_line(struct surveyor *surveyor, const char *line, const char *end, bool *usual) {
+    struct reading *r = surveyor->reading;
+    struct shape shape = {.values = 0};
+    struct error error = {0};
+    uint32_t base = r->file->index_base;
+    uint32_t features = 0;
+    int result = 0;
+    *usual = false;
+    if (surveyor->with_maxima) {
+        return 0;
+    }
+    if (r->format == SAMPLES_LIBSVM) {
+        *usual = shape_libsvm(line, end, SAMPLES_FEATURES_MAX, &shape) && shape.values <= SAMPLES_VALUES_MAX &&
+                 (shape.values == 0 || shape.first >= base);
+        features = shape.values > 0 ? shape.last - base + 1 : 0;
+    } else if (r->columns > 0) {
+        *usual = shape_columns(line, end, r->separator, r->label, r->columns, &shape);
+        features = shape.values;
+    }
+    *usual = *usual && survey_label(surveyor, shape.label, shape.label_length, &result, &error);
+    if (*usual) {
+        r->sample.number++;
+        surveyor->index_zero =
+            surveyor->index_zero || (r->format == SAMPLES_LIBSVM && shape.values > 0 && shape.first == base);
+        survey_shape(surveyor->survey, shape.values, features);
+    }
+    return result == 0 ? 0 : bad_line(r, "%s", error.text);
+}
+
+static int survey_line(struct surveyor *surveyor, const char *line, size_t length) {
+    struct reading *r = surveyor->reading;
+    bool usual;
+    r->lines.number++;
+    if (length > SAMPLES_LINE_MAX) {
+        return bad_line(r, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
+    }
+    int result = survey_usual_line(surveyor, line, line + length, &usual);
+    if (usual || result != 0) {
+        return result;
+    }
+    if (length >= surveyor->capacity) {
+        surveyor->capacity = 2 * length + VALUES_START;
+        surveyor->line = memory_resized(surveyor->line, surveyor->capacity, 1);
+    }
+    memcpy(surveyor->line, line, length);
+    surveyor->line[length] = '\0';
+    r->sample.line = r->lines.number;
+    return read_line(r, surveyor->line, length);
+}
+
+static void add_chunk(struct samples_places *places, const struct samples_chunk *chunk) {
+    if (places->count == places->capacity) {
+        places->capacity = 2 * places->capacity + 16;
+        places->chunks = memory_resized(places->chunks, places->capacity, sizeof *places->chunks);
+    }
+    places->chunks[places->count++] = *chunk;
+}
+
+/* Surveys a chunk of the file's lines (line_reading.sink). There is one thread, so chunks come in order. */
+static int survey_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct surveyor *surveyor = context;
+    struct samples_places *places = &surveyor->survey->places;
+    const char *end = chunk->text + chunk->size;
+    const char *zero = memchr(chunk->text, '\0', chunk->size);
+    bool with_cr = memchr(chunk->text, '\r', chunk->size) != NULL;
+    int result = 0;
+    (void)thread;
+    add_chunk(places, &(struct samples_chunk){.file = surveyor->file,
+                                              .split = chunk->split,
+                                              .offset = chunk->offset,
+                                              .place = places->end,
+                                              .number = surveyor->survey->samples});
+    places->end += chunk->size;
+    for (const char *line = chunk->text; line < end && result == 0;) {
+        size_t length = line_length(line, (size_t)(end - line), with_cr);
+        if (zero != NULL && zero < line + length) {
+            surveyor->reading->lines.number++;
+            return bad_line(surveyor->reading, "expected text, got a zero byte");
+        }
+        result = survey_line(surveyor, line, length);
+        line = text_next_line(line + length);
+    }
+    return result;
+}
+
+static int survey_file(struct surveyor *surveyor, struct reading *r) {
+    struct splits splits;
+    int result = check_labels_path(r);
+    result = result == 0 ? splits_make(&splits, r->file->path, r->error) : result;
+    if (result != 0) {
+        return result;
+    }
+    const struct line_reading lines = {.splits = &splits,
+                                       .part = splits_part(&splits, 0, 1),
+                                       .threads = 1,
+                                       .line_max = SAMPLES_LINE_MAX,
+                                       .sink = survey_chunk,
+                                       .context = surveyor};
+    result = line_chunks_read(&lines, r->error);
+    splits_close(&splits);
+    return result == 0 ? check_samples(r) : result;
+}
+
+/* Surveys files of lines, the format of the first of which is that of all. */
+static int survey_lines(const struct samples_file *file, struct surveyor *surveyor, struct error *error) {
+    struct samples_file one = *file;
+    int result = 0;
+    for (size_t f = 0; f < file_count(file) && result == 0; f++) {
+        one.path = file->files != NULL ? file->files->names[f].path : file->path;
+        struct reading reading = {
+            .file = &one, .format = one.format, .sink = survey_sample, .context = surveyor, .error = error};
+        reading.sample.labelled = true;
+        surveyor->file = (uint32_t)f;
+        surveyor->reading = &reading;
+        result = survey_file(surveyor, &reading);
+        one.format = reading.format;
+        reading_close(&reading);
+    }
+    free(surveyor->line);
+    surveyor->survey->format = one.format;
+    return result;
 }
 
 /* Reads an idx file's header and labels alone: the header has all else that a survey needs. */
@@ -808,8 +1016,10 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
     } else if (result == 0 && is_idx && !with_maxima) {
         survey->format = SAMPLES_IDX;
         result = survey_idx(&from, survey, error);
-    } else if (result == 0) {
+    } else if (result == 0 && is_idx) {
         result = read_files(&from, survey_sample, &surveyor, &survey->format, error);
+    } else if (result == 0) {
+        result = survey_lines(&from, &surveyor, error);
     }
     if (result != 0) {
         samples_survey_close(survey);
@@ -835,90 +1045,134 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
     return 0;
 }
 
-/* ---- Criteo lines in several threads ---- */
+/* ---- Files of lines, in any parts and several threads ---- */
 
-int samples_criteo_columns(const struct samples_file *file, struct criteo_columns *columns, bool *header,
-                           struct error *error) {
-    struct text_lines lines;
-    char *line = NULL;
-    size_t length = 0;
-    int result = source_lines_open(&lines, file->path, SAMPLES_LINE_MAX, error);
-    if (result != 0) {
-        return result;
-    }
-    do {
-        result = text_lines_next(&lines, &line, &length, error);
-    } while (result == 0 && line != NULL && length == 0);
-    if (result == 0 && line == NULL) {
-        result = error_set(error, AML_EINPUT, "%s: no samples, expected criteo data", file->path);
-    } else if (result == 0) {
-        struct error what = {0};
-        result = criteo_columns(columns, line, length, file->label_optional, header, &what);
-        if (result != 0) {
-            error_set(error, result, "%s:%llu: %s", file->path, (unsigned long long)lines.number, what.text);
-        }
-    }
-    text_lines_close(&lines);
+int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error) {
+    bool is_idx = file->format == SAMPLES_IDX;
+    int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
+    *lines = !is_idx;
     return result;
 }
 
-/* Returns the length of the line at `text`, which has an end. */
-static size_t line_length(const char *text, size_t left, bool with_cr) {
-    const char *end = memchr(text, '\n', left);
-    size_t length = end != NULL ? (size_t)(end - text) : left;
-    const char *cr = with_cr ? memchr(text, '\r', length) : NULL;
-    return cr != NULL ? (size_t)(cr - text) : length;
+enum { HEAD_READ = 1 };
+
+/* Ends the reading at the first sample. */
+static int stop_reading(void *context, const struct sample *sample, struct error *error) {
+    (void)context;
+    (void)sample;
+    (void)error;
+    return HEAD_READ;
 }
 
-static int read_run_lines(struct criteo_reading *criteo, const struct mlr_hash *hash, const struct samples_run *run,
-                          char *copy, samples_sink *sink, void *context, const char **at, struct error *error) {
+int samples_read_head(const struct samples_file *file, struct samples_head *head, struct error *error) {
+    struct reading reading = {.file = file, .format = file->format, .sink = stop_reading, .error = error};
+    reading.sample.labelled = true;
+    int result = source_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
+    result = result == 0 ? check_labels_path(&reading) : result;
+    result = result == 0 ? read_lines(&reading) : result;
+    result = result == 0 ? check_samples(&reading) : result;
+    *head = (struct samples_head){.format = reading.format,
+                                  .begin = reading.lines.start,
+                                  .separator = reading.separator,
+                                  .columns = reading.columns,
+                                  .label = reading.label};
+    if (result == HEAD_READ && reading.criteo != NULL) {
+        head->criteo = reading.criteo->columns;
+    }
+    reading_close(&reading);
+    return result == HEAD_READ ? 0 : result;
+}
+
+static uint64_t place_in(const struct samples_run *run, const char *line) {
+    uint64_t place = run->place + (uint64_t)(line - run->text);
+    return run->named ? hash_pair(run->name, place) : place;
+}
+
+/* Reads the run's lines; `copy` has its text, to be changed, or is NULL when it need not be. */
+static int read_run_lines(struct reading *r, char *copy, const char **at) {
+    const struct samples_run *run = r->run;
     const char *end = run->text + run->size;
     bool with_cr = memchr(run->text, '\r', run->size) != NULL;
-    bool header = run->header;
-    struct sample sample = {.number = 0};
-    for (const char *line = run->text; line < end;) {
+    for (const char *line = run->text + run->skip; line < end;) {
         size_t length = line_length(line, (size_t)(end - line), with_cr);
+        bool empty = r->format == SAMPLES_CRITEO ? length == 0 : text_is_line_end(*text_skip_blanks(line));
         *at = line;
         if (length > SAMPLES_LINE_MAX) {
-            return error_set(error, AML_EINPUT, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
+            return bad_line(r, "expected a line of at most %d bytes", SAMPLES_LINE_MAX);
         }
-        if (length > 0 && !header) {
-            int result = criteo_sample(criteo, hash, line, length, copy, &sample, error);
-            sample.place = hash_pair(run->name, run->offset + (uint64_t)(line - run->text));
-            result = result == 0 ? sink(context, &sample, error) : result;
+        if (!empty) {
+            r->sample.place = place_in(run, line);
+            r->sample.number = run->named ? r->sample.place : r->sample.number;
+            int result = r->format == SAMPLES_CRITEO ? read_criteo_run_line(r, line, length, copy)
+                                                     : read_run_line(r, copy + (line - run->text), length);
             if (result != 0) {
                 return result;
             }
         }
-        header = header && length == 0;
-        line += length;
-        line = line < end ? text_next_line(line) : line;
+        line = text_next_line(line + length);
     }
     return 0;
 }
 
-int samples_read_run(const struct samples_file *file, const struct criteo_columns *columns,
-                     const struct samples_run *run, samples_sink *sink, void *context, const char **at,
-                     struct error *error) {
+/* Whether the text of a run of Criteo lines has to be copied, see criteo_take. */
+static bool criteo_is_special(const struct samples_head *head, const struct samples_run *run) {
+    return memchr(run->text, '"', run->size) != NULL || memchr(run->text, ' ', run->size) != NULL ||
+           (head->criteo.separator != '\t' && memchr(run->text, '\t', run->size) != NULL);
+}
+
+int samples_read_run(const struct samples_file *file, const struct samples_head *head, const struct samples_run *run,
+                     samples_sink *sink, void *context, const char **at, struct error *error) {
+    struct reading r = {.file = file,
+                        .format = head->format,
+                        .sink = sink,
+                        .context = context,
+                        .error = error,
+                        .run = run,
+                        .separator = head->separator,
+                        .columns = head->columns,
+                        .label = head->label};
     const char *zero = memchr(run->text, '\0', run->size);
-    bool special = memchr(run->text, '"', run->size) != NULL || memchr(run->text, ' ', run->size) != NULL ||
-                   (columns->separator != '\t' && memchr(run->text, '\t', run->size) != NULL);
-    struct criteo_reading *criteo = calloc(1, sizeof *criteo);
-    char *copy = special ? malloc(run->size) : NULL;
+    bool criteo = head->format == SAMPLES_CRITEO;
+    bool copies = !criteo || criteo_is_special(head, run);
+    char *copy = copies ? malloc(run->size + 1) : NULL;
     int result;
+    r.sample.labelled = true;
+    r.sample.number = run->number;
+    r.criteo = criteo ? calloc(1, sizeof *r.criteo) : NULL;
     *at = zero;
     if (zero != NULL) {
-        result = error_set(error, AML_EINPUT, "expected text, got a zero byte");
-    } else if (criteo == NULL || (special && copy == NULL)) {
+        result = bad_line(&r, "expected text, got a zero byte");
+    } else if ((criteo && r.criteo == NULL) || (copies && copy == NULL)) {
         result = error_set(error, AML_ENOMEM, "no memory for lines of %zu bytes", run->size);
     } else {
-        criteo->columns = *columns;
-        criteo_labels(criteo);
-        result = read_run_lines(criteo, &file->hash, run, copy, sink, context, at, error);
+        if (criteo) {
+            r.criteo->columns = head->criteo;
+            criteo_labels(r.criteo);
+        } else {
+            memcpy(copy, run->text, run->size + 1);
+        }
+        result = read_run_lines(&r, copy, at);
     }
-    free(criteo);
+    reading_close(&r);
     free(copy);
     return result;
+}
+
+const struct samples_chunk *samples_find_chunk(const struct samples_places *places, uint32_t file, uint32_t split,
+                                               uint64_t offset) {
+    size_t low = 0;
+    size_t high = places->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const struct samples_chunk *chunk = &places->chunks[middle];
+        bool before = chunk->file != file     ? chunk->file < file
+                      : chunk->split != split ? chunk->split < split
+                                              : chunk->offset < offset;
+        low = before ? middle + 1 : low;
+        high = before ? high : middle;
+    }
+    const struct samples_chunk *found = low < places->count ? &places->chunks[low] : NULL;
+    return found != NULL && found->file == file && found->split == split && found->offset == offset ? found : NULL;
 }
 
 /* ---- Criteo files, which need no reading ---- */
@@ -973,5 +1227,7 @@ int samples_survey_criteo(const struct samples_file *file, struct samples_survey
 void samples_survey_close(struct samples_survey *survey) {
     mlr_labels_close(&survey->labels);
     free(survey->maxima);
+    free(survey->places.chunks);
     survey->maxima = NULL;
+    survey->places = (struct samples_places){0};
 }

@@ -1,6 +1,6 @@
-/* Reads files of labelled samples as a stream, in the order of the file, in the calling thread: one sample is in memory
- * at a time. Files may be plain or gzip. Refuses malformed input with file, line and what was expected. Does not keep,
- * scale or shuffle samples.
+/* Reads files of labelled samples: as a stream, in the order of the file, in the calling thread; or runs of lines in
+ * any thread. One sample is in memory at a time. Files may be plain or gzip. Refuses malformed input with file, line
+ * and what was expected. Does not keep, scale or shuffle samples.
  *
  * Formats:
  * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; `#` begins a
@@ -18,7 +18,9 @@
 #define APPS_MLR_SAMPLES_H
 
 #include "agileml/base/error.h"
+#include "agileml/base/text_fields.h"
 #include "agileml/input/list.h"
+#include "apps/mlr/criteo.h"
 #include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
 
@@ -57,12 +59,10 @@ struct samples_file {
 
 /* One sample, valid during the call that it is passed to. */
 struct sample {
-    uint64_t number; /* in the file, from 0 */
-    uint64_t
-        place;     /* in the files: the bytes of their text before the line; idx: the number; of a run a mix of its name
-                      * and the place in its text */
-    uint64_t line; /* in the file, from 1; 0: it has no lines, or the sample is of a run */
-    bool labelled; /* false: `label` is not set */
+    uint64_t number; /* in the file, from 0; for samples of a run see there */
+    uint64_t place;  /* in the files: the bytes of their text before the line; idx: the number */
+    uint64_t line;   /* in the file, from 1; 0: it has no lines, or the sample is of a run */
+    bool labelled;   /* false: `label` is not set */
     struct mlr_label label;
     const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo: any order,
                                * none twice */
@@ -79,27 +79,56 @@ typedef int samples_sink(void *context, const struct sample *sample, struct erro
  * or what the sink returned. */
 int samples_read(const struct samples_file *file, samples_sink *sink, void *context, struct error *error);
 
-/* ---- Criteo lines in several threads ---- */
+/* ---- Files of lines, in any parts and several threads ---- */
+
+/* What the beginning of a file of lines says of all its lines. */
+struct samples_head {
+    enum samples_format format;    /* not SAMPLES_AUTO and not SAMPLES_IDX */
+    uint64_t begin;                /* bytes of the text before the first sample: a header, comments, empty lines */
+    enum text_separator separator; /* text, csv: of the fields */
+    uint32_t columns, label;       /* text, csv: fields of a line, and the label's, from 0 */
+    struct criteo_columns criteo;
+};
 
 /* A run of whole lines of a file. Each line has an end. */
 struct samples_run {
     const char *text; /* [size], and a 0 behind */
     size_t size;
-    uint64_t name, offset; /* of a part of the file, and of text[0] in it */
-    bool header;           /* the first line that is not empty is the file's header */
+    size_t skip;    /* bytes at its beginning that are before the file's first sample */
+    uint64_t place; /* of the line at text[0] */
+    /* Whether the place of a line is a mix of `name`, of a part of the file, and the place in it: `place` is then
+     * text[0]'s there, and a sample's number is its place. */
+    bool named;
+    uint64_t name;
+    uint64_t number; /* of the run's first sample, if it is not named */
 };
 
-/* Finds out what the columns of a file of Criteo lines are, and whether it has a header. Returns what samples_read
- * does. */
-int samples_criteo_columns(const struct samples_file *file, struct criteo_columns *columns, bool *header,
-                           struct error *error);
-/* Passes the samples of a run to `sink`, in any thread. Samples have no numbers. Returns 0; AML_EINPUT or what the sink
- * returned, with *at the line and no place in *error; AML_ENOMEM. */
-int samples_read_run(const struct samples_file *file, const struct criteo_columns *columns,
-                     const struct samples_run *run, samples_sink *sink, void *context, const char **at,
-                     struct error *error);
+/* Sets *lines to whether the file has lines: whether it is not idx. */
+int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error);
+/* Reads the beginning of the file at file->path, up to its first sample. file->label_optional must be false. Returns
+ * what samples_read does. */
+int samples_read_head(const struct samples_file *file, struct samples_head *head, struct error *error);
+/* Passes the samples of a run to `sink`, in any thread. Returns 0; AML_EINPUT or what the sink returned, with *at the
+ * line and no place in *error; AML_ENOMEM. */
+int samples_read_run(const struct samples_file *file, const struct samples_head *head, const struct samples_run *run,
+                     samples_sink *sink, void *context, const char **at, struct error *error);
 
 /* ---- Surveys ---- */
+
+/* Where runs of lines are, for those that read them: a chunk is a run that the library's reader passes on as one. */
+struct samples_places {
+    struct samples_chunk {
+        uint32_t file, split; /* the split as aml_lines has it */
+        uint64_t offset;      /* of its text in that of the split's lines */
+        uint64_t place;       /* in the files, of its first line */
+        uint64_t number;      /* samples before it, in all files */
+    } * chunks;               /* [count], ascending */
+    size_t count, capacity;
+    uint64_t end; /* behind the last line of all files */
+};
+/* NULL: no chunk begins there. */
+const struct samples_chunk *samples_find_chunk(const struct samples_places *places, uint32_t file, uint32_t split,
+                                               uint64_t offset);
 
 /* The shape and labels of a set of samples. */
 struct samples_survey {
@@ -110,11 +139,13 @@ struct samples_survey {
     uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */
     bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
-    float *maxima; /* [features] largest absolute value of each, when `with_maxima`; else NULL */
+    float *maxima;                /* [features] largest absolute value of each, when `with_maxima`; else NULL */
+    struct samples_places places; /* libsvm, text and csv; else none */
 };
 
-/* Reads the file once; of idx without `with_maxima` only the header and the labels. With `find_base` ignores
- * file->index_base. After success samples_survey_close must follow. */
+/* Reads the files once. Without `with_maxima` of idx only the header and the labels; of lines what a survey needs,
+ * which is much quicker than samples_read: whoever reads the samples finds what is wrong with their values. With
+ * `find_base` ignores file->index_base. After success samples_survey_close must follow. */
 int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
                    struct error *error);
 /* Sets *criteo to whether the file has format SAMPLES_CRITEO, or SAMPLES_AUTO and a first line that looks like it. */

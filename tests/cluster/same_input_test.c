@@ -19,7 +19,8 @@ enum {
     DOCUMENTS = 200,
     DOCUMENTS_LESS = 120,
     SAMPLES = 300,
-    SAMPLES_LESS = 290
+    SAMPLES_LESS = 290,
+    MANY = 40000 /* some splits of 256 KiB */
 };
 
 /* $1 is the app, $2 its option for the input, $3 the file of most nodes, $4 that of node-$5. */
@@ -72,9 +73,7 @@ static void test_copies_of_one_size(void **state) {
 }
 
 static double bytes_of(const char *file) {
-    char command[64];
-    snprintf(command, sizeof command, "wc -c <%s >bytes", file);
-    run_well(command);
+    run_well("wc -c <%s >bytes", file);
     char *text = read_text("bytes");
     double bytes = strtod(text, NULL);
     free(text);
@@ -89,6 +88,32 @@ static void test_an_input_is_parsed_once(void **state) {
     assert_true(summary("items_processed") == 3.0 * RATINGS);
     run_well("$run --reliable 2 --transient 3 -- $tests/sum_app --data ratings --iterations 3 --read-itself");
     assert_true(summary("bytes_read") == 5 * bytes_of("ratings"));
+}
+
+/* Likewise samples in every format of lines, whose losses are those of one node; idx is read by each. */
+static void test_samples_are_parsed_once(void **state) {
+    (void)state;
+    static const char *const files[] = {"many.libsvm", "many.csv --label-column -1", "many.txt --format text",
+                                        "many.libsvm --layout sparse"};
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(files[f], " "), files[f]);
+        run_well("$run -- mlr --iterations 2 --batch 9000 --rate 0.1 --test-fraction 0.1 --data %s", files[f]);
+        double loss = summary("loss");
+        double test_loss = summary("test_loss");
+        run_well("$run --reliable 2 --transient 2 -- mlr --iterations 2 --batch 9000 --rate 0.1 --test-fraction 0.1 "
+                 "--data %s",
+                 files[f]);
+        assert_true(summary("bytes_read") == bytes_of(name));
+        double tolerance = f < 3 ? 1e-3 : 1e-2; /* L2 of sparse samples: the same in expectation */
+        assert_true(summary("loss") > (1 - tolerance) * loss && summary("loss") < (1 + tolerance) * loss);
+        assert_true(summary("test_loss") > (1 - tolerance) * test_loss);
+        assert_true(summary("test_loss") < (1 + tolerance) * test_loss);
+    }
+    run_refused("sed '30000s/1:/x:/' many.libsvm >bad; $run --reliable 3 -- mlr --data bad",
+                "bad:30000: expected index:value with an index up to 16777216, got 'x:");
+    run_well("$run --reliable 3 -- mlr --labels labels --data images --iterations 2");
+    assert_true(summary("bytes_read") == 3 * (bytes_of("images") + bytes_of("labels")));
 }
 
 /* A node that is killed while it reads its part costs the others a reading of that part. */
@@ -111,10 +136,12 @@ static void test_lda_with_fewer_documents(void **state) {
 
 static void test_mlr_with_fewer_samples(void **state) {
     (void)state;
-    static const char *const parts[] = {"node-1 (", "node-2 (", "300 items from samples (",
-                                        "290 items from fewer-samples (", " data shards differ"};
-    differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 5);
+    static const char *const parts[] = {"node-1 (",         "node-2 (", " samples (",
+                                        " fewer-samples (", " bytes)",  "their bytes differ where they were compared"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 6);
     differs("$run --reliable 2 " PICK "$bin/mlr --data sparse fewer-sparse 1 --iterations 3", parts, 2);
+    static const char *const images[] = {"300 items from images (", "300 items from others (", " data shards differ"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data images others 2 --labels labels --iterations 3", images, 3);
 }
 
 /* "and a `read` that differs by process", of fixed items, samples without rows, and varied items. */
@@ -231,6 +258,39 @@ static void write_samples(const char *name, unsigned count, bool sparse) {
     fclose(file);
 }
 
+/* Samples in the formats of lines. */
+static void write_many(void) {
+    FILE *files[] = {open_file("many.libsvm", "we"), open_file("many.csv", "we"), open_file("many.txt", "we")};
+    fputs("height,width,depth,kind\n", files[1]);
+    for (unsigned n = 0; n < MANY; n++) {
+        unsigned kind = n * 7919 % 3;
+        double values[] = {kind + n % 11 * 0.3, n % 7 * 0.5, 2.0 - kind + n % 13 * 0.2};
+        fprintf(files[0], "%u 1:%.2f 2:%.2f 3:%.2f\n", kind, values[0], values[1], values[2]);
+        fprintf(files[1], "%.2f,%.2f,%.2f,%u\n", values[0], values[1], values[2], kind);
+        fprintf(files[2], "%u %.2f %.2f %.2f\n", kind, values[0], values[1], values[2]);
+    }
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        fclose(files[f]);
+    }
+}
+
+/* Images of 2 bytes, with labels. */
+static void write_images(const char *name, unsigned factor) {
+    FILE *images = open_file(name, "we");
+    FILE *labels = open_file("labels", "we");
+    static const unsigned char head[] = {0, 0, 8, 2, 0, 0, SAMPLES >> 8, SAMPLES & 255, 0, 0, 0, 2};
+    static const unsigned char label_head[] = {0, 0, 8, 1, 0, 0, SAMPLES >> 8, SAMPLES & 255};
+    fwrite(head, 1, sizeof head, images);
+    fwrite(label_head, 1, sizeof label_head, labels);
+    for (unsigned n = 0; n < SAMPLES; n++) {
+        const unsigned char image[] = {(unsigned char)(n % 3 * factor), (unsigned char)(n % 5)};
+        fwrite(image, 1, sizeof image, images);
+        fputc((int)(n % 3), labels);
+    }
+    fclose(images);
+    fclose(labels);
+}
+
 static int open_folder(void **state) {
     (void)state;
     if (shell_open("same_input_test") != 0) {
@@ -244,6 +304,9 @@ static int open_folder(void **state) {
     write_samples("fewer-samples", SAMPLES_LESS, false);
     write_samples("sparse", SAMPLES, true);
     write_samples("fewer-sparse", SAMPLES_LESS, true);
+    write_many();
+    write_images("images", 3);
+    write_images("others", 4);
     FILE *pick = open_file("pick", "we");
     fputs("app=$1 option=$2 file=$3 other=$4 node=$5\n"
           "shift 5\n"
@@ -264,6 +327,7 @@ int main(void) {
         cmocka_unit_test(test_a_read_that_differs_by_process),
         cmocka_unit_test(test_copies_of_one_size),
         cmocka_unit_test(test_an_input_is_parsed_once),
+        cmocka_unit_test(test_samples_are_parsed_once),
         cmocka_unit_test(test_a_reader_that_is_killed),
         cmocka_unit_test(test_a_file_in_another_order),
         cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),

@@ -389,6 +389,132 @@ static void test_survey(void **state) {
     samples_survey_close(&survey);
 }
 
+/* ---- Quick surveys and runs of lines: as the full reading of a file ---- */
+
+static void same_surveys(const struct samples_survey *quick, const struct samples_survey *full, const char *text) {
+    bool same = quick->format == full->format && quick->samples == full->samples && quick->values == full->values &&
+                quick->features == full->features && quick->index_base == full->index_base &&
+                quick->dense == full->dense && quick->labels.count == full->labels.count &&
+                quick->places.count == full->places.count && quick->places.end == full->places.end;
+    for (uint32_t k = 0; same && k < full->labels.count; k++) {
+        same = strcmp(quick->labels.items[k].text, full->labels.items[k].text) == 0;
+    }
+    if (!same) {
+        fail_msg("'%s': %llu samples, %llu values, %u features, expected %llu, %llu, %u", text,
+                 (unsigned long long)quick->samples, (unsigned long long)quick->values, quick->features,
+                 (unsigned long long)full->samples, (unsigned long long)full->values, full->features);
+    }
+}
+
+/* Numbers, places and values of samples. */
+static int record_place(void *context, const struct sample *sample, struct error *error) {
+    struct record *record = context;
+    record->used += (size_t)snprintf(record->text + record->used, sizeof record->text - record->used, "%llu@%llu ",
+                                     (unsigned long long)sample->number, (unsigned long long)sample->place);
+    return record_sample(context, sample, error);
+}
+
+/* Reads the text as a run; it ends in a line end. */
+static void expect_run(const struct samples_file *file, const char *text, const struct samples_survey *survey,
+                       const char *expected) {
+    struct samples_file known = *file;
+    struct samples_head head;
+    struct record record = {.used = 0};
+    struct error error = {0};
+    const char *at;
+    known.index_base = survey->index_base;
+    assert_int_equal(samples_read_head(&known, &head, &error), 0);
+    assert_int_equal(head.format, survey->format);
+    const struct samples_run run = {.text = text, .size = strlen(text), .skip = (size_t)head.begin};
+    int result = samples_read_run(&known, &head, &run, record_place, &record, &at, &error);
+    if (result != 0) {
+        fail_msg("'%s': %s", text, error.text);
+    }
+    assert_string_equal(record.text, expected);
+}
+
+/* Where the full reading is well, a quick survey finds the same, and a run has the same samples. */
+static bool same_as_full_reading(const char *text, int64_t label_column) {
+    struct memory_file made = file_of(text, strlen(text));
+    struct samples_file file = {.path = made.path, .label_column = label_column};
+    struct samples_survey full;
+    struct samples_survey quick;
+    struct error error = {0};
+    bool good = samples_survey(&file, true, true, &full, &error) == 0;
+    if (good) {
+        int result = samples_survey(&file, true, false, &quick, &error);
+        if (result != 0) {
+            fail_msg("'%s': %s", text, error.text);
+        }
+        same_surveys(&quick, &full, text);
+        const struct samples_chunk *chunk = samples_find_chunk(&quick.places, 0, 0, 0);
+        assert_true(chunk != NULL && chunk->place == 0 && chunk->number == 0);
+        assert_null(samples_find_chunk(&quick.places, 0, 0, 1));
+        assert_null(samples_find_chunk(&quick.places, 1, 0, 0));
+        struct record record = {.used = 0};
+        file.index_base = quick.index_base;
+        assert_int_equal(samples_read(&file, record_place, &record, &error), 0);
+        expect_run(&file, text, &quick, record.text);
+        samples_survey_close(&quick);
+        samples_survey_close(&full);
+    }
+    close(made.file);
+    return good;
+}
+
+static void test_quick_surveys_and_runs(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "1 1:2 3:4\n-1 2:3\n",         "1\n2 5:1\r\n\n3 0:1  \n",    "# one\n+1 1:1 # two 7:8\n0 2:1\r",
+        " a\t3:1 9:1e3 \nb 1:1\n",     "1 16777215:1\n2 0:1\n",      "label,x,y\n\n 1 ,2,3\n2,3,4\n",
+        "1;2;3\n\"2\";3;4\n1.0;0;0\n", "x y z\na 1 2\n  b  3 4  \n", "1,2\n1e0,3\n+01,4\n",
+    };
+    for (size_t t = 0; t < sizeof texts / sizeof texts[0]; t++) {
+        assert_true(same_as_full_reading(texts[t], 0));
+    }
+    assert_true(same_as_full_reading("1,2,a\n3,4, b \n", -1));
+    assert_true(same_as_full_reading("1 a 2\n3 b 4\n", 2));
+    assert_true(same_as_full_reading("1;a;2;3\n3; b ;4;5\n", 2));
+    /* Texts by chance, of pieces that make lines now and then. */
+    static const char *const pieces[] = {"1", "0", "2:", "3:1",     "0:",          "17",      ".5",     ",",
+                                         ";", " ", "\t", "\n",      "\r\n",        "\r",      "#",      "\"",
+                                         "a", "-", "e3", "1 1:2\n", "2 1:1 4:3\n", "1,2,3\n", "1 2 3\n"};
+    enum { PIECES = sizeof pieces / sizeof pieces[0] };
+    unsigned random = 1;
+    unsigned good = 0;
+    for (unsigned n = 0; n < 6000; n++) {
+        char text[512] = "";
+        for (unsigned p = 0; p < 2 + n % 24; p++) {
+            random = random * 1664525U + 1013904223U;
+            unsigned piece = (random >> 12) % PIECES;
+            strcat(text, pieces[n % 3 == 0 || p == 0 ? piece : (random >> 8) % 4 > 0 ? PIECES - 4 + n % 4 : piece]);
+        }
+        strcat(text, "\n");
+        good += same_as_full_reading(text, (int)(n % 5) - 2);
+    }
+    assert_true(good > 600);
+}
+
+/* A run's errors have no place, but the line. */
+static void test_wrong_lines_of_a_run(void **state) {
+    (void)state;
+    static const char text[] = "1 1:2\n2 1:x\n";
+    const struct samples_head head = {.format = SAMPLES_LIBSVM};
+    const struct samples_file file = {.path = "samples", .index_base = 1};
+    const struct samples_run run = {.text = text, .size = strlen(text)};
+    const struct samples_run zero = {.text = "1 1:1\0\n", .size = 7};
+    struct record record = {.used = 0};
+    struct error error = {0};
+    const char *at;
+    assert_int_equal(samples_read_run(&file, &head, &run, record_sample, &record, &at, &error), AML_EINPUT);
+    assert_string_equal(error.text, "expected a finite number behind the index, got '1:x'");
+    assert_ptr_equal(at, text + 6);
+    assert_string_equal(record.text, "1 0:2;");
+    error = (struct error){0};
+    assert_int_equal(samples_read_run(&file, &head, &zero, record_sample, &record, &at, &error), AML_EINPUT);
+    assert_string_equal(error.text, "expected text, got a zero byte");
+}
+
 static void test_labels(void **state) {
     (void)state;
     struct mlr_labels labels = {0};
@@ -616,6 +742,8 @@ int main(void) {
         cmocka_unit_test(test_the_sink_may_stop),
         cmocka_unit_test(test_idx),
         cmocka_unit_test(test_survey),
+        cmocka_unit_test(test_quick_surveys_and_runs),
+        cmocka_unit_test(test_wrong_lines_of_a_run),
         cmocka_unit_test(test_labels),
         cmocka_unit_test(test_there_is_a_limit_to_labels),
         cmocka_unit_test(test_numbers),
