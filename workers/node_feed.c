@@ -415,7 +415,7 @@ static struct feed_batch *last_behind(struct node_feed *feed, const struct feed_
 }
 
 /* Has the process make those of the clock's batches that would come last: as many as take 2 ms, but half of those that
- * are missing at most. False: it makes none now. */
+ * are missing at most. False: it can't make single batches of this data. */
 static bool make_some(struct node *node, struct feed_clock *clock, unsigned asked) {
     struct node_feed *feed = &node->feed;
     const struct node_hooks *hooks = &node->options.hooks;
@@ -430,13 +430,12 @@ static bool make_some(struct node *node, struct feed_clock *clock, unsigned aske
         made.shards[made.count++] = clock->shards[batch - clock->batches];
         batch = made.count < most ? last_behind(feed, clock) : NULL;
     }
-    if (made.count == 0) {
-        return false;
+    if (made.count > 0) {
+        node_lots_end_asking(node);
+        feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, made.shards, made.count);
+        feed->making_since_us = node_now(node);
     }
-    node_lots_end_asking(node);
-    feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, made.shards, made.count);
-    feed->making_since_us = node_now(node);
-    return feed->making;
+    return made.count == 0 || feed->making;
 }
 
 /* Leaves the whole clock to the process, which can't make single batches of the clock's data. */
@@ -459,11 +458,12 @@ bool node_feed_waits(struct node *node, uint64_t clock) {
     }
     feed->waits_since_us = feed->waits_since_us == 0 ? node_now(node) : feed->waits_since_us;
     feed->waits_until_us = leave_begun(node, batches);
-    if (make_some(node, batches, asked) || feed->waits_until_us != UINT64_MAX) {
-        return true;
+    bool can = make_some(node, batches, asked);
+    if (!can || (!feed->making && feed->waits_until_us == UINT64_MAX)) {
+        clock_become_local(feed, batches);
+        return false;
     }
-    clock_become_local(feed, batches);
-    return false;
+    return true;
 }
 
 void node_feed_begin(struct node *node) {
@@ -604,8 +604,10 @@ static void time_learn(struct node *node, uint64_t since_us) {
 
 static void refused(struct node *node, struct feed_batch *batch) {
     struct feed_feeder *feeder = find_feeder(&node->feed, batch->feeder);
-    if (feeder != NULL) {
-        feeder->avoid_until_us = node_now(node) + NODE_FEED_GONE_US;
+    if (feeder != NULL && node_now(node) >= feeder->avoid_until_us) { /* the first batch of an answer */
+        feeder->gone_us = 2 * feeder->gone_us + NODE_FEED_GONE_US;
+        feeder->gone_us = feeder->gone_us < NODE_FEED_AVOID_US ? feeder->gone_us : NODE_FEED_AVOID_US;
+        feeder->avoid_until_us = node_now(node) + feeder->gone_us;
     }
     batch->attempts--; /* the feeder may have got the data by the next one */
     batch_become_wanted(&node->feed, batch);
@@ -622,6 +624,9 @@ static void receive_feed(struct node *node, const struct message *message) {
             records[r].shard < node->plan.terms.shards ? batch_of(node, message, records[r].shard) : NULL;
         if (batch != NULL && !ours && message->feed.kind == FEED_DONE) {
             ours = true;
+            if (feeder != NULL) {
+                feeder->gone_us = 0;
+            }
             time_learn(node, expected_since_us(batch, feeder));
         }
         if (batch != NULL && message->feed.kind == FEED_GONE) {

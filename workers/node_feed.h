@@ -19,7 +19,7 @@ enum {
     NODE_FEED_LATE_US = 200000,       /* an answer is never overdue before */
     NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
     NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
-    NODE_FEED_GONE_US = 20000,        /* the same of a feeder that does not make what it was asked for */
+    NODE_FEED_GONE_US = 20000,        /* the same of one that can't make what it was asked for yet; grows each time */
     NODE_FEED_WORTH_US = 2000,        /* a node that makes all batches of a clock itself in less asks for none */
     NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
     NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
@@ -30,7 +30,7 @@ enum {
 /* A batch that the node may use in a coming clock:
  *
  *   WANTED --FEED_ASK--> ASKED --FEED_DONE--> HERE
- *   ASKED --FEED_GONE, overdue, the feeder is gone--> WANTED, after the last attempt LOCAL
+ *   ASKED --FEED_GONE--> WANTED; ASKED --overdue, the feeder is gone--> WANTED, after the last attempt LOCAL
  *   ASKED --the clock waits for it, hooks.feed_make--> MAKING --node_feed_made--> HERE
  *   ASKED, MAKING --larger than the credit, or no such batch--> LOCAL
  *   ASKED --the process can't make single batches of the data--> LOCAL
@@ -63,6 +63,7 @@ struct feed_feeder {
     uint64_t outstanding;    /* bytes */
     uint64_t answered_us;    /* when its last answer came */
     uint64_t avoid_until_us; /* it is asked for nothing before */
+    uint64_t gone_us;        /* the last pause after a FEED_GONE; 0: it has made batches since */
     uint64_t obsolete;       /* the highest clock of which it has to make a batch that this node has made; 0: none */
     unsigned behind;         /* for choosing batches to make: those of one clock that are ASKED of it */
 };

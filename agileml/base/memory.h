@@ -36,8 +36,8 @@ struct arena_files {
 
 /* A contiguous run of zeroed bytes that grows without copying: the kernel moves the pages, so addresses
  * change when it grows, and only what was touched is resident. A zeroed struct is an empty arena.
- * Not thread-safe while it grows. files->used counts the bytes that each arena has grown to, or an eighth of what it has
- * reserved if that is more. An arena moves to a file only when it reserves more, so it may fill what it has reserved. */
+ * Not thread-safe while it grows. files->used counts the bytes that each arena has grown to, or an eighth of what it
+ * has reserved if that is more. An arena moves to a file only when it reserves more: it may fill what it has. */
 struct arena {
     unsigned char *base;
     size_t mapped;             /* bytes of address space, readable and writable */

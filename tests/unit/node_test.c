@@ -1953,20 +1953,45 @@ static void test_a_node_that_waits_makes_what_would_come_last(void **state) {
     fake_close(fake);
 }
 
+/* ... whether it knows how long a batch takes, and so leaves some to a feeder, or not. */
 static void test_a_node_makes_no_batches_of_data_on_disk(void **state) {
     (void)state;
-    struct fake *fake = fake_new(0, 3);
-    give_welcome(fake);
-    add_feeder(fake, THIRD);
-    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    give_plan(fake);
-    prepared(fake, 1, 30);
-    answer_subscribes(fake, 0);
-    replicas(fake, 0, 1, true);
-    fake->asked.on_disk = true;
-    give_start(fake);
-    assert_int_equal(fake->asked.computing, 1); /* the clock makes them all */
-    assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
+    for (unsigned known = 0; known < 2; known++) {
+        struct fake *fake = fake_new(0, 3);
+        give_welcome(fake);
+        add_feeder(fake, THIRD);
+        add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+        give_plan(fake);
+        prepared(fake, 1, 30);
+        answer_subscribes(fake, 0);
+        replicas(fake, 0, 1, true);
+        fake->asked.on_disk = true;
+        fake->node.feed.local_us = known * 10000;
+        fake->node.feed.clock_us = known * 40000;
+        give_start(fake);
+        assert_int_equal(fake->asked.computing, 1); /* the clock makes them all */
+        assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
+        fake_close(fake);
+    }
+}
+
+/* A feeder that has no data yet is asked more and more rarely. */
+static void test_a_feeder_without_data_is_left_in_peace(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_fed(0);
+    unsigned times = 0;
+    for (unsigned ms = 0; ms < 4000; ms++) {
+        struct message question = {0};
+        if (sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, &question) > 0 && question.frames[0]->size > 0) {
+            struct message asked = feed_question(fake, THIRD_SERVER, 1);
+            times++;
+            forget(fake);
+            give_feed(fake, THIRD, &asked, FEED_GONE, 0, 1, true);
+        }
+        forget(fake);
+        wait_ms(fake, 1);
+    }
+    assert_in_range(times, 5, 15);
     fake_close(fake);
 }
 
@@ -2602,6 +2627,7 @@ int main(void) {
         cmocka_unit_test(test_a_feeder_makes_nothing_for_clocks_that_have_begun),
         cmocka_unit_test(test_a_feeder_whose_data_is_not_in_memory_ends),
         cmocka_unit_test(test_a_feeder_that_is_gone_is_not_waited_for),
+        cmocka_unit_test(test_a_feeder_without_data_is_left_in_peace),
         cmocka_unit_test(test_batches_are_asked_for_by_credit),
         cmocka_unit_test(test_batches_that_can_not_be_are_reported),
         cmocka_unit_test(test_batches_of_other_data_are_forgotten),
