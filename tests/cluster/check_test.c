@@ -53,6 +53,7 @@ static void test_what_is_always_found(void **state) {
         {"give-columns", "aml_give_changes: 1 columns of table given: expected ascending ones below 4"},
         {"keys", "aml_emit: keys are NULL, item_rows is 1"},
         {"bytes", "aml_emit: bytes are NULL, item_bytes is 4"},
+        {"emit-numbered", "aml_emit_numbered: item_rows is 1, expected 0"},
         {"use", "aml_emit: use 5: expected AML_TRAIN or AML_TEST"},
         {"emit-in-clock", "aml_emit: called in clock: expected in read"},
         {"emit-thread", "aml_emit: called with the worker of another thread"},

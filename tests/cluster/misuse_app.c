@@ -109,6 +109,9 @@ static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     if (makes(misuse, "bytes")) {
         return aml_emit(worker, AML_TRAIN, &key, NULL);
     }
+    if (makes(misuse, "emit-numbered")) {
+        return aml_emit_numbered(worker, AML_TRAIN, key, &value);
+    }
     if (makes(misuse, "use")) {
         return aml_emit(worker, (enum aml_item_use)5, &key, &value);
     }
