@@ -1,7 +1,9 @@
 /* Arranges sets on disk, by an external sort: batches of shards are sorted by the parts of an iteration and written as
  * runs; then all runs are read side by side, part by part, and each part's items are dealt to threads and appended to
  * the set's file. So the items of one batch, or of one part's slice, are listed in memory, and never all of the set.
- * The result is that of data_solo.c. See data.h. */
+ * Runs are read through a buffer of a block each. Mapped pages of many runs would not all stay in the page cache of a
+ * cgroup with little memory, and each page that was dropped too early would be read again. The result is that of
+ * data_solo.c. See data.h. */
 #include "workers/data_disk.h"
 #include "workers/data_solo.h"
 
@@ -12,6 +14,7 @@
 
 enum {
     BATCH_SHARE = 8,                /* a batch's records take 1/8 of the memory for data, and its list too */
+    COPIES_SHARE = 8,               /* copies of a part's records take 1/8, too */
     WINDOW_SHARE = 2,               /* items that were read ahead take 1/2 */
     PLACED_BYTES = 256 << 10,       /* of items that are made together */
     FORGET_BYTES = 4 * SPILL_BLOCK, /* of a run that was used are dropped from memory together */
@@ -27,10 +30,13 @@ struct run_entry {
 
 /* A sorted run, which is read from its beginning to its end. */
 struct sorted_run {
-    uint64_t at, until; /* in the file of runs */
-    uint64_t checked;   /* blocks before this byte were checked */
-    uint64_t forgotten; /* bytes before this are not in memory */
-    uint64_t punched;   /* bytes before this were given back to the disk */
+    uint64_t at, until;    /* in the file of runs: the next byte, the end */
+    uint64_t loaded;       /* end of the block in `block`; 0: none */
+    uint64_t forgotten;    /* bytes before this are not in memory */
+    uint64_t punched;      /* bytes before this were given back to the disk */
+    unsigned char *block;  /* SPILL_BLOCK bytes */
+    struct run_entry next; /* of the next item, if has_next; `at` is then its record */
+    bool has_next;
 };
 
 /* The sort of one use's items. */
@@ -41,9 +47,10 @@ struct sorting {
     struct spill_file file;
     struct sorted_run *runs;
     uint32_t run_count;
-    unsigned char *scratch; /* of one block */
-    struct solo *items;     /* of the batch or of the part's slice */
+    struct solo *items; /* of the batch or of the part's slice */
     size_t room;
+    unsigned char *copies;      /* of the records of the part's slice, in their order, as far as there is room */
+    size_t copies_room, copied; /* bytes; further records are used where they are mapped */
     unsigned char *placed;
     size_t placed_room;
     size_t written; /* items of the set */
@@ -96,7 +103,7 @@ static int write_run(struct sorting *sorting, size_t count, struct error *error)
         result = result != 0 ? result : spill_append(&sorting->file, item->record, entry.bytes, error);
     }
     run.until = sorting->file.size;
-    run.checked = run.forgotten = run.punched = run.at;
+    run.forgotten = run.punched = run.at;
     sorting->runs = memory_resized(sorting->runs, sorting->run_count + 1U, sizeof *sorting->runs);
     sorting->runs[sorting->run_count++] = run;
     return result;
@@ -159,38 +166,71 @@ static int write_runs(struct sorting *sorting, struct error *error) {
 
 /* ---- Merging ---- */
 
-/* Checks the run's bytes up to `until`, block by block, when they are used first. */
-static int run_check(const struct sorting *sorting, struct sorted_run *run, uint64_t until, struct error *error) {
+/* Reads and checks the run's next block. Its pages are dropped: few are used where they are mapped. */
+static int load_block(struct sorting *sorting, struct sorted_run *run, struct error *error) {
+    uint64_t block = run->at / SPILL_BLOCK;
+    run->block = run->block != NULL ? run->block : memory_resized(NULL, SPILL_BLOCK, 1);
+    int result = spill_check(&sorting->file, block, run->block, error);
+    run->loaded = (block + 1) * SPILL_BLOCK;
+    spill_forget_unmapped(&sorting->file, run->loaded - SPILL_BLOCK, run->loaded);
+    return result;
+}
+
+/* Moves on by `bytes` bytes, which are copied unless `to` is NULL. */
+static int run_take(struct sorting *sorting, struct sorted_run *run, void *to, size_t bytes, struct error *error) {
+    unsigned char *copy = to;
     int result = 0;
-    for (; run->checked < until && result == 0; run->checked += SPILL_BLOCK) {
-        result = spill_check(&sorting->file, run->checked / SPILL_BLOCK, sorting->scratch, error);
+    while (bytes > 0 && result == 0) {
+        if (run->at >= run->loaded) {
+            result = load_block(sorting, run, error);
+            continue;
+        }
+        size_t step = run->loaded - run->at < bytes ? (size_t)(run->loaded - run->at) : bytes;
+        if (copy != NULL) {
+            memcpy(copy, run->block + run->at % SPILL_BLOCK, step);
+            copy += step;
+        }
+        run->at += step;
+        bytes -= step;
     }
     return result;
+}
+
+/* Takes the next entry of the run, if there is one. */
+static int run_peek(struct sorting *sorting, struct sorted_run *run, struct error *error) {
+    int result = 0;
+    if (!run->has_next && run->at < run->until) {
+        result = run_take(sorting, run, &run->next, sizeof run->next, error);
+        run->has_next = result == 0;
+    }
+    return result;
+}
+
+/* Takes the next entry's record: copies it while there is room for copies. */
+static int take_record(struct sorting *sorting, struct sorted_run *run, const unsigned char **record,
+                       struct error *error) {
+    size_t bytes = run->next.bytes;
+    unsigned char *copy = NULL;
+    *record = sorting->file.map + run->at;
+    if (bytes <= sorting->copies_room - sorting->copied) {
+        *record = copy = sorting->copies + sorting->copied;
+        sorting->copied += bytes;
+    }
+    run->has_next = false;
+    return run_take(sorting, run, copy, bytes, error);
 }
 
 /* Lists the run's items of a part's slice behind the others. */
 static int collect_run(struct sorting *sorting, struct sorted_run *run, uint32_t part, size_t *count,
                        struct error *error) {
-    int result = 0;
-    while (run->at < run->until && result == 0) {
-        struct run_entry entry;
-        uint64_t record = run->at + sizeof entry;
-        result = run_check(sorting, run, record, error);
-        if (result != 0) {
-            break;
-        }
-        memcpy(&entry, sorting->file.map + run->at, sizeof entry);
-        if (entry.part != part) {
-            break;
-        }
-        result = run_check(sorting, run, record + entry.bytes, error);
+    int result = run_peek(sorting, run, error);
+    while (result == 0 && run->has_next && run->next.part == part) {
+        const struct run_entry *entry = &run->next;
         room_for_items(sorting, *count + 1);
-        sorting->items[(*count)++] = (struct solo){.record = sorting->file.map + record,
-                                                   .hash = entry.hash,
-                                                   .weight = entry.weight,
-                                                   .number = entry.number,
-                                                   .part = part};
-        run->at = record + entry.bytes;
+        struct solo *item = &sorting->items[(*count)++];
+        *item = (struct solo){.hash = entry->hash, .weight = entry->weight, .number = entry->number, .part = part};
+        result = take_record(sorting, run, &item->record, error);
+        result = result != 0 ? result : run_peek(sorting, run, error);
     }
     return result;
 }
@@ -199,7 +239,9 @@ static int collect_run(struct sorting *sorting, struct sorted_run *run, uint32_t
 static void drop_behind(struct sorting *sorting) {
     for (uint32_t r = 0; r < sorting->run_count; r++) {
         struct sorted_run *run = &sorting->runs[r];
-        uint64_t used = run->at == run->until ? run->at : run->at / SPILL_BLOCK * SPILL_BLOCK;
+        bool at_end = run->at == run->until && !run->has_next;
+        uint64_t next = run->has_next ? run->at - sizeof run->next : run->at;
+        uint64_t used = at_end ? next : next / SPILL_BLOCK * SPILL_BLOCK;
         if (used >= run->forgotten + FORGET_BYTES) {
             spill_forget(&sorting->file, run->forgotten, used);
             run->forgotten = used;
@@ -252,6 +294,7 @@ static int merge_runs(struct sorting *sorting, uint32_t parts, size_t *starts, s
     int result = 0;
     for (uint32_t part = 0; part < parts && result == 0; part++) {
         size_t count = 0;
+        sorting->copied = 0;
         for (uint32_t r = 0; r < sorting->run_count && result == 0; r++) {
             result = collect_run(sorting, &sorting->runs[r], part, &count, error);
         }
@@ -283,7 +326,8 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
     size_t *offsets = arranging->data->varied ? memory_zeroed(blocks + 1, sizeof *offsets) : NULL;
     *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;
     *(use == AML_TRAIN ? &set->offsets : &set->test_offsets) = offsets;
-    sorting.scratch = memory_resized(NULL, SPILL_BLOCK, 1);
+    sorting.copies_room = arranging->data->limit.bytes / COPIES_SHARE;
+    sorting.copies = memory_resized(NULL, sorting.copies_room, 1); /* untouched pages cost nothing */
     int result = spill_open(&sorting.file, arranging->data->limit.spill, error);
     result = result != 0 ? result : write_runs(&sorting, error);
     result = result != 0 ? result : merge_runs(&sorting, parts, starts, offsets, error);
@@ -291,7 +335,10 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
         solo_name_items(arranging, use);
     }
     spill_close(&sorting.file);
-    free(sorting.scratch);
+    for (uint32_t r = 0; r < sorting.run_count; r++) {
+        free(sorting.runs[r].block);
+    }
+    free(sorting.copies);
     free(sorting.runs);
     free(sorting.items);
     free(sorting.placed);
