@@ -1,0 +1,28 @@
+/* lda_documents: writes made-up documents in lda-c's format onto standard output, as many as wanted. */
+#include "bench/lda/documents.h"
+#include "bench/measure.h"
+
+#include <errno.h>
+#include <string.h>
+
+int main(int argc, char **argv) {
+    int64_t documents = 1000;
+    int64_t words = 20000;
+    int64_t length = 200;
+    const struct aml_option options[] = {
+        {"documents", "N", AML_OPTION_INTEGER, &documents, 1, 1e9, "how many to write"},
+        {"words", "N", AML_OPTION_INTEGER, &words, 1, 1e7, "of the vocabulary"},
+        {"length", "N", AML_OPTION_INTEGER, &length, 1, 1e6, "tokens of a document"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    int status = measure_options(options, "lda_documents: made-up documents onto standard output", argc, argv);
+    if (status >= 0) {
+        return status;
+    }
+    documents_write(stdout, (uint32_t)documents, (uint32_t)words, (uint32_t)length);
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "lda_documents: cannot write: %s\n", strerror(errno));
+        return 1;
+    }
+    return 0;
+}
