@@ -22,8 +22,8 @@ struct shape {
  * an index is not below `limit`. */
 bool shape_libsvm(const char *line, const char *end, uint64_t limit, struct shape *shape);
 
-/* Finds the label in field `column` (from 0) of the line [line, end) of `columns` fields. Returns false when the line is
- * not of the usual form: without quotes. */
+/* Finds the label in field `column` (from 0) of the line [line, end) of `columns` fields. Returns false when the line
+ * is not of the usual form: without quotes. */
 bool shape_columns(const char *line, const char *end, enum text_separator separator, uint32_t column, uint32_t columns,
                    struct shape *shape);
 

@@ -1,5 +1,5 @@
-/* sample_lines: writes made-up samples, dense ones, in one of the text formats onto standard output; the same ones every
- * time. */
+/* sample_lines: writes made-up samples, dense ones, in one of the text formats onto standard output; the same ones
+ * every time. */
 #include "agileml/base/hash.h"
 #include "bench/measure.h"
 
