@@ -37,7 +37,7 @@ static void test_reports_and_stores_are_their_owners_alone(void **state) {
 
 static void test_a_store_of_a_job_that_has_ended_is_named(void **state) {
     (void)state;
-    run_well("rm -f old.store; { $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
+    run_well("rm -f old.store says; { $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
              "--store old.store >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
              "read -r listening on at more <says; " SUM " --iterations 2 --controller=$at --tier=reliable && wait");
     run_well("$bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 --store old.store 2>err; "
