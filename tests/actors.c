@@ -279,7 +279,7 @@ static bool hook_feeds(void *context) {
     return ((struct actors *)context)->fed;
 }
 
-/* Never ends in some clocks, and is not possible in the others. */
+/* Accepts even clocks and never finishes them; refuses odd ones. */
 static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
     (void)context;
     (void)set;

@@ -610,19 +610,19 @@ static int check_keys(aml_worker *worker, unsigned table, const uint64_t *keys, 
 }
 
 /* Checks that a fixed item has keys and bytes when item_rows and item_bytes say so, and that its keys are in range. */
-static int check_fixed(aml_worker *worker, const uint64_t *keys, const void *bytes) {
+static int check_fixed(aml_worker *worker, const uint64_t *keys, const void *bytes, const char *function) {
     const struct aml_app *app = worker->runtime->app;
     if ((keys != NULL) != (app->item_rows > 0)) {
-        return check_misuse(worker->runtime, "aml_emit: keys %s NULL, item_rows is %u",
+        return check_misuse(worker->runtime, "%s: keys %s NULL, item_rows is %u", function,
                             keys != NULL ? "are not" : "are", app->item_rows);
     }
     if ((bytes != NULL) != (app->item_bytes > 0)) {
-        return check_misuse(worker->runtime, "aml_emit: bytes %s NULL, item_bytes is %zu",
+        return check_misuse(worker->runtime, "%s: bytes %s NULL, item_bytes is %zu", function,
                             bytes != NULL ? "are not" : "are", app->item_bytes);
     }
     int result = 0;
     for (unsigned r = 0; r < app->item_rows && result == 0; r++) {
-        result = check_keys(worker, app->item_tables[r], keys + r, 1, "aml_emit");
+        result = check_keys(worker, app->item_tables[r], keys + r, 1, function);
     }
     return result;
 }
@@ -635,7 +635,7 @@ static int check_kept(aml_worker *worker) {
 
 int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, const void *bytes) {
     int result = check_emit(worker, use, false, "aml_emit");
-    result = result != 0 ? result : check_fixed(worker, keys, bytes);
+    result = result != 0 ? result : check_fixed(worker, keys, bytes, "aml_emit");
     result = result != 0 ? result : check_kept(worker);
     return result != 0 ? result : data_emit(&worker->runtime->data, worker->chunk, use, keys, bytes);
 }
@@ -648,7 +648,7 @@ int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number
                               "told apart by their keys",
                               worker->runtime->app->item_rows);
     }
-    result = result != 0 ? result : check_fixed(worker, NULL, bytes);
+    result = result != 0 ? result : check_fixed(worker, NULL, bytes, "aml_emit_numbered");
     result = result != 0 ? result : check_kept(worker);
     return result != 0 ? result : data_emit_numbered(&worker->runtime->data, worker->chunk, use, number, bytes);
 }

@@ -50,7 +50,8 @@ struct sorting {
     struct solo *items; /* of the batch or of the part's slice */
     size_t room;
     unsigned char *copies;      /* of the records of the part's slice, in their order, as far as there is room */
-    size_t copies_room, copied; /* bytes; further records are used where they are mapped */
+    size_t copies_room, copied; /* bytes; further records are used where they are mapped: */
+    bool uncopied;              /* there are such records of the present part */
     unsigned char *placed;
     size_t placed_room;
     size_t written; /* items of the set */
@@ -166,13 +167,16 @@ static int write_runs(struct sorting *sorting, struct error *error) {
 
 /* ---- Merging ---- */
 
-/* Reads and checks the run's next block. Its pages are dropped: few are used where they are mapped. */
+/* Reads and checks the run's next block. Its pages are dropped while records are copied: then few are used where they
+ * are mapped. */
 static int load_block(struct sorting *sorting, struct sorted_run *run, struct error *error) {
     uint64_t block = run->at / SPILL_BLOCK;
     run->block = run->block != NULL ? run->block : memory_resized(NULL, SPILL_BLOCK, 1);
     int result = spill_check(&sorting->file, block, run->block, error);
     run->loaded = (block + 1) * SPILL_BLOCK;
-    spill_forget_unmapped(&sorting->file, run->loaded - SPILL_BLOCK, run->loaded);
+    if (!sorting->uncopied) {
+        spill_forget_unmapped(&sorting->file, run->loaded - SPILL_BLOCK, run->loaded);
+    }
     return result;
 }
 
@@ -216,6 +220,7 @@ static int take_record(struct sorting *sorting, struct sorted_run *run, const un
         *record = copy = sorting->copies + sorting->copied;
         sorting->copied += bytes;
     }
+    sorting->uncopied = sorting->uncopied || copy == NULL;
     run->has_next = false;
     return run_take(sorting, run, copy, bytes, error);
 }
@@ -295,6 +300,7 @@ static int merge_runs(struct sorting *sorting, uint32_t parts, size_t *starts, s
     for (uint32_t part = 0; part < parts && result == 0; part++) {
         size_t count = 0;
         sorting->copied = 0;
+        sorting->uncopied = false;
         for (uint32_t r = 0; r < sorting->run_count && result == 0; r++) {
             result = collect_run(sorting, &sorting->runs[r], part, &count, error);
         }

@@ -484,10 +484,14 @@ static int read_criteo_run_line(struct reading *r, const char *line, size_t leng
     return result == 0 ? give_sample(r) : criteo_refuse(r, &error);
 }
 
-/* Returns the length of the line at `text`, which has an end. */
-static size_t line_length(const char *text, size_t left, bool with_cr) {
-    const char *end = memchr(text, '\n', left);
-    size_t length = end != NULL ? (size_t)(end - text) : left;
+/* Returns the length of the line at `text`, which has an end. *feed: the first line feed from there on, found by an
+ * earlier line or to be found, so that lines that end in CR alone don't search for it again and again. */
+static size_t line_length(const char *text, size_t left, bool with_cr, const char **feed) {
+    if (*feed == NULL || *feed < text) {
+        *feed = memchr(text, '\n', left);
+        *feed = *feed != NULL ? *feed : text + left;
+    }
+    size_t length = (size_t)(*feed - text);
     const char *cr = with_cr ? memchr(text, '\r', length) : NULL;
     return cr != NULL ? (size_t)(cr - text) : length;
 }
@@ -863,7 +867,11 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
             surveyor->index_zero || (r->format == SAMPLES_LIBSVM && shape.values > 0 && shape.first == base);
         survey_shape(surveyor->survey, shape.values, features);
     }
-    return result == 0 ? 0 : bad_line(r, "%s", error.text);
+    if (result != 0) {
+        bad_line(r, "%s", error.text);
+        r->error->code = result;
+    }
+    return result;
 }
 
 static int survey_line(struct surveyor *surveyor, const char *line, size_t length) {
@@ -910,8 +918,9 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
                                               .place = places->end,
                                               .number = surveyor->survey->samples});
     places->end += chunk->size;
+    const char *feed = NULL;
     for (const char *line = chunk->text; line < end && result == 0;) {
-        size_t length = line_length(line, (size_t)(end - line), with_cr);
+        size_t length = line_length(line, (size_t)(end - line), with_cr, &feed);
         if (zero != NULL && zero < line + length) {
             surveyor->reading->lines.number++;
             return bad_line(surveyor->reading, "expected text, got a zero byte");
@@ -1093,8 +1102,9 @@ static int read_run_lines(struct reading *r, char *copy, const char **at) {
     const struct samples_run *run = r->run;
     const char *end = run->text + run->size;
     bool with_cr = memchr(run->text, '\r', run->size) != NULL;
+    const char *feed = NULL;
     for (const char *line = run->text + run->skip; line < end;) {
-        size_t length = line_length(line, (size_t)(end - line), with_cr);
+        size_t length = line_length(line, (size_t)(end - line), with_cr, &feed);
         bool empty = r->format == SAMPLES_CRITEO ? length == 0 : text_is_line_end(*text_skip_blanks(line));
         *at = line;
         if (length > SAMPLES_LINE_MAX) {
