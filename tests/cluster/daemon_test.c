@@ -316,13 +316,13 @@ static void assert_other_markets_are_refused(void) {
 
 /* The market that runs is stopped for a while. */
 static void assert_signal_ends_the_wait_for_an_answer(void) {
-    run_well("for p in $(pgrep -x spotmarket); do [ $(readlink /proc/$p/cwd) != $PWD ] || echo $p >silent; done; "
-             "kill -STOP $(cat silent); "
+    run_well("for p in $(pgrep -x spotmarket); do " /* others' markets may end meanwhile */
+             "[ \"$(readlink /proc/$p/cwd)\" != \"$PWD\" ] || echo $p >silent; done; kill -STOP $(cat silent); "
              "$bin/bidbrain run --config bidbrain.json >out-bid 2>err-bid & bid=$!; "
-             "while flock -n machines/bidbrain.lock true; do sleep 0.05; done; "
+             "while flock -n machines/bidbrain.lock true; do sleep 0.05; done; sleep 1; " /* it waits from soon on */
              "kill -TERM $bid; wait $bid; echo $? >status; kill -CONT $(cat silent)");
-    run_well(
-        "grep -qx 1 status && grep -q 'stopped by a signal while the market in .*machines did not answer' err-bid");
+    run_well("cat status err-bid >&2; grep -qx 1 status && grep -q 'stopped by a signal while the market in .*machines "
+             "did not answer' err-bid");
 }
 
 static void signals_give_everything_back_or_keep_it(void **state) {
