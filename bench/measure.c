@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/base/options.h"
 
+#include <errno.h>
 #include <math.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -141,4 +142,12 @@ int measure_options(const struct aml_option *options, const char *summary, int a
         return error_exit_status(result);
     }
     return -1;
+}
+
+int measure_written(const char *program) {
+    if (fflush(stdout) != 0 || ferror(stdout)) {
+        fprintf(stderr, "%s: cannot write: %s\n", program, strerror(errno));
+        return 1;
+    }
+    return 0;
 }

@@ -46,4 +46,8 @@ __attribute__((format(printf, 2, 3))) void measure_record(const struct measured 
 /* Reads the command line of a benchmark. -1 to go on, else the exit status: 0 after --help, 2 after a bad line. */
 int measure_options(const struct aml_option *options, const char *summary, int argc, char **argv);
 
+/* Ends a program that writes its result onto standard output. Returns the exit status: 0, or 1 after telling that not
+ * all could be written. */
+int measure_written(const char *program);
+
 #endif

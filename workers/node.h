@@ -109,9 +109,9 @@ struct node_hooks {
     /* Whether the app has stages that feeders may run. NULL, as the next three may be then: no app of this process has.
      */
     bool (*feeds)(void *context);
-    /* Makes the batches of some of the set's shards, of a feeder's set one, in the background; then node_feed_made. The
-     * bytes depend on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows in
-     * the cache. The set may be released before node_feed_made. False: the shards' items are not in memory. */
+    /* Makes the batches of some of the set's shards in the background (in a feeder: of one), then calls node_feed_made.
+     * The bytes depend on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows
+     * in the cache. The set may be released before node_feed_made. False: the shards' items are not in memory. */
     bool (*feed_make)(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count);
     /* Takes the batch of a shard for a coming clock of the set; `compute` of the set and clock uses it, and makes what
      * was not taken. Called once for each shard and clock, until feed_drop. `own`: this process has made the batch.

@@ -207,8 +207,8 @@ static unsigned fused(const struct node_feed *feed) {
     return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
 }
 
-/* How long an answer may take: three times the median, and three times what this process would take. The clock that
- * waits makes batches meanwhile, so only a feeder that is far behind is to be found. */
+/* How long an answer may take: three times the median, and three times what this process would take. A clock that
+ * waits makes batches meanwhile, so this may be long: it only has to detect a feeder that is far behind. */
 static uint64_t patience_us(const struct node_feed *feed) {
     uint64_t sorted[NODE_FEED_TIMES] = {0};
     unsigned count = feed->times < NODE_FEED_TIMES ? feed->times : NODE_FEED_TIMES;

@@ -19,7 +19,7 @@ enum {
     NODE_FEED_LATE_US = 200000,       /* an answer is never overdue before */
     NODE_FEED_LATE_MEDIANS = 3,       /* medians of the answers' times after which an answer is overdue */
     NODE_FEED_AVOID_US = 500000,      /* how long a feeder with an overdue answer is asked for nothing */
-    NODE_FEED_GONE_US = 20000,        /* the same of one that can't make what it was asked for yet; grows each time */
+    NODE_FEED_GONE_US = 20000,        /* the same of one that has no data yet; at least doubles with each such answer */
     NODE_FEED_WORTH_US = 2000,        /* a node that makes all batches of a clock itself in less asks for none */
     NODE_FEED_ATTEMPTS = 2,           /* feeders that are asked for a batch, one after the other */
     NODE_FEED_QUESTIONS_MAX = 1024,   /* that a feeder keeps; further ones are answered FEED_GONE, newest clock first */
@@ -64,8 +64,8 @@ struct feed_feeder {
     uint64_t answered_us;    /* when its last answer came */
     uint64_t avoid_until_us; /* it is asked for nothing before */
     uint64_t gone_us;        /* the last pause after a FEED_GONE; 0: it has made batches since */
-    uint64_t obsolete;       /* the highest clock of which it has to make a batch that this node has made; 0: none */
-    unsigned behind;         /* for choosing batches to make: those of one clock that are ASKED of it */
+    uint64_t obsolete;       /* the highest clock with a batch asked of it that is not needed any more; 0: none */
+    unsigned behind;         /* while batches to make are chosen: how many of the clock's are ASKED of it */
 };
 
 /* Batches that the process makes at once: for other nodes one, for a clock of its own perhaps more. */

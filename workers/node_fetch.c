@@ -7,10 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t timeout_us(const struct node *node) {
-    return node->contact.timeout_ms * UINT64_C(1000);
-}
-
 /* ---- The node that gives ---- */
 
 static struct buffer *packed_shard(struct node *node, uint32_t shard) {
@@ -170,8 +166,7 @@ static void ask_for_holdings(struct node *node) {
         }
     }
     free(lacking);
-    uint64_t now = node_now(node);
-    fetch->again_us = now + (now - fetch->asked_us) + timeout_us(node) / NODE_FETCH_SOON;
+    fetch->again_us = node_ask_again_us(node, fetch->asked_us);
 }
 
 bool node_fetch_begin(struct node *node, const struct node_set *set) {
@@ -192,7 +187,7 @@ bool node_fetch_begin(struct node *node, const struct node_set *set) {
         }
         fetch->asked = ++fetch->claim;
         fetch->asked_us = node_now(node);
-        fetch->due_us = fetch->asked_us + timeout_us(node);
+        fetch->due_us = fetch->asked_us + node_timeout_us(node);
         ask_for_holdings(node);
     }
     free(lacking);
@@ -209,7 +204,7 @@ static void ask_for_piece(struct node *node, struct fetch_way *way) {
     const struct fetch_holder *holder = &node->fetch.holders[way->holder];
     struct message question = {.type = MESSAGE_SHARD};
     way->claim = ++node->fetch.claim;
-    way->due_us = node_now(node) + timeout_us(node);
+    way->due_us = node_now(node) + node_timeout_us(node);
     question.shard =
         (struct message_shard){.kind = SHARD_ASK, .shard = way->shard, .claim = way->claim, .offset = way->got};
     message_add(&question, buffer_new(0));

@@ -10,9 +10,8 @@
 #include <stdbool.h>
 
 enum {
-    NODE_FETCH_WAYS = 4,   /* shards on their way at once, each from another node */
-    NODE_FETCH_PACKED = 4, /* packed shards that a node keeps while others ask for their pieces */
-    NODE_FETCH_SOON = 128  /* after this part of the failure timeout a question is repeated first; doubles each time */
+    NODE_FETCH_WAYS = 4,  /* shards on their way at once, each from another node */
+    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps while others ask for their pieces */
 };
 
 /* NONE --node_fetch_begin--> TAKING --nothing is lacking, or nobody can give what is--> NONE */

@@ -171,10 +171,6 @@ void node_parts_give_up(struct node *node, unsigned set) {
     parts->state = parts->state == PARTS_READING ? PARTS_READING : PARTS_NONE;
 }
 
-static uint64_t timeout_us(const struct node *node) {
-    return node->contact.timeout_ms * UINT64_C(1000);
-}
-
 /* Asks for the pieces that the way lacks, or for the rest of those that have begun to come; or asks the same once more:
  * a node that has no plan yet, at the beginning of a job, answers nothing. */
 static void ask(struct node *node, struct parts_way *way, bool repeats) {
@@ -186,9 +182,8 @@ static void ask(struct node *node, struct parts_way *way, bool repeats) {
         way->asked_us = node_now(node);
     }
     way->later = false;
-    way->due_us =
-        node_now(node) + (reader->heard ? timeout_us(node) / NODE_PARTS_ASKS
-                                        : node_now(node) - way->asked_us + timeout_us(node) / NODE_PARTS_SOON);
+    way->due_us = reader->heard ? node_now(node) + node_timeout_us(node) / NODE_PARTS_ASKS
+                                : node_ask_again_us(node, way->asked_us);
     question.shard = (struct message_shard){
         .kind = SHARD_ASK_PART, .part = way->part, .parts = parts->count, .claim = way->claim, .offset = way->got};
     message_add_copy(&question, way->shards, way->count * sizeof *way->shards);
@@ -254,7 +249,7 @@ static void look_after_ways(struct node *node) {
             continue;
         }
         bool lost = node_server_of(node, parts->readers[way->part].node) == ACTOR_NONE;
-        bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= timeout_us(node);
+        bool late = way->later ? now - way->since_us >= patience_us : now - way->asked_us >= node_timeout_us(node);
         if (lost || late) {
             way_fail(parts, way);
         } else if (now >= way->due_us) {

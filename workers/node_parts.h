@@ -11,7 +11,6 @@
 enum {
     NODE_PARTS_WAYS = 4,               /* parts that are asked at once */
     NODE_PARTS_ASKS = 4,               /* how often a node that has answered once is asked within the failure timeout */
-    NODE_PARTS_SOON = 128,             /* who has not answered yet is asked again after this part of it, doubling */
     NODE_PARTS_PACKED = 4,             /* packed pieces that a node keeps for those who have asked for a part of them */
     NODE_PARTS_PACKED_BYTES = 1 << 20, /* about the size of what is packed at once */
     NODE_PARTS_LATER_US = 20 * 1000,   /* until a node that has not read its part yet is asked again */

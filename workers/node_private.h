@@ -11,6 +11,19 @@ static inline uint64_t node_now(const struct node *node) {
     return node->io->now_us(node->io);
 }
 
+/* The job's failure timeout. */
+static inline uint64_t node_timeout_us(const struct node *node) {
+    return node->contact.timeout_ms * UINT64_C(1000);
+}
+
+enum { NODE_ASK_SOON = 128 /* a question that was not answered is repeated first after this part of the timeout */ };
+
+/* When to repeat a question that was asked first at `asked_us` and has just been sent: the wait doubles each time. */
+static inline uint64_t node_ask_again_us(const struct node *node, uint64_t asked_us) {
+    uint64_t now_us = node_now(node);
+    return now_us + (now_us - asked_us) + node_timeout_us(node) / NODE_ASK_SOON;
+}
+
 /* Sends a message to the controller. */
 static inline void node_send(struct node *node, struct message *message) {
     message->epoch = node->client.epoch;

@@ -351,7 +351,7 @@ bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, const uint32
 }
 
 /* Makes the items with these numbers, counted over all batches. */
-static int make_batches(struct aml_worker *worker, size_t first, size_t end) {
+static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
     struct runtime *runtime = worker->runtime;
     const struct runtime_stages *stages = &runtime->stages;
     const struct runtime_feeding *feeding = &stages->feeding;
@@ -369,7 +369,6 @@ static int make_batches(struct aml_worker *worker, size_t first, size_t end) {
         }
         before += batch->count;
     }
-    return result;
 }
 
 void runtime_feeding_run(struct aml_worker *worker) {

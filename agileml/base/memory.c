@@ -62,9 +62,19 @@ enum {
     ARENA_COUNTED = 8 /* one in so many reserved bytes counts, whether it is used or not */
 };
 
-/* Returns for how many bytes an arena counts. */
+/* Returns for how many bytes in memory an arena counts. */
 static size_t counted(size_t grown, size_t mapped) {
     return grown > mapped / ARENA_COUNTED ? grown : mapped / ARENA_COUNTED;
+}
+
+/* Sets the sizes of an arena in memory, and counts it by them. */
+static void arena_count(struct arena *arena, size_t grown, size_t mapped) {
+    if (arena->files != NULL) {
+        atomic_fetch_add(&arena->files->used, counted(grown, mapped));
+        atomic_fetch_sub(&arena->files->used, counted(arena->grown, arena->mapped));
+    }
+    arena->grown = grown;
+    arena->mapped = mapped;
 }
 
 /* Gives the file `mapped` bytes on the disk. False when there is no room. */
@@ -94,7 +104,7 @@ static int arena_to_file(struct arena *arena, size_t mapped) {
         memcpy(base, arena->base, arena->mapped);
         munmap(arena->base, arena->mapped);
     }
-    atomic_fetch_sub(&files->used, counted(arena->grown, arena->mapped));
+    arena_count(arena, 0, 0);
     atomic_fetch_add(&files->bytes, mapped);
     arena->base = base;
     arena->mapped = mapped;
@@ -120,7 +130,7 @@ static int arena_reserve_file(struct arena *arena, size_t mapped) {
     return 0;
 }
 
-/* Reserves as arena_reserve does, for an arena that has grown to `grown`. */
+/* Reserves as arena_reserve does. `grown`: to what the arena is to grow; not below arena->grown. */
 static int reserve(struct arena *arena, size_t bytes, size_t grown) {
     if (bytes <= arena->mapped) {
         return 0;
@@ -144,26 +154,22 @@ static int reserve(struct arena *arena, size_t bytes, size_t grown) {
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
     }
-    if (files != NULL) {
-        atomic_fetch_add(&files->used, counted(arena->grown, mapped) - counted(arena->grown, arena->mapped));
-    }
     arena->base = base;
-    arena->mapped = mapped;
+    arena_count(arena, arena->grown, mapped);
     return 0;
 }
 
 int arena_reserve(struct arena *arena, size_t bytes) {
-    return reserve(arena, bytes,
-                   2 * arena->grown); /* up to twice as much may be used by now: cache.c tells each doubling */
+    size_t used = 2 * arena->grown; /* at most: cache.c tells each doubling */
+    return reserve(arena, bytes, used);
 }
 
 int arena_grow(struct arena *arena, size_t bytes) {
     size_t grown = bytes > arena->grown ? bytes : arena->grown;
     int result = reserve(arena, bytes, grown);
-    if (result == 0 && arena->files != NULL && !arena->filed) {
-        atomic_fetch_add(&arena->files->used, counted(grown, arena->mapped) - counted(arena->grown, arena->mapped));
+    if (result == 0 && !arena->filed) {
+        arena_count(arena, grown, arena->mapped);
     }
-    arena->grown = result == 0 ? grown : arena->grown;
     if (result == 0 && bytes > ARENA_HUGE_PAGE && !arena->huge) {
         /* Fewer TLB misses for rows visited at random; only advice, and mremap takes it along. */
         madvise(arena->base, arena->mapped, MADV_HUGEPAGE);
@@ -179,8 +185,8 @@ void arena_close(struct arena *arena) {
     if (arena->filed) {
         atomic_fetch_sub(&arena->files->bytes, arena->mapped);
         close(arena->descriptor);
-    } else if (arena->files != NULL) {
-        atomic_fetch_sub(&arena->files->used, counted(arena->grown, arena->mapped));
+    } else {
+        arena_count(arena, 0, 0);
     }
     memset(arena, 0, sizeof *arena);
 }

@@ -41,7 +41,7 @@ struct arena_files {
 struct arena {
     unsigned char *base;
     size_t mapped;             /* bytes of address space, readable and writable */
-    size_t grown;              /* bytes that are or will be used */
+    size_t grown;              /* in memory: bytes that are or will be used */
     bool huge;                 /* the kernel has been asked for huge pages */
     struct arena_files *files; /* set before the first use; NULL: the arena is in memory, whatever it takes */
     int descriptor;            /* of its file, if it has one: `filed` */

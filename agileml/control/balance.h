@@ -43,7 +43,7 @@ enum {
 #define BALANCE_GAIN      0.05 /* the least gain, as a part of the clock's time */
 #define BALANCE_DOUBT     0.25 /* the most that a prediction's error counts for */
 #define BALANCE_FILLED    0.97 /* the part of a slice that is planned to be filled */
-#define BALANCE_ERRORS    3.0  /* standard errors that may be chance: of speeds beyond BALANCE_GAIN, of waits */
+#define BALANCE_ERRORS    3.0  /* standard errors that count as chance: more gain than BALANCE_GAIN, less wait */
 #define BALANCE_STRAGGLER 1.5  /* the slowness from which on a node is a straggler */
 #define BALANCE_MEASURED  0.75 /* the part of the long window after which a straggler is a lasting one */
 #define BALANCE_CERTAIN   2.0  /* how many times its cost a replacement must save */

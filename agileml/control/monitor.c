@@ -303,14 +303,16 @@ struct monitor_wait monitor_wait(const struct monitor *monitor, actor_id server,
         sums = window_sums(&node->waits[span], part_of(monitor, span, now_us));
     }
     if (sums.clocks > 0) {
-        /* Of reports by k clocks that waited S in all, the mean's variance is that of S - mean * k, summed. */
+        /* Each report has k clocks and their wait S. The mean's variance is the sum of (S - mean * k)^2 by the square
+         * of the number of all clocks. */
         double mean = sums.compute / sums.clocks;
         double squares = sums.compute_squared - 2 * mean * sums.items_compute + mean * mean * sums.items_squared;
         wait.clocks = sums.clocks;
         wait.seconds = mean / 1e6;
         double reports = sums.items / (double)monitor->count; /* of each node */
         wait.error = sqrt(fmax(squares, 0) * (double)monitor->count) / sums.clocks / 1e6;
-        wait.error = reports >= 2 ? wait.error * sqrt(reports / (reports - 1)) : wait.seconds; /* not known */
+        wait.error =
+            reports >= 2 ? wait.error * sqrt(reports / (reports - 1)) : wait.seconds; /* else not known: as large */
     }
     return wait;
 }

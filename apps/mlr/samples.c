@@ -60,16 +60,21 @@ struct criteo_reading {
     struct mlr_label labels[2];
 };
 
-/* Reports what is wrong with the present line, and where it is, unless it is of a run. */
+/* Reports an error of the present line, and where it is, unless it is of a run: then the caller says where. */
+static int line_error(const struct reading *r, int code, const char *text) {
+    return r->run != NULL
+               ? error_set(r->error, code, "%s", text)
+               : error_set(r->error, code, "%s:%llu: %s", r->file->path, (unsigned long long)r->lines.number, text);
+}
+
+/* Reports what is wrong with the present line. */
 __attribute__((format(printf, 2, 3))) static int bad_line(const struct reading *r, const char *format, ...) {
     char text[ERROR_TEXT_MAX];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return r->run != NULL ? error_set(r->error, AML_EINPUT, "%s", text)
-                          : error_set(r->error, AML_EINPUT, "%s:%llu: %s", r->file->path,
-                                      (unsigned long long)r->lines.number, text);
+    return line_error(r, AML_EINPUT, text);
 }
 
 /* Reports text[length] where `expected` was expected. */
@@ -81,12 +86,8 @@ static int refuse(const struct reading *r, const char *expected, const char *tex
 static int give_sample(struct reading *r) {
     struct error error = {0};
     int result = r->sink(r->context, &r->sample, &error);
-    if (error.code != 0 && r->run != NULL) {
-        return error_set(r->error, result, "%s", error.text);
-    }
-    if (error.code != 0 && r->sample.line != 0) {
-        return error_set(r->error, result, "%s:%llu: %s", r->file->path, (unsigned long long)r->sample.line,
-                         error.text);
+    if (error.code != 0 && (r->run != NULL || r->sample.line != 0)) {
+        return line_error(r, result, error.text);
     }
     if (error.code != 0) {
         return error_set(r->error, result, "%s: sample %llu: %s", r->file->path,
@@ -867,11 +868,7 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
             surveyor->index_zero || (r->format == SAMPLES_LIBSVM && shape.values > 0 && shape.first == base);
         survey_shape(surveyor->survey, shape.values, features);
     }
-    if (result != 0) {
-        bad_line(r, "%s", error.text);
-        r->error->code = result;
-    }
-    return result;
+    return result == 0 ? 0 : line_error(r, result, error.text);
 }
 
 static int survey_line(struct surveyor *surveyor, const char *line, size_t length) {

@@ -2,9 +2,6 @@
 #include "bench/lda/documents.h"
 #include "bench/measure.h"
 
-#include <errno.h>
-#include <string.h>
-
 int main(int argc, char **argv) {
     int64_t documents = 1000;
     int64_t words = 20000;
@@ -20,9 +17,5 @@ int main(int argc, char **argv) {
         return status;
     }
     documents_write(stdout, (uint32_t)documents, (uint32_t)words, (uint32_t)length);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "lda_documents: cannot write: %s\n", strerror(errno));
-        return 1;
-    }
-    return 0;
+    return measure_written("lda_documents");
 }

@@ -3,9 +3,7 @@
 #include "bench/measure.h"
 #include "bench/mf/synthetic.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 int main(int argc, char **argv) {
     int64_t lines = 24000000;
@@ -22,9 +20,5 @@ int main(int argc, char **argv) {
         return status;
     }
     synthetic_write(stdout, (uint32_t)users, (uint32_t)items, (uint64_t)lines);
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "rating_lines: cannot write: %s\n", strerror(errno));
-        return 1;
-    }
-    return 0;
+    return measure_written("rating_lines");
 }

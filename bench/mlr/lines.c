@@ -3,7 +3,6 @@
 #include "agileml/base/hash.h"
 #include "bench/measure.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,9 +46,5 @@ int main(int argc, char **argv) {
     for (int64_t n = 0; n < lines && !ferror(stdout); n++) {
         write_sample((uint64_t)n, features, libsvm);
     }
-    if (fflush(stdout) != 0 || ferror(stdout)) {
-        fprintf(stderr, "sample_lines: cannot write: %s\n", strerror(errno));
-        return 1;
-    }
-    return 0;
+    return measure_written("sample_lines");
 }
