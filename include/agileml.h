@@ -44,7 +44,9 @@ enum {
     AML_ITEM_BYTES_MAX = 1 << 20,  /* bytes that an item carries */
     AML_VARIED_ROWS_MAX = 1 << 20, /* rows that a varied item names, in all its runs */
     AML_VARIED_RUNS_MAX = 16,      /* runs of a varied item */
-    AML_STAGES_MAX = 16
+    AML_STAGES_MAX = 16,
+    AML_INPUT_MARKS_MAX = 8, /* that a process reports */
+    AML_INPUT_MARK_BYTES_MAX = 31
 };
 
 /* A table of parameters: rows of `width` elements, named by 64-bit keys. */
@@ -421,6 +423,12 @@ int aml_read_lines(aml_worker *worker, const char *path,
 /* Returns the number in its file, from 1, of the line that has the byte `at` of `lines`, for an error's text; 0 if the
  * file can't be read any more. Only within the call that has got `lines`. Reads the file up to there: for errors. */
 uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at);
+
+/* Reports a hash of what this process has found in its copy of the input by itself, such as the samples' labels in
+ * `configure`, when nothing may differ between processes. `what` names it in the error line that refuses a process
+ * whose hash is not that of the job's other processes: "labels", at most AML_INPUT_MARK_BYTES_MAX bytes. Once for each
+ * `what`. What `read` emits needs no mark. In `configure`. */
+void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash);
 
 /* ---- Totals of the input: for what the app must know of all data before its first clock, such as a mean ---- */
 

@@ -293,6 +293,13 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         snprintf(compress->name, sizeof compress->name, "compress");
         snprintf(compress->value, sizeof compress->value, "%s", o->compress);
     }
+    for (unsigned m = 0; m < runtime->terms.mark_count && result == 0; m++) {
+        if (list->count == WIRE_OPTIONS_MAX) {
+            result = error_set(error, AML_EINPUT, "expected at most %d options and input marks", WIRE_OPTIONS_MAX);
+            break;
+        }
+        list->options[list->count++] = runtime->terms.marks[m];
+    }
     runtime->terms.settings = buffer_copy(list->options, list->count * sizeof *list->options);
     free(list);
     return result;
@@ -744,6 +751,41 @@ void aml_input_file(aml_worker *worker, const char *path) {
         return;
     }
     runtime_input_file(worker->runtime, path);
+}
+
+/* Whether the mark may be added; else sets the error. */
+static bool mark_allowed(aml_worker *worker, const char *what) {
+    struct runtime *runtime = worker->runtime;
+    const struct runtime_terms *terms = &runtime->terms;
+    if (!allowed_here(worker, CALL_CONFIGURE, "aml_input_mark")) {
+        return false;
+    }
+    size_t length = what != NULL ? strlen(what) : 0;
+    if (length == 0 || length > AML_INPUT_MARK_BYTES_MAX) {
+        check_misuse(runtime, "aml_input_mark: what is %s: expected 1 to %d bytes", what == NULL ? "NULL" : what,
+                     AML_INPUT_MARK_BYTES_MAX);
+        return false;
+    }
+    for (unsigned m = 0; m < terms->mark_count; m++) {
+        if (strcmp(terms->marks[m].name, what) == 0) {
+            check_misuse(runtime, "aml_input_mark: %s: called twice: expected one hash", what);
+            return false;
+        }
+    }
+    if (terms->mark_count == AML_INPUT_MARKS_MAX) {
+        check_misuse(runtime, "aml_input_mark: %s: expected at most %d marks", what, AML_INPUT_MARKS_MAX);
+        return false;
+    }
+    return true;
+}
+
+void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash) {
+    if (mark_allowed(worker, what)) {
+        struct wire_option *mark = &worker->runtime->terms.marks[worker->runtime->terms.mark_count++];
+        *mark = (struct wire_option){.found = 1};
+        snprintf(mark->name, sizeof mark->name, "%s", what);
+        snprintf(mark->value, sizeof mark->value, "%016llx", (unsigned long long)hash);
+    }
 }
 
 /* ---- Files that the library reads ---- */

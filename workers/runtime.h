@@ -230,7 +230,9 @@ struct runtime_asked {
 /* The node's description of the app, for the controller. */
 struct runtime_terms {
     struct wire_metric metrics[WIRE_METRICS_MAX];
-    struct buffer *settings; /* struct wire_option each */
+    struct wire_option marks[AML_INPUT_MARKS_MAX]; /* aml_input_mark */
+    unsigned mark_count;
+    struct buffer *settings; /* struct wire_option each: options, then marks */
     struct message_register registration;
 };
 

@@ -447,6 +447,12 @@ static void registration_refusal(const struct controller *controller, const stru
         snprintf(reason, size, "another node is called %s", new->name);
     } else if (known && strcmp(new->job.app, controller->job.terms.app) != 0) {
         snprintf(reason, size, "this is a job of %s, not of %s", controller->job.terms.app, new->job.app);
+    } else if (first != NULL && job_marks_differ(controller->job.settings, message->frames[REGISTER_OPTIONS],
+                                                 differences, sizeof differences)) {
+        snprintf(reason, size,
+                 "the input differs: %s%s%s on %s has found other %.160s than %s on %s: give all nodes the same files",
+                 new->job.app, new->name[0] != '\0' ? " " : "", new->name, new->host, differences, first->name,
+                 first->host);
     } else if (first != NULL && (settings_differ(controller, message, SETTINGS_ALL, first->name, differences) ||
                                  !job_terms_equal(&new->job, &controller->job.terms))) {
         snprintf(

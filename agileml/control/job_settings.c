@@ -9,11 +9,12 @@ static const struct wire_option *settings(const struct buffer *buffer, size_t *c
     return *count > 0 ? (const void *)buffer->data : NULL;
 }
 
-static const struct wire_option *setting_find(const struct buffer *buffer, const char *name) {
+/* `mark`: something that was found in the input, else an option. */
+static const struct wire_option *setting_find(const struct buffer *buffer, const char *name, bool mark) {
     size_t count;
     const struct wire_option *all = settings(buffer, &count);
     for (size_t o = 0; o < count; o++) {
-        if (strcmp(all[o].name, name) == 0) {
+        if ((all[o].found != 0) == mark && strcmp(all[o].name, name) == 0) {
             return &all[o];
         }
     }
@@ -21,7 +22,7 @@ static const struct wire_option *setting_find(const struct buffer *buffer, const
 }
 
 static bool is_compared(const struct wire_option *option, enum settings_compared compared) {
-    return compared == SETTINGS_ALL || (option->steers != 0) == (compared == SETTINGS_STEERING);
+    return option->found == 0 && (compared == SETTINGS_ALL || (option->steers != 0) == (compared == SETTINGS_STEERING));
 }
 
 /* Adds one difference to `text`, cut off where it does not fit. */
@@ -37,16 +38,37 @@ bool job_settings_differ(const struct buffer *expected, const struct buffer *fou
     const struct wire_option *all = settings(found, &count);
     text[0] = '\0';
     for (size_t o = 0; o < count; o++) {
-        const struct wire_option *old = setting_find(expected, all[o].name);
+        const struct wire_option *old = setting_find(expected, all[o].name, false);
         if (is_compared(&all[o], compared) && (old == NULL || strcmp(old->value, all[o].value) != 0)) {
             add(text, size, all[o].name, all[o].value, was, old != NULL ? old->value : none);
         }
     }
     all = settings(expected, &count);
     for (size_t o = 0; o < count; o++) {
-        if (is_compared(&all[o], compared) && setting_find(found, all[o].name) == NULL) {
+        if (is_compared(&all[o], compared) && setting_find(found, all[o].name, false) == NULL) {
             add(text, size, all[o].name, none, was, all[o].value);
         }
     }
+    return text[0] != '\0';
+}
+
+/* Adds the marks of `one` that `other` has with another hash, or (`lacking`) has not. */
+static void add_marks(const struct buffer *one, const struct buffer *other, bool lacking, char *text, size_t size) {
+    size_t count;
+    const struct wire_option *all = settings(one, &count);
+    for (size_t o = 0; o < count; o++) {
+        const struct wire_option *same = all[o].found != 0 ? setting_find(other, all[o].name, true) : &all[o];
+        if (same == NULL ? lacking : !lacking && strcmp(same->value, all[o].value) != 0) {
+            size_t used = strlen(text);
+            snprintf(text + used, size - used, "%s%s", used > 0 ? ", " : "", all[o].name);
+        }
+    }
+}
+
+bool job_marks_differ(const struct buffer *expected, const struct buffer *found, char *text, size_t size) {
+    text[0] = '\0';
+    add_marks(found, expected, false, text, size);
+    add_marks(found, expected, true, text, size);
+    add_marks(expected, found, true, text, size);
     return text[0] != '\0';
 }

@@ -16,4 +16,8 @@ enum settings_compared {
 bool job_settings_differ(const struct buffer *expected, const struct buffer *found, enum settings_compared compared,
                          const char *was, char *text, size_t size);
 
+/* Whether two nodes have found different things in their input (aml_input_mark). Writes their names into `text`:
+ * "labels, text". */
+bool job_marks_differ(const struct buffer *expected, const struct buffer *found, char *text, size_t size);
+
 #endif

@@ -56,6 +56,9 @@ static json_t *settings_to_json(const struct buffer *settings) {
     size_t count = settings != NULL ? settings->size / sizeof *options : 0;
     json_t *list = json_checked(json_array());
     for (size_t o = 0; o < count; o++) {
+        if (options[o].found != 0) {
+            continue; /* compared among the nodes of one job alone */
+        }
         json_t *option = json_pack("{s:s, s:s, s:b}", "name", options[o].name, "value", options[o].value, "steers",
                                    options[o].steers != 0);
         if (json_array_append_new(list, option) != 0) {

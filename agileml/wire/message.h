@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 15,
+    WIRE_VERSION = 16,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -710,11 +710,12 @@ struct wire_input_file {
     uint64_t blocks, borders;
 };
 
-/* An option of the app's command line that changes results. */
+/* An option of the app's command line that changes results; or what the app has found in its input (aml_input_mark). */
 struct wire_option {
     char name[WIRE_OPTION_MAX];  /* without the dashes, not empty */
-    char value[WIRE_OPTION_MAX]; /* as people write it */
+    char value[WIRE_OPTION_MAX]; /* as people write it; of what was found, a hash */
     uint32_t steers;             /* 1: a job resumed from a checkpoint may have another value */
+    uint32_t found;              /* 1: no option, but found in the input: compared among the nodes of one job */
 };
 
 /* A node's name, 0-terminated. */

@@ -8,6 +8,7 @@
  * servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
+#include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
@@ -313,6 +314,25 @@ static int survey_samples(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
+/* Has the processes of the job compare what their surveys have found. */
+static void mark_survey(aml_worker *worker, const struct samples_survey *survey) {
+    uint64_t labels = survey->labels.count;
+    for (uint32_t l = 0; l < survey->labels.count; l++) {
+        const char *text = survey->labels.items[l].text;
+        labels = hash_bytes((const void *)text, strlen(text), labels);
+    }
+    aml_input_mark(worker, "labels", labels);
+    aml_input_mark(worker, "features", hash_pair((uint64_t)survey->features << 1 | survey->index_base, survey->format));
+    aml_input_mark(worker, "numbers of samples", hash_pair(survey->samples, survey->values));
+    if (survey->maxima != NULL) {
+        const unsigned char *maxima = (const void *)survey->maxima;
+        aml_input_mark(worker, "maxima", hash_bytes(maxima, survey->features * sizeof *survey->maxima, 0));
+    }
+    if (survey->places.count > 0) {
+        aml_input_mark(worker, "lines", survey->text);
+    }
+}
+
 static int survey_data(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     bool criteo = false;
@@ -327,6 +347,7 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     }
     mlr->scale.features = mlr->survey.features;
     mlr->scale.maxima = mlr->survey.maxima;
+    mark_survey(worker, &mlr->survey);
     return choose_layout(worker, mlr);
 }
 

@@ -915,6 +915,8 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
                                               .place = places->end,
                                               .number = surveyor->survey->samples});
     places->end += chunk->size;
+    surveyor->survey->text += hash_bytes((const void *)chunk->text, chunk->size,
+                                         hash_pair((uint64_t)surveyor->file << 32 | chunk->split, chunk->offset));
     const char *feed = NULL;
     for (const char *line = chunk->text; line < end && result == 0;) {
         size_t length = line_length(line, (size_t)(end - line), with_cr, &feed);

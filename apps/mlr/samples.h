@@ -141,6 +141,7 @@ struct samples_survey {
     struct mlr_labels labels;
     float *maxima;                /* [features] largest absolute value of each, when `with_maxima`; else NULL */
     struct samples_places places; /* libsvm, text and csv; else none */
+    uint64_t text;                /* of these formats: the sum of hashes of all chunks */
 };
 
 /* Reads the files once. Without `with_maxima` of idx only the header and the labels; of lines what a survey needs,

@@ -86,6 +86,16 @@ static int read_one(aml_worker *worker) {
 static int misuse_configure(aml_worker *worker, struct aml_app *app) {
     struct misuse *misuse = app->context;
     misuse->kept_worker = worker;
+    if (makes(misuse, "mark")) {
+        aml_input_mark(worker, NULL, 1);
+    }
+    for (unsigned m = 0; makes(misuse, "mark-twice") && m < 2; m++) {
+        aml_input_mark(worker, "labels", m);
+    }
+    for (unsigned m = 0; makes(misuse, "marks") && m <= AML_INPUT_MARKS_MAX; m++) {
+        const char what[] = {(char)('a' + (int)m), '\0'};
+        aml_input_mark(worker, what, m);
+    }
     return 0;
 }
 
@@ -123,6 +133,10 @@ static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     }
     if (makes(misuse, "input-file")) {
         aml_input_file(worker, NULL);
+        return 0;
+    }
+    if (makes(misuse, "mark-in-read")) {
+        aml_input_mark(worker, "labels", 1);
         return 0;
     }
     if (makes(misuse, "each")) {

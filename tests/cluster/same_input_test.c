@@ -20,7 +20,11 @@ enum {
     DOCUMENTS_LESS = 120,
     SAMPLES = 300,
     SAMPLES_LESS = 290,
-    MANY = 40000 /* some splits of 256 KiB */
+    MANY = 40000, /* some splits of 256 KiB */
+    LARGE = 400000,
+    /* Sample b of 64 begins at about b / 63 of the file: this line is between two of them, and not at the border of
+     * halves. */
+    LARGE_EDIT = LARGE / 630 * 307
 };
 
 /* $1 is the app, $2 its option for the input, $3 the file of most nodes, $4 that of node-$5. */
@@ -136,12 +140,39 @@ static void test_lda_with_fewer_documents(void **state) {
 
 static void test_mlr_with_fewer_samples(void **state) {
     (void)state;
-    static const char *const parts[] = {"node-1 (",         "node-2 (", " samples (",
-                                        " fewer-samples (", " bytes)",  "their bytes differ where they were compared"};
-    differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 6);
-    differs("$run --reliable 2 " PICK "$bin/mlr --data sparse fewer-sparse 1 --iterations 3", parts, 2);
+    static const char *const parts[] = {"node-1", "node-2", " has found other numbers of samples, lines than node-",
+                                        ": give all nodes the same files"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data samples fewer-samples 2 --iterations 3", parts, 4);
+    differs("$run --reliable 2 " PICK "$bin/mlr --data sparse fewer-sparse 1 --iterations 3", parts, 4);
     static const char *const images[] = {"300 items from images (", "300 items from others (", " data shards differ"};
     differs("$run --reliable 2 " PICK "$bin/mlr --data images others 2 --labels labels --iterations 3", images, 3);
+}
+
+/* Copies of one size of more than 4 MiB that differ where nobody compares samples: mlr's survey sees all lines. */
+static void test_mlr_with_copies_of_one_size(void **state) {
+    (void)state;
+    static const char *const parts[] = {"node-1", "node-2", ": give all nodes the same files",
+                                        " has found other lines than node-"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data large large-value 2 --iterations 3", parts, 4);
+    static const char *const label[] = {"node-1", "node-2", ": give all nodes the same files",
+                                        " has found other labels, lines than node-"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data large large-label 2 --iterations 3", label, 4);
+    static const char *const scale[] = {"node-1", "node-2", ": give all nodes the same files",
+                                        " has found other maxima, lines than node-"};
+    differs("$run --reliable 2 " PICK "$bin/mlr --data large large-value 2 --scale max --iterations 3", scale, 4);
+}
+
+/* So does a node that joins, which need not read. */
+static void test_mlr_where_a_node_with_another_copy_joins(void **state) {
+    (void)state;
+    int status = run("printf 'iteration 3 join transient 1\n' >events; $run --reliable 1 --transient 1 "
+                     "--failure-timeout 5 --events events " PICK
+                     "$bin/mlr --data many.libsvm other.libsvm 3 --iterations 100 --batch 4000");
+    if (status != 0) {
+        fail_msg("status %d: %s", status, read_text("err"));
+    }
+    assert_text("err", "has found other lines than node-");
+    assert_true(summary("failures") == 0);
 }
 
 /* "and a `read` that differs by process", of fixed items, samples without rows, and varied items. */
@@ -274,6 +305,21 @@ static void write_many(void) {
     }
 }
 
+/* A file of more than 4 MiB, whose sampled blocks are not next to each other, and two copies of its size: in one a
+ * value differs, in the other a label that occurs once. */
+static void write_large(void) {
+    static const char *const names[] = {"large", "large-value", "large-label"};
+    for (size_t f = 0; f < sizeof names / sizeof names[0]; f++) {
+        FILE *file = open_file(names[f], "we");
+        for (unsigned n = 0; n < LARGE; n++) {
+            unsigned label = n == LARGE_EDIT ? (f == 2 ? 8 : 9) : n % 3;
+            unsigned value = n == LARGE_EDIT ? (f == 1 ? 95 : 90) : 10 + n % 80;
+            fprintf(file, "%u,%u.%02u,%02u.5,1.5,2.5\n", label, value, n % 89, n % 47);
+        }
+        fclose(file);
+    }
+}
+
 /* Images of 2 bytes, with labels. */
 static void write_images(const char *name, unsigned factor) {
     FILE *images = open_file(name, "we");
@@ -305,6 +351,8 @@ static int open_folder(void **state) {
     write_samples("sparse", SAMPLES, true);
     write_samples("fewer-sparse", SAMPLES_LESS, true);
     write_many();
+    write_large();
+    run_well("sed '30000s/1:./1:9/' many.libsvm >other.libsvm");
     write_images("images", 3);
     write_images("others", 4);
     FILE *pick = open_file("pick", "we");
@@ -324,6 +372,8 @@ int main(void) {
         cmocka_unit_test(test_a_file_of_100000_ratings_and_its_first_60000),
         cmocka_unit_test(test_lda_with_fewer_documents),
         cmocka_unit_test(test_mlr_with_fewer_samples),
+        cmocka_unit_test(test_mlr_with_copies_of_one_size),
+        cmocka_unit_test(test_mlr_where_a_node_with_another_copy_joins),
         cmocka_unit_test(test_a_read_that_differs_by_process),
         cmocka_unit_test(test_copies_of_one_size),
         cmocka_unit_test(test_an_input_is_parsed_once),

@@ -15,7 +15,7 @@ static struct wire_input_file corpus_inputs[] = {{"/data/ratings.csv", 4096, 5, 
 static struct buffer corpus_shards_frame = {.size = sizeof corpus_shards, .data = (unsigned char *)corpus_shards};
 static struct buffer corpus_inputs_frame = {.size = sizeof corpus_inputs, .data = (unsigned char *)corpus_inputs};
 
-static struct wire_option corpus_options[] = {{"rank", "16", 0}, {"rate", "0.025", 1}};
+static struct wire_option corpus_options[] = {{"rank", "16", 0, 0}, {"rate", "0.025", 1, 0}};
 static struct buffer corpus_options_frame = {.size = sizeof corpus_options, .data = (unsigned char *)corpus_options};
 
 static const struct manifest corpus_manifests[CORPUS_VARIANTS] = {

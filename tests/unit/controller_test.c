@@ -3247,6 +3247,41 @@ static void test_the_option_that_differs_is_named(void **state) {
     fake_close(fake);
 }
 
+static void set_mark(struct fake *fake, unsigned number, const char *what, const char *hash) {
+    set_option(fake, number, what, hash, false);
+    fake->settings[number].found = 1;
+}
+
+/* A node that has found something else in its copy of the input, before it reads, is refused, with what differs; a
+ * checkpoint does not keep it. */
+static void test_what_was_found_in_the_input_is_compared(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 1});
+    set_option(fake, 0, "labels", "16", false); /* an option of this name is something else */
+    set_mark(fake, 1, "labels", "00000000000000a1");
+    set_mark(fake, 2, "lines", "00000000000000b1");
+    join(fake, 0, "one", TIER_RELIABLE, &fake->terms);
+    forget(fake);
+    set_mark(fake, 1, "labels", "00000000000000a2");
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "the input differs: app two on host has found other labels than one on host: give all");
+    set_mark(fake, 2, "lines", "00000000000000b2");
+    join(fake, 1, "", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "the input differs: app on host has found other labels, lines than one on host");
+    set_mark(fake, 1, "labels", "00000000000000a1");
+    fake->setting_count = 2;
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "app two on host has found other lines than one on host");
+    set_mark(fake, 2, "lines", "00000000000000b1");
+    set_mark(fake, 3, "maxima", "0000000000000000");
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    expect_refused(fake, 1, "app two on host has found other maxima than one on host");
+    fake->setting_count = 3;
+    join(fake, 1, "two", TIER_TRANSIENT, &fake->terms);
+    assert_int_equal(sent(fake, node(1), MESSAGE_WELCOME, NULL), 1);
+    fake_close(fake);
+}
+
 /* A resumed job reports iteration and clock, and its summary counts what was done before. Options that only steer may
  * change; others that differ are named. */
 static void test_what_a_resumed_job_says(void **state) {
@@ -3255,6 +3290,7 @@ static void test_what_a_resumed_job_says(void **state) {
     struct fake *fake = checkpointed(STAGE_1, 7, root);
     set_option(fake, 0, "rank", "16", false);
     set_option(fake, 1, "rate", "0.5", true);
+    set_mark(fake, 2, "lines", "00000000000000a1");
     cluster_open(fake, 1, 1);
     expect_good_end(fake, 7);
     fake_close(fake);
@@ -4567,6 +4603,7 @@ int main(void) {
         cmocka_unit_test(test_a_checkpoint_waits_for_nobody_who_is_silent),
         cmocka_unit_test(test_checkpoints),
         cmocka_unit_test(test_the_option_that_differs_is_named),
+        cmocka_unit_test(test_what_was_found_in_the_input_is_compared),
         cmocka_unit_test(test_what_a_resumed_job_says),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),

@@ -52,7 +52,7 @@ static struct wire_input_file input_files[] = {{.path = "/data/ratings.csv", .by
 static struct buffer input_shards_frame = {.size = sizeof input_shards, .data = (unsigned char *)input_shards};
 static struct buffer input_files_frame = {.size = sizeof input_files, .data = (unsigned char *)input_files};
 
-static struct wire_option settings[] = {{"rank", "16", 0}, {"rate", "0.025", 1}};
+static struct wire_option settings[] = {{"rank", "16", 0, 0}, {"rate", "0.025", 1, 0}};
 static struct buffer settings_frame = {.size = sizeof settings, .data = (unsigned char *)settings};
 
 static struct manifest sample(uint64_t clock) {
@@ -428,7 +428,7 @@ static void test_write_errors(void **state) {
     assert_int_equal(manifest_write(*state, &manifest, &error), AML_EFAIL);
     assert_non_null(strstr(error.text, "UTF-8"));
     assert_false(is_there(*state, "manifest.json"));
-    static struct wire_option odd[] = {{"ra\xFFnk", "16", 0}};
+    static struct wire_option odd[] = {{"ra\xFFnk", "16", 0, 0}};
     struct buffer odd_frame = {.size = sizeof odd, .data = (unsigned char *)odd};
     manifest = sample(7);
     manifest.settings = &odd_frame;
