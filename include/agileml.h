@@ -411,7 +411,10 @@ struct aml_lines {
     int first;       /* 1: the file begins with these lines */
 };
 
-enum { AML_LINE_BYTES_MAX = 1 << 26 /* bytes of a line, without its end */ };
+enum {
+    AML_LINE_BYTES_MAX = 1 << 26,      /* bytes of a line, without its end */
+    AML_READ_FILES_MAX = (1 << 15) - 1 /* files that one `read` reads by aml_read_lines and aml_read_ratings */
+};
 
 /* Reads files of lines in any format, in parallel, plain, gzip or zstd. `path` names them as for aml_read_ratings. A
  * byte order mark is skipped. Calls `each` with runs of lines, in several threads, each with a worker of its own.

@@ -892,13 +892,21 @@ static int check_reading(aml_worker *worker, const char *value, bool each, const
 }
 
 static int check_file(aml_worker *worker, const char *path) {
-    const struct runtime *runtime = worker->runtime;
     struct stat status;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode) && !S_ISDIR(status.st_mode)) {
         return aml_error(worker, AML_EINPUT, "%s: not a regular file, and every process of the job reads it", path);
     }
-    if (runtime->data.stretch + 2 >= DATA_STRETCHES_MAX) {
-        return aml_error(worker, AML_ELIMIT, "%s: more than %d files are read", path, DATA_STRETCHES_MAX / 2 - 1);
+    return 0;
+}
+
+_Static_assert(AML_READ_FILES_MAX == DATA_STRETCHES_MAX / 2 - 1, "a file is a stretch, and one is between two files");
+
+/* Checks that so many more files may be read. */
+static int check_file_count(aml_worker *worker, const char *value, size_t count) {
+    size_t before = worker->runtime->data.stretch / 2;
+    if (count > AML_READ_FILES_MAX - before) {
+        return aml_error(worker, AML_EINPUT, "%s: %zu files%s, expected at most %d in all", value, count,
+                         before > 0 ? " after others" : "", AML_READ_FILES_MAX);
     }
     return 0;
 }
@@ -958,6 +966,7 @@ static int read_files(aml_worker *worker, const char *value, struct file_call *c
     result = input_list_add(&list, value, &error);
     result = result != 0 ? aml_error(worker, result, "%s", error.text) : 0;
     input_list_drop_empty(&list);
+    result = result != 0 ? result : check_file_count(worker, value, list.count);
     for (size_t n = 0; n < list.count && result == 0; n++) {
         result = read_file(worker, list.names[n].path, call);
     }

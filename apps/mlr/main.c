@@ -170,6 +170,11 @@ static int list_files(aml_worker *worker, struct mlr *mlr) {
     input_list_close(&inputs->test_files);
     int result = app_list_files("data", &inputs->data, true, &inputs->data_files, &error);
     result = result == 0 ? app_list_files("test", &inputs->test, true, &inputs->test_files, &error) : result;
+    size_t count = inputs->data_files.count + inputs->test_files.count;
+    if (result == 0 && count > AML_READ_FILES_MAX) {
+        result =
+            error_set(&error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", count, AML_READ_FILES_MAX);
+    }
     if (result == 0) {
         mlr->file.files = &inputs->data_files;
         mlr->file.path = inputs->data_files.names[0].path;

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "agileml.h"
 #include "tests/cluster/shell.h"
 
 enum { LINES = 600, PARTS = 6, LINE = 64 };
@@ -173,6 +174,23 @@ static int set_up(void **state) {
     return 0;
 }
 
+/* More files than the library reads are refused before any is read: mlr's survey would take a while. */
+static void test_too_many_files(void **state) {
+    (void)state;
+    run_well("mkdir many");
+    for (int n = 0; n < AML_READ_FILES_MAX + 1; n++) {
+        char path[32];
+        snprintf(path, sizeof path, "many/%d", n);
+        FILE *file = open_file(path, "w");
+        fputs(n == 0 ? "no sample" : "1 2 3\n", file);
+        fclose(file);
+    }
+    run_refused("$run -- mlr --data many", "--data, --test: 32768 files, expected at most 32767");
+    run_refused("$run -- mf --data many", "many: 32768 files, expected at most 32767 in all");
+    run_refused("rm many/1; $run -- mlr --data many --test samples",
+                "--data, --test: 32768 files, expected at most 32767");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mf),
@@ -180,6 +198,7 @@ int main(void) {
         cmocka_unit_test(test_lda),
         cmocka_unit_test(test_several_nodes),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_too_many_files),
     };
     return cmocka_run_group_tests_name("input_files", tests, set_up, shell_close);
 }
