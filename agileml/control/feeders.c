@@ -6,7 +6,7 @@
 
 enum { DRIFTED = 2 }; /* blocks in a row */
 
-static const struct feeders_action nothing = {FEEDERS_NONE, 0};
+static const struct feeders_action nothing = {.act = FEEDERS_NONE};
 
 /* ---- Measuring ---- */
 
@@ -16,6 +16,7 @@ static void run_add(struct feeders_run *run, const struct feeders_view *view) {
     run->squares += view->rate * view->rate;
     run->starved += view->starved;
     run->busy += view->busy;
+    run->fed += view->fed;
 }
 
 /* Sums up the run. A few windows may be alike by chance: the error is at least what the windows of earlier runs make
@@ -31,7 +32,8 @@ static struct feeders_measure measure(const struct feeders *feeders) {
                                     .rate = rate,
                                     .error = sqrt(fmax(variance, usual) / count),
                                     .starved = run->starved / count,
-                                    .busy = run->busy / count};
+                                    .busy = run->busy / count,
+                                    .fed = run->fed / count};
 }
 
 /* Remembers how much the windows of a finished run differ. */
@@ -47,25 +49,42 @@ static double full_rate(const struct feeders_measure *measured) {
     return measured->rate / fmax(1 - measured->starved - FEEDERS_DOUBT, 1e-3);
 }
 
-enum verdict { VERDICT_OPEN, VERDICT_LINEAR, VERDICT_LESS };
+/* The rate with so many feeders and threads in place of those measured, if what they make grows with their threads.
+ * Trainers go on making items while they wait, as many in the time. */
+static double linear_rate(const struct feeders_measure *measured, unsigned feeders, unsigned threads) {
+    double times = (double)(feeders * threads) / (measured->feeders * measured->threads);
+    double own = measured->fed < 1 ? (1 - measured->fed) / fmax(measured->starved, 1e-3) : 0;
+    double now = fmax(measured->fed + own, 1e-12);
+    return measured->rate * (measured->fed * times + own) / now;
+}
 
-/* Whether the step from the kept measure to this one gained FEEDERS_LINEAR of what was possible. A gain that can't be
- * told from that counts as linear, after FEEDERS_WINDOWS_MAX windows. */
+enum verdict { VERDICT_OPEN, VERDICT_LINEAR, VERDICT_LESS, VERDICT_UNSURE };
+
+/* How many standard errors a gain has to be too small by: there are many looks, and chance must not decide. The fewer
+ * windows the error is known from, the more. */
+static double certain(const struct feeders *feeders) {
+    return 4 * (1 + 6 / (feeders->freedom + feeders->run.count));
+}
+
+/* Whether the step from the kept measure to this one gained FEEDERS_LINEAR of what was possible. Unsure: that can't be
+ * told after FEEDERS_WINDOWS_MAX windows. */
 static enum verdict judge(const struct feeders *feeders, const struct feeders_measure *now) {
     const struct feeders_measure *kept = &feeders->kept;
-    double times = (double)(now->feeders * now->threads) / (kept->feeders * kept->threads);
-    double possible = fmin(kept->rate * times, full_rate(kept)) - kept->rate;
-    double gain = (now->rate - kept->rate) / fmax(possible, 1e-12 * kept->rate);
-    double error =
-        sqrt(now->error * now->error + times * times * kept->error * kept->error) / fmax(possible, 1e-12 * kept->rate);
-    if (now->starved < FEEDERS_STARVED || gain - error >= FEEDERS_LINEAR) {
+    double linear = linear_rate(kept, now->feeders, now->threads);
+    double times = linear / kept->rate;
+    double possible = fmax(fmin(linear, full_rate(kept)) - kept->rate, 1e-12 * kept->rate);
+    double gain = (now->rate - kept->rate) / possible;
+    double error = sqrt(now->error * now->error + times * times * kept->error * kept->error) / possible;
+    bool last = feeders->run.count >= FEEDERS_WINDOWS_MAX;
+    bool threads = feeders->state == FEEDERS_THREADS; /* cost no machine: kept if in doubt */
+    bool told = threads || gain >= 3 * error;
+    if (now->starved < FEEDERS_STARVED || (told && gain - error >= FEEDERS_LINEAR)) {
         return VERDICT_LINEAR;
     }
-    bool last = feeders->run.count >= FEEDERS_WINDOWS_MAX;
-    if (gain + (last ? 2.5 : 4) * error < FEEDERS_LINEAR) { /* there are many looks: chance must not decide */
+    if (gain + (last && !threads ? 2.5 : certain(feeders)) * error < FEEDERS_LINEAR) {
         return VERDICT_LESS;
     }
-    return last ? VERDICT_LINEAR : VERDICT_OPEN;
+    return !last ? VERDICT_OPEN : told ? VERDICT_LINEAR : VERDICT_UNSURE;
 }
 
 /* ---- Changes ---- */
@@ -78,7 +97,7 @@ static struct feeders_action change(struct feeders *feeders, enum feeders_act ac
     feeders->threads = threads;
     feeders->run = (struct feeders_run){0};
     feeders->unsettled = 0;
-    return (struct feeders_action){act, threads};
+    return (struct feeders_action){act, wanted, threads};
 }
 
 static void become_hold(struct feeders *feeders, bool success) {
@@ -107,10 +126,17 @@ static struct feeders_action finish(struct feeders *feeders, char *reason) {
         return go_back(feeders, reason, kept->rate);
     }
     struct feeders_action action = nothing;
-    if (feeders->wanted != kept->feeders) {
-        snprintf(reason, FEEDERS_REASON, "feeder %u gained less than %.0f %% of what was possible", feeders->wanted,
-                 100 * FEEDERS_LINEAR);
+    if (feeders->wanted > kept->feeders) {
+        snprintf(reason, FEEDERS_REASON, "%u feeders gained less than %.0f %% of what was possible: %u again",
+                 feeders->wanted, 100 * FEEDERS_LINEAR, kept->feeders);
         action = change(feeders, FEEDERS_REMOVE, kept->feeders, kept->threads);
+    } else if (feeders->threads != kept->threads) {
+        snprintf(reason, FEEDERS_REASON, "%u threads gained less than %.0f %% of what was possible: %u again",
+                 feeders->threads, 100 * FEEDERS_LINEAR, kept->threads);
+        action = change(feeders, FEEDERS_SET_THREADS, kept->feeders, kept->threads);
+    } else {
+        snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: %u feeder%s kept",
+                 100 * kept->starved, kept->feeders, kept->feeders == 1 ? " is" : "s are");
     }
     become_hold(feeders, feeders->wanted != feeders->from);
     return action;
@@ -134,6 +160,8 @@ static struct feeders_action profile(struct feeders *feeders, const struct feede
     struct feeders_measure now = measure(feeders);
     learn_noise(feeders);
     if (now.starved < FEEDERS_STARVED || view->feeders_max == 0) {
+        snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: no feeder is tried",
+                 100 * now.starved);
         feeders->baseline = now.rate;
         become_hold(feeders, true);
         return nothing;
@@ -141,27 +169,30 @@ static struct feeders_action profile(struct feeders *feeders, const struct feede
     return begin(feeders, reason, now.rate, now.starved);
 }
 
-/* Takes the next step behind the kept one, or ends. */
-static struct feeders_action step(struct feeders *feeders, const struct feeders_view *view, char *reason) {
-    const struct feeders_measure *kept = &feeders->kept;
-    if (kept->starved < FEEDERS_STARVED || full_rate(kept) < feeders->baseline * (1 + FEEDERS_MARGIN)) {
+/* Takes the next step behind that which was measured, or ends. */
+static struct feeders_action step(struct feeders *feeders, const struct feeders_view *view,
+                                  const struct feeders_measure *now, char *reason) {
+    double most = fmin(full_rate(now), linear_rate(now, view->feeders_max, view->threads_max));
+    if (now->starved < FEEDERS_STARVED || most < feeders->baseline * (1 + FEEDERS_MARGIN)) {
         return finish(feeders, reason);
     }
-    if (feeders->state == FEEDERS_THREADS && kept->threads < view->threads_max) {
-        unsigned threads = 2 * kept->threads < view->threads_max ? 2 * kept->threads : view->threads_max;
+    if (feeders->state == FEEDERS_THREADS && now->threads < view->threads_max) {
+        unsigned threads = 2 * now->threads < view->threads_max ? 2 * now->threads : view->threads_max;
         snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: %u threads instead of %u",
-                 100 * kept->starved, threads, kept->threads);
-        return change(feeders, FEEDERS_SET_THREADS, kept->feeders, threads);
+                 100 * now->starved, threads, now->threads);
+        return change(feeders, FEEDERS_SET_THREADS, now->feeders, threads);
     }
     feeders->state = FEEDERS_COUNT;
-    if (kept->feeders >= view->feeders_max) {
+    if (now->feeders >= view->feeders_max) {
         return finish(feeders, reason);
     }
-    snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: feeder %u is tried", 100 * kept->starved,
-             kept->feeders + 1);
-    return change(feeders, FEEDERS_ADD, kept->feeders + 1, kept->threads);
+    snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: feeder %u is tried", 100 * now->starved,
+             now->feeders + 1);
+    return change(feeders, FEEDERS_ADD, now->feeders + 1, now->threads);
 }
 
+/* A step whose gain can't be told from chance is not kept. Another one is taken behind it, and judged together with it:
+ * what several steps gain is more. */
 static struct feeders_action tune(struct feeders *feeders, const struct feeders_view *view, char *reason) {
     if (feeders->run.count < FEEDERS_WINDOWS) {
         return nothing;
@@ -174,9 +205,9 @@ static struct feeders_action tune(struct feeders *feeders, const struct feeders_
         return nothing;
     }
     learn_noise(feeders);
-    if (verdict == VERDICT_LINEAR) {
-        feeders->kept = now;
-        return step(feeders, view, reason);
+    if (verdict != VERDICT_LESS) {
+        feeders->kept = verdict == VERDICT_LINEAR ? now : *kept;
+        return step(feeders, view, &now, reason);
     }
     if (feeders->state == FEEDERS_THREADS) {
         snprintf(reason, FEEDERS_REASON, "%u threads gain less than %.0f %% of what was possible: %u again",
@@ -214,7 +245,7 @@ static struct feeders_action hold_with(struct feeders *feeders, const struct fee
         feeders->kept = *now;
         feeders->from = now->feeders;
         feeders->state = FEEDERS_COUNT;
-        return step(feeders, view, reason);
+        return step(feeders, view, now, reason);
     }
     if (!more && feeders->drifted >= DRIFTED && now->rate < feeders->baseline) {
         return go_back(feeders, reason, now->rate);
@@ -323,7 +354,7 @@ static bool is_measured(const struct feeders *feeders, const struct feeders_view
     bool settled = view->coming == 0 && view->feeders == feeders->wanted &&
                    (view->feeders == 0 || view->threads == feeders->threads);
     return settled && !view->changed && isfinite(view->rate) && view->rate > 0 && view->starved >= 0 &&
-           view->starved <= 1 && view->busy >= 0 && view->busy <= 1;
+           view->starved <= 1 && view->busy >= 0 && view->busy <= 1 && view->fed >= 0 && view->fed <= 1;
 }
 
 struct feeders_action feeders_decide(struct feeders *feeders, const struct feeders_view *view,

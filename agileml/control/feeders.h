@@ -14,6 +14,10 @@
  * the other. Each step is kept if it gains at least FEEDERS_LINEAR of what is possible: of linear, or of what trainers
  * can still take where that is less. In the end feeders stay only if the job is faster with them than without.
  *
+ * Linear: what feeders make grows with their number. In the paper a trainer has its batches made, or makes them itself.
+ * Here it may also make some while it waits for others: if trainers make as much as `own` feeders in the time in which
+ * they wait, then one feeder more than f makes (own + f + 1) / (own + f) of the rate, not (f + 1) / f.
+ *
  * HOLD changes nothing unless the rate, or the trainers' waiting, has become another for two blocks of windows, or
  * feeders have been idle for as long. A try that changed nothing doubles the wait until the next. Without any change to
  * be seen it is repeated after FEEDERS_AGAIN windows, doubled each time, FEEDERS_RETRIES times at most.
@@ -54,15 +58,18 @@ struct feeders_view {
     unsigned threads, threads_max; /* of each feeder; before the first one `threads` is not looked at */
     bool changed;                  /* there was a change of plan, or other trainers, within the window: no measure */
     double rate;                   /* items a second that trainers worked on */
-    double starved; /* the part of trainers' time in which they waited for items; without feeders the part that they
-                       spent on the stages that feeders would run */
-    double busy;    /* the part of feeders' time in which they did not wait for credits */
+    double
+        starved; /* the part of trainers' time in which they waited for items, or made some meanwhile; without feeders
+                       the part that they spent on the stages that feeders would run */
+    double busy; /* the part of feeders' time in which they did not wait for credits */
+    double fed;  /* the part of the items that feeders have made; 1: trainers make none while there are feeders */
 };
 
 enum feeders_act { FEEDERS_NONE, FEEDERS_ADD, FEEDERS_REMOVE, FEEDERS_SET_THREADS, FEEDERS_BASELINE };
 
 struct feeders_action {
     enum feeders_act act;
+    unsigned feeders; /* from now on: one more with FEEDERS_ADD; perhaps several fewer with FEEDERS_REMOVE */
     unsigned threads; /* of each feeder from now on, also of one that is added; 0 without feeders */
 };
 
@@ -71,14 +78,14 @@ enum feeders_state { FEEDERS_PROFILE, FEEDERS_THREADS, FEEDERS_COUNT, FEEDERS_HO
 /* Windows that are judged together. */
 struct feeders_run {
     unsigned count;
-    double rates, squares, starved, busy; /* sums */
+    double rates, squares, starved, busy, fed; /* sums */
 };
 
 /* What was measured with some feeders. */
 struct feeders_measure {
     unsigned feeders, threads; /* all 0: nothing */
     double rate, error;        /* the mean; its standard error */
-    double starved, busy;
+    double starved, busy, fed;
 };
 
 /* A zeroed struct begins. The caller zeroes it again when other trainers make the rates others. */
@@ -103,8 +110,8 @@ struct feeders {
 };
 
 /* Returns what is to be done after this window, with the reason for people in `reason`; empty if nothing was decided.
- * To make do with fewer feeders than asked for is a decision without an action. Windows with numbers that can't be,
- * such as a part above 1, are not measured. */
+ * The end of tuning, and to make do with fewer feeders than asked for, may be decisions without an action. Windows with
+ * numbers that can't be, such as a part above 1, are not measured. */
 struct feeders_action feeders_decide(struct feeders *feeders, const struct feeders_view *view,
                                      char reason[FEEDERS_REASON]);
 

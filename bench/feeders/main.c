@@ -147,20 +147,7 @@ static bool print_fused(const struct bench *bench) {
 /* ---- Figure 13 ---- */
 
 static void carry_out(struct one_job *job, struct feeders_action action) {
-    one_job_set_threads(job, action.threads > 0 ? action.threads : 1);
-    switch (action.act) {
-    case FEEDERS_ADD:
-        one_job_add_feeder(job);
-        break;
-    case FEEDERS_REMOVE:
-        one_job_remove_feeder(job);
-        break;
-    case FEEDERS_BASELINE:
-        set_feeders(job, 0, 1);
-        break;
-    default:
-        break;
-    }
+    set_feeders(job, action.feeders, action.threads > 0 ? action.threads : 1);
 }
 
 /* Scales the job by its windows of 10 s. The first three windows after a change are not measured. Returns whether it
@@ -179,14 +166,14 @@ static bool print_dynamic(const struct bench *bench) {
         char reason[FEEDERS_REASON];
         one_job_run(job, 10, &window);
         unsigned present = one_job_feeders(job);
-        struct feeders_view view = {.feeders = present,
-                                    .feeders_max = 6,
-                                    .threads = threads,
-                                    .threads_max = THREADS,
-                                    .changed = since < 3,
-                                    .rate = window.rate,
-                                    .starved = window.starved,
-                                    .busy = window.busy};
+        struct feeders_view view = {
+            .feeders = present,
+            .feeders_max = 6,
+            .threads = threads,
+            .threads_max = THREADS,
+            .changed = since<3, .rate = window.rate, .starved = window.starved, .busy = window.busy, .fed = present> 0
+                           ? 1
+                           : 0};
         struct feeders_action action = feeders_decide(&feeders, &view, reason);
         since++;
         if (bench->report != NULL) {
