@@ -19,6 +19,7 @@ void cache_open(struct cache *cache, const struct job *job, uint32_t partitions)
         table->rows.files = table->spec->files;
         table->shape = &job->shapes[t];
         size_t room = (size_t)table->spec->row_bytes + table->spec->row_guard;
+        index_map_bound(&table->index, table->spec->rows);
         table->stride = (room + CACHE_ROW_ALIGNMENT - 1) / CACHE_ROW_ALIGNMENT * CACHE_ROW_ALIGNMENT;
     }
 }
@@ -87,6 +88,19 @@ int64_t cache_find(const struct cache *cache, unsigned table_number, uint64_t ke
         return key < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE) ? (int64_t)key : INDEX_NONE;
     }
     return index_map_find(&table->index, key);
+}
+
+void cache_find_all(const struct cache *cache, unsigned table_number, const uint64_t *keys, uint32_t *slots,
+                    size_t count) {
+    const struct cache_table *table = &cache->tables[table_number];
+    if (!table->spec->whole) {
+        index_map_find_all(&table->index, keys, count, slots);
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t slot = cache_find(cache, table_number, keys[i]);
+        slots[i] = slot == INDEX_NONE ? CACHE_SLOT_NONE : (uint32_t)slot;
+    }
 }
 
 void cache_trim(struct cache *cache) {

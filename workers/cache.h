@@ -16,6 +16,9 @@
 /* In place of a set's number: the app has used the row by key, so the row stays in use. */
 #define CACHE_NAMED_ALWAYS UINT32_MAX
 
+/* In place of a slot: the key has none. */
+#define CACHE_SLOT_NONE INDEX_VALUE_NONE
+
 struct cache_table {
     const struct table_spec *spec;
     const struct row_shape *shape; /* the job's */
@@ -68,6 +71,8 @@ int cache_reserve(struct cache *cache, unsigned table, uint64_t capacity);
 
 /* The slot of a key, or INDEX_NONE. */
 int64_t cache_find(const struct cache *cache, unsigned table, uint64_t key);
+/* Sets slots[i] to the slot of keys[i], or to CACHE_SLOT_NONE. */
+void cache_find_all(const struct cache *cache, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count);
 /* Frees old versions of the indices, which cache_find may read while rows are added. Call it when no thread finds rows
  * without the lock. */
 void cache_trim(struct cache *cache);

@@ -41,11 +41,24 @@ static int make_room(struct runtime *runtime, unsigned table, uint64_t more, str
     return runtime->stopping ? error_set(error, AML_ESTOP, "the job ended while its data was arranged") : 0;
 }
 
+/* Finds or makes the slot of a row, and marks the row as in use for the present set. Under both locks. */
+static int use_row(struct runtime *runtime, unsigned table, uint64_t key, uint32_t *slot, struct error *error) {
+    int64_t found = cache_add_for(&runtime->node.cache, table, key, runtime->loader.preparing->number);
+    if (found < 0) {
+        return error_set(error, (int)found, "table %s: there is no room for row %llu", runtime->job.tables[table].name,
+                         (unsigned long long)key);
+    }
+    *slot = (uint32_t)found;
+    return 0;
+}
+
 /* Finds the slots of the rows that items name, and adds the rows that are new (data_rows.slots). */
 static int loader_slots(void *context, unsigned table, const uint64_t *keys, uint32_t *slots, size_t count,
                         struct error *error) {
     struct runtime *runtime = context;
-    struct cache *cache = &runtime->node.cache;
+    const struct cache *cache = &runtime->node.cache;
+    const struct cache_table *rows = &cache->tables[table];
+    const uint32_t set = runtime->loader.preparing->number;
     int result = 0;
     for (size_t done = 0; done < count && result == 0;) {
         pthread_mutex_lock(&runtime->lock);
@@ -53,14 +66,10 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
         pthread_mutex_unlock(&runtime->lock);
         pthread_rwlock_wrlock(&runtime->lists);
         pthread_mutex_lock(&runtime->lock);
-        while (done < count && result == 0 &&
-               runtime_rows_fit(&cache->tables[table], 1)) { /* others may have used the room */
-            int64_t slot = cache_add_for(cache, table, keys[done], runtime->loader.preparing->number);
-            if (slot < 0) {
-                result = error_set(error, (int)slot, "table %s: there is no room for row %llu",
-                                   runtime->job.tables[table].name, (unsigned long long)keys[done]);
-            } else {
-                slots[done++] = (uint32_t)slot;
+        cache_find_all(cache, table, keys + done, slots + done, count - done);
+        for (; done < count && result == 0 && runtime_rows_fit(rows, 1); done++) { /* others may have used the room */
+            if (slots[done] == CACHE_SLOT_NONE || cache_named(rows)[slots[done]] < set) {
+                result = use_row(runtime, table, keys[done], &slots[done], error);
             }
         }
         pthread_mutex_unlock(&runtime->lock);

@@ -3,6 +3,8 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,18 +34,43 @@ struct index_entry {
     _Atomic uint32_t value_plus_one; /* 0: free */
 };
 
+/* Behind the head come the entries of a hash table, or (`bound` > 0) value_plus_one of each key below `bound`. */
 struct index_entries {
-    size_t mask;                    /* their number, a power of two, less one */
-    struct index_entries *outgrown; /* see struct index_map */
-    struct index_entry at[];
+    _Alignas(sizeof(struct index_entry)) size_t mask; /* the number of entries, a power of two, less one */
+    size_t bound;                                     /* 0: a hash table */
+    struct index_entries *outgrown;                   /* see struct index_map */
 };
 
 static struct index_entries *entries_of(const struct index_map *map) {
     return atomic_load_explicit(&map->entries, memory_order_acquire);
 }
 
-static size_t entries_bytes(size_t capacity) {
-    return sizeof(struct index_entries) + capacity * sizeof(struct index_entry);
+static inline struct index_entry *entries_hashed(const struct index_entries *entries) {
+    return (struct index_entry *)(uintptr_t)(entries + 1);
+}
+
+static inline _Atomic uint32_t *entries_direct(const struct index_entries *entries) {
+    return (_Atomic uint32_t *)(uintptr_t)(entries + 1);
+}
+
+static size_t entries_bytes(size_t capacity, size_t bound) {
+    return sizeof(struct index_entries) +
+           (bound > 0 ? bound * sizeof(_Atomic uint32_t) : capacity * sizeof(struct index_entry));
+}
+
+/* Returns the key's value plus one, or 0. */
+static inline uint32_t hashed_find(const struct index_entries *entries, uint64_t key) {
+    for (size_t at = hash_mix(key) & entries->mask;; at = (at + 1) & entries->mask) {
+        const struct index_entry *entry = &entries_hashed(entries)[at];
+        uint32_t value_plus_one = atomic_load_explicit(&entry->value_plus_one, memory_order_acquire);
+        if (value_plus_one == 0 || entry->key == key) {
+            return value_plus_one;
+        }
+    }
+}
+
+static inline uint32_t direct_find(const struct index_entries *entries, uint64_t key) {
+    return key < entries->bound ? atomic_load_explicit(&entries_direct(entries)[key], memory_order_acquire) : 0;
 }
 
 int64_t index_map_find(const struct index_map *map, uint64_t key) {
@@ -51,53 +78,84 @@ int64_t index_map_find(const struct index_map *map, uint64_t key) {
     if (entries == NULL) {
         return INDEX_NONE;
     }
-    for (size_t at = hash_mix(key) & entries->mask;; at = (at + 1) & entries->mask) {
-        const struct index_entry *entry = &entries->at[at];
-        uint32_t value_plus_one = atomic_load_explicit(&entry->value_plus_one, memory_order_acquire);
-        if (value_plus_one == 0) {
-            return INDEX_NONE;
-        }
-        if (entry->key == key) {
-            return (int64_t)value_plus_one - 1;
-        }
+    return (int64_t)(entries->bound > 0 ? direct_find(entries, key) : hashed_find(entries, key)) - 1;
+}
+
+static inline void entries_prefetch(const struct index_entries *entries, uint64_t key) {
+    if (entries->bound == 0) {
+        __builtin_prefetch(&entries_hashed(entries)[hash_mix(key) & entries->mask]);
+    } else if (key < entries->bound) {
+        __builtin_prefetch((const void *)(uintptr_t)&entries_direct(entries)[key]);
     }
 }
 
 void index_map_prefetch(const struct index_map *map, uint64_t key) {
     const struct index_entries *entries = entries_of(map);
     if (entries != NULL) {
-        __builtin_prefetch(&entries->at[hash_mix(key) & entries->mask]);
+        entries_prefetch(entries, key);
+    }
+}
+
+void index_map_find_all(const struct index_map *map, const uint64_t *keys, size_t count, uint32_t *values) {
+    enum { AHEAD = 16 }; /* keys that are fetched before they are looked up */
+    const struct index_entries *entries = entries_of(map);
+    for (size_t i = 0; i < count && entries != NULL && entries->bound > 0; i++) {
+        values[i] = direct_find(entries, keys[i]) - 1;
+    }
+    for (size_t i = 0; i < count && entries != NULL && entries->bound == 0; i++) {
+        if (i + AHEAD < count) {
+            entries_prefetch(entries, keys[i + AHEAD]);
+        }
+        values[i] = hashed_find(entries, keys[i]) - 1;
+    }
+    for (size_t i = 0; i < count && entries == NULL; i++) {
+        values[i] = INDEX_VALUE_NONE;
     }
 }
 
 static void entries_place(struct index_entries *entries, uint64_t key, uint32_t value_plus_one) {
-    size_t at = hash_mix(key) & entries->mask;
-    while (atomic_load_explicit(&entries->at[at].value_plus_one, memory_order_relaxed) != 0) {
-        at = (at + 1) & entries->mask;
+    if (entries->bound > 0) {
+        assert(key < entries->bound);
+        atomic_store_explicit(&entries_direct(entries)[key], value_plus_one, memory_order_release);
+        return;
     }
-    entries->at[at].key = key;
-    atomic_store_explicit(&entries->at[at].value_plus_one, value_plus_one, memory_order_release);
+    struct index_entry *at = entries_hashed(entries);
+    size_t place = hash_mix(key) & entries->mask;
+    while (atomic_load_explicit(&at[place].value_plus_one, memory_order_relaxed) != 0) {
+        place = (place + 1) & entries->mask;
+    }
+    at[place].key = key;
+    atomic_store_explicit(&at[place].value_plus_one, value_plus_one, memory_order_release);
 }
 
-/* Returns a copy with twice as many entries. The caller keeps the old ones. */
-static struct index_entries *entries_grown(const struct index_entries *old) {
+/* Returns a copy with twice as many entries, or by key if that takes no more memory. The caller keeps the old ones. */
+static struct index_entries *entries_grown(const struct index_map *map, const struct index_entries *old) {
     size_t capacity = old != NULL ? 2 * (old->mask + 1) : INDEX_CAPACITY_MIN;
-    struct index_entries *grown = memory_zeroed(1, entries_bytes(capacity));
+    bool direct = map->bound > 0 && map->bound <= capacity * sizeof(struct index_entry) / sizeof(_Atomic uint32_t);
+    size_t bound = direct ? (size_t)map->bound : 0;
+    struct index_entries *grown = memory_zeroed(1, entries_bytes(capacity, bound));
     grown->mask = capacity - 1;
+    grown->bound = bound;
     for (size_t i = 0; old != NULL && i <= old->mask; i++) {
-        uint32_t value_plus_one = atomic_load_explicit(&old->at[i].value_plus_one, memory_order_relaxed);
+        const struct index_entry *entry = &entries_hashed(old)[i];
+        uint32_t value_plus_one = atomic_load_explicit(&entry->value_plus_one, memory_order_relaxed);
         if (value_plus_one != 0) {
-            entries_place(grown, old->at[i].key, value_plus_one);
+            entries_place(grown, entry->key, value_plus_one);
         }
     }
     return grown;
 }
 
+void index_map_bound(struct index_map *map, uint64_t bound) {
+    assert(entries_of(map) == NULL);
+    map->bound = bound;
+}
+
 void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value) {
     struct index_entries *entries = entries_of(map);
-    if (entries == NULL || (map->count + 1) * 8 > (entries->mask + 1) * 5) {
+    if (entries == NULL || (entries->bound == 0 && (map->count + 1) * 8 > (entries->mask + 1) * 5)) {
         struct index_entries *old = entries;
-        entries = entries_grown(old);
+        entries = entries_grown(map, old);
         if (old != NULL) {
             old->outgrown = map->outgrown;
             map->outgrown = old;
@@ -124,13 +182,14 @@ void index_map_add(struct index_map *map, uint64_t key, uint32_t value) {
 void index_map_copy(struct index_map *copy, const struct index_map *map) {
     const struct index_entries *entries = entries_of(map);
     if (entries != NULL) {
-        size_t bytes = entries_bytes(entries->mask + 1);
+        size_t bytes = entries_bytes(entries->mask + 1, entries->bound);
         struct index_entries *copied = memory_resized(NULL, 1, bytes);
         memcpy(copied, entries, bytes);
         copied->outgrown = NULL;
         atomic_store_explicit(&copy->entries, copied, memory_order_release);
     }
     copy->count = map->count;
+    copy->bound = map->bound;
 }
 
 void index_map_close(struct index_map *map) {

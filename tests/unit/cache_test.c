@@ -1,4 +1,4 @@
-/* The row cache (workers/cache.c) as the kernel sees it: which of its memory is to be backed by huge pages. What the
+/* The row cache (workers/cache.c): which of its memory is to be backed by huge pages, and the slots of keys. What the
  * rows hold is params_test's and client_test's. */
 #include "workers/cache.h"
 
@@ -17,7 +17,7 @@ struct fixture {
     struct cache cache;
 };
 
-static void open_cache(struct fixture *fixture, uint64_t whole_rows) {
+static void open_cache(struct fixture *fixture, uint64_t rows, bool whole) {
     memset(fixture, 0, sizeof *fixture);
     fixture->job.table_count = 1;
     fixture->job.tables[0] = (struct table_spec){.name = "rows",
@@ -25,8 +25,8 @@ static void open_cache(struct fixture *fixture, uint64_t whole_rows) {
                                                  .mode = AML_ADD,
                                                  .width = 4,
                                                  .row_bytes = 16,
-                                                 .rows = whole_rows,
-                                                 .whole = whole_rows > 0};
+                                                 .rows = rows,
+                                                 .whole = whole};
     cache_open(&fixture->cache, &fixture->job, 1);
 }
 
@@ -63,7 +63,7 @@ static bool kernel_has_huge_pages(void) {
 static void test_few_rows_in_much_room_get_small_pages(void **state) {
     (void)state;
     struct fixture fixture;
-    open_cache(&fixture, 0);
+    open_cache(&fixture, 0, false);
     assert_int_equal(cache_reserve(&fixture.cache, 0, ROOM), 0);
     add_rows(&fixture, FEW);
     assert_false(wants_huge_pages(fixture.cache.tables[0].rows.base));
@@ -77,7 +77,7 @@ static void test_many_rows_get_huge_pages(void **state) {
         skip();
     }
     struct fixture fixture;
-    open_cache(&fixture, 0);
+    open_cache(&fixture, 0, false);
     assert_int_equal(cache_reserve(&fixture.cache, 0, ROOM), 0);
     add_rows(&fixture, MANY);
     assert_true(wants_huge_pages(fixture.cache.tables[0].rows.base));
@@ -95,10 +95,43 @@ static void test_whole_tables_get_huge_pages(void **state) {
         skip();
     }
     struct fixture fixture;
-    open_cache(&fixture, MANY);
+    open_cache(&fixture, MANY, true);
     assert_int_equal(cache_add(&fixture.cache, 0, 0), 0);
     assert_true(wants_huge_pages(fixture.cache.tables[0].rows.base));
     cache_close(&fixture.cache);
+}
+
+/* Sparse tables, dense ones and replicated ones find slots each in its own way. */
+static void test_keys_keep_their_slots(void **state) {
+    (void)state;
+    const struct {
+        uint64_t rows;
+        bool whole;
+    } kinds[] = {{0, false}, {MANY, false}, {FEW, true}};
+    for (unsigned k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct fixture fixture;
+        uint64_t keys[FEW + 1];
+        int64_t slots[FEW];
+        uint32_t found[FEW + 1];
+        open_cache(&fixture, kinds[k].rows, kinds[k].whole);
+        for (uint64_t i = 0; i < FEW; i++) {
+            keys[i] = kinds[k].whole ? FEW - 1 - i : i * i * 2 + 1;
+            slots[i] = cache_add(&fixture.cache, 0, keys[i]);
+            assert_in_range(slots[i], 0, FEW - 1);
+            assert_int_equal(cache_key(&fixture.cache.tables[0], (uint32_t)slots[i]), keys[i]);
+        }
+        keys[FEW] = MANY + UINT64_C(2);
+        cache_find_all(&fixture.cache, 0, keys, found, FEW + 1);
+        for (unsigned i = 0; i < FEW; i++) {
+            assert_int_equal(found[i], slots[i]);
+            assert_int_equal(cache_find(&fixture.cache, 0, keys[i]), slots[i]);
+            assert_int_equal(cache_add_for(&fixture.cache, 0, keys[i], 1), slots[i]);
+        }
+        assert_int_equal(found[FEW], CACHE_SLOT_NONE);
+        assert_int_equal(cache_find(&fixture.cache, 0, keys[FEW]), INDEX_NONE);
+        assert_true(kinds[k].rows == 0 || cache_add(&fixture.cache, 0, keys[FEW]) == AML_EINPUT);
+        cache_close(&fixture.cache);
+    }
 }
 
 int main(void) {
@@ -106,6 +139,7 @@ int main(void) {
         cmocka_unit_test(test_few_rows_in_much_room_get_small_pages),
         cmocka_unit_test(test_many_rows_get_huge_pages),
         cmocka_unit_test(test_whole_tables_get_huge_pages),
+        cmocka_unit_test(test_keys_keep_their_slots),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
