@@ -95,7 +95,8 @@ static void deal_parts(struct solo *items, size_t count, unsigned parts, struct 
     }
 }
 
-void solo_deal_threads(struct solo *items, size_t count, unsigned threads) {
+/* Deals the items to threads, part by part. */
+static void deal_threads(struct solo *items, size_t count, unsigned threads) {
     struct hand *hands = memory_zeroed(threads, sizeof *hands);
     sort_items(items, count, order_to_deal);
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +106,13 @@ void solo_deal_threads(struct solo *items, size_t count, unsigned threads) {
         items[i].thread = hand_out(hands, threads, items[i].weight);
     }
     free(hands);
-    sort_items(items, count, order_of_set);
+}
+
+void solo_deal_threads(struct solo *items, size_t count, unsigned threads) {
+    if (threads > 1) {
+        deal_threads(items, count, threads);
+    }
+    solo_sort(items, count);
 }
 
 /* Lists records that are one behind the other. */
@@ -332,10 +339,19 @@ static int write_varied(struct batches *batches, const unsigned char *record, st
     return result;
 }
 
+/* Has the processor fetch the beginning of a record: records are read in a random order. */
+static void prefetch_record(const struct solo *item) {
+    enum { LINE = 64, LINES_MAX = 8 };
+    for (uint32_t at = 0; at < item->weight && at < LINE * LINES_MAX; at += LINE) {
+        __builtin_prefetch(item->record + at);
+    }
+}
+
 /* Turns the records into items, in the set's order. So new rows get slots in the order in which they will be
  * visited. */
 static int place_varied(const struct arranging *arranging, const struct solo *items, size_t count,
                         unsigned char *placed, struct error *error) {
+    enum { AHEAD = 8 }; /* records that are fetched before they are read */
     struct batches *batches = memory_resized(NULL, 1, sizeof *batches);
     int result = 0;
     batches->rows = arranging->rows;
@@ -343,6 +359,9 @@ static int place_varied(const struct arranging *arranging, const struct solo *it
         batches->tables[t].count = 0;
     }
     for (size_t i = 0; i < count && result == 0; i++) {
+        if (i + AHEAD < count) {
+            prefetch_record(&items[i + AHEAD]);
+        }
         result = write_varied(batches, items[i].record, (struct aml_item *)(void *)placed, error);
         placed += items[i].weight;
     }
