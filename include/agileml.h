@@ -405,9 +405,9 @@ struct aml_lines {
     size_t size;
     /* (file, split, offset + i) names the line at text[i]: no other line of the input has this name, and it is the same
      * whichever process reads the line. */
-    uint32_t file;   /* counts the files of aml_read_lines and aml_read_ratings in `read`, from 0 */
+    uint32_t file;   /* counts the files that the library reads in `read`, from 0 */
     uint32_t split;  /* a part of the file */
-    uint64_t offset; /* of text[0], in the text of the split's lines */
+    uint64_t offset; /* of text[0], in the text of the split's lines; of groups, and of lines that follow them */
     int first;       /* 1: the file begins with these lines */
 };
 
@@ -422,6 +422,16 @@ enum {
  * `read` takes from the file before. */
 int aml_read_lines(aml_worker *worker, const char *path,
                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
+
+/* What `group` of aml_read_groups returns for a line that belongs to the group of the line before. */
+#define AML_GROUP_SAME UINT64_MAX
+
+/* aml_read_lines for formats in which lines that follow each other belong together, such as those of a document.
+ * `group` returns the group of a line, or AML_GROUP_SAME. Lines of one group that follow each other, at most
+ * AML_LINE_BYTES_MAX bytes, come in one call of `each`, whichever process reads them. `group` is a pure function of the
+ * line, which ends in LF or CR; it is called in any thread. */
+int aml_read_groups(aml_worker *worker, const char *path, uint64_t (*group)(const char *line),
+                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
 
 /* Returns the number in its file, from 1, of the line that has the byte `at` of `lines`, for an error's text; 0 if the
  * file can't be read any more. Only within the call that has got `lines`. Reads the file up to there: for errors. */

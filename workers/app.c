@@ -790,12 +790,13 @@ void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash) {
 
 /* ---- Files that the library reads ---- */
 
-/* A call of aml_read_ratings or aml_read_lines. */
+/* A call of aml_read_ratings, aml_read_lines or aml_read_groups. */
 struct file_call {
     struct runtime *runtime;
     const char *function;
     int (*each_ratings)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
     int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
+    uint64_t (*group)(const char *line); /* aml_read_groups; else NULL */
     void *context;
     struct splits splits;
     struct split_part part; /* to read */
@@ -837,11 +838,10 @@ static int ratings_chunk(void *context, unsigned thread, const struct line_chunk
     return file_chunk_end(call, worker, result);
 }
 
-static int refuse_long_line(const struct file_call *call, struct aml_worker *worker, const struct aml_lines *lines,
-                            const char *line) {
-    return aml_error(worker, AML_EINPUT, "%s:%llu: expected a line of at most %d bytes",
-                     text_input_name(call->splits.path), (unsigned long long)aml_line_number(worker, lines, line),
-                     AML_LINE_BYTES_MAX);
+static int refuse_long(const struct file_call *call, struct aml_worker *worker, const struct aml_lines *lines,
+                       const char *line, const char *what) {
+    return aml_error(worker, AML_EINPUT, "%s:%llu: expected %s of at most %d bytes", text_input_name(call->splits.path),
+                     (unsigned long long)aml_line_number(worker, lines, line), what, AML_LINE_BYTES_MAX);
 }
 
 static int lines_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
@@ -859,8 +859,9 @@ static int lines_chunk(void *context, unsigned thread, const struct line_chunk *
         last--;
     }
     int result = chunk->size > (size_t)(last - chunk->text) + AML_LINE_BYTES_MAX + 2
-                     ? refuse_long_line(call, worker, &lines, last)
-                     : call->each_lines(worker, &lines, call->context);
+                     ? refuse_long(call, worker, &lines, last, "a line")
+                 : chunk->cut ? refuse_long(call, worker, &lines, lines.text, "lines that belong together")
+                              : call->each_lines(worker, &lines, call->context);
     return file_chunk_end(call, worker, result);
 }
 
@@ -882,8 +883,7 @@ static int check_reading(aml_worker *worker, const char *value, bool each, const
     }
     struct runtime *runtime = worker->runtime;
     if (worker != &runtime->loader.reader) {
-        return check_misuse(runtime, "%s: called within aml_read_ratings or aml_read_lines: expected in read itself",
-                            function);
+        return check_misuse(runtime, "%s: called while the library reads a file: expected in read itself", function);
     }
     if (value == NULL || !each) {
         return check_misuse(runtime, "%s: %s is NULL", function, value == NULL ? "path" : "each");
@@ -918,6 +918,7 @@ static int read_file_splits(struct file_call *call, struct error *error) {
                                        .part = call->part,
                                        .threads = threads,
                                        .line_max = AML_LINE_BYTES_MAX,
+                                       .group = call->group,
                                        .sink = lines_chunk,
                                        .context = call};
     return call->each_lines != NULL
@@ -1006,6 +1007,18 @@ int aml_read_lines(aml_worker *worker, const char *path,
     return read_files(worker, path, &call);
 }
 
+_Static_assert(AML_GROUP_SAME == LINE_GROUP_SAME, "what an app's function returns is that of the line reader");
+
+int aml_read_groups(aml_worker *worker, const char *path, uint64_t (*group)(const char *line),
+                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context) {
+    struct file_call call = {
+        .function = "aml_read_groups", .each_lines = group != NULL ? each : NULL, .group = group, .context = context};
+    if (group == NULL && each != NULL && allowed_here(worker, CALL_READ, "aml_read_groups")) {
+        return check_misuse(worker->runtime, "aml_read_groups: group is NULL");
+    }
+    return read_files(worker, path, &call);
+}
+
 uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at) {
     struct error error;
     uint64_t before = 0;
@@ -1013,7 +1026,7 @@ uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, cons
         return 0;
     }
     if (lines == NULL || worker->file == NULL || at < lines->text || at > lines->text + lines->size) {
-        check_misuse(worker->runtime, "aml_line_number: expected the lines that the call of aml_read_lines has, and a "
+        check_misuse(worker->runtime, "aml_line_number: expected the lines that the call of `each` has got, and a "
                                       "place in them");
         return 0;
     }

@@ -3,8 +3,8 @@
 
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
-#include "agileml/input/lines.h"
 #include "workers/crash.h"
+#include "workers/line_filling.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -12,9 +12,7 @@
 #include <string.h>
 
 struct ring_chunk {
-    struct line_chunk chunk;
-    char *text;
-    size_t capacity;
+    struct line_room room;
     bool done; /* the mutex guards it */
     int code;  /* 0, or the sink's result */
 };
@@ -58,7 +56,7 @@ static void *parser_main(void *argument) {
         }
         struct ring_chunk *chunk = &ring->chunks[ring->claimed++ % ring->chunk_count];
         pthread_mutex_unlock(&ring->mutex);
-        chunk->code = reading->sink(reading->context, parser->index, &chunk->chunk);
+        chunk->code = reading->sink(reading->context, parser->index, &chunk->room.chunk);
         pthread_mutex_lock(&ring->mutex);
         chunk->done = true;
         ring->failed = ring->failed || chunk->code != 0;
@@ -82,7 +80,7 @@ static void ring_join(struct ring *ring) {
 
 static void ring_close(struct ring *ring) {
     for (unsigned i = 0; ring->chunks != NULL && i < ring->chunk_count; i++) {
-        free(ring->chunks[i].text);
+        line_room_close(&ring->chunks[i].room);
     }
     free(ring->chunks);
     free(ring->parsers);
@@ -112,9 +110,7 @@ static int ring_open(struct ring *ring, const struct line_reading *reading, stru
     ring->parsers = calloc(reading->threads, sizeof *ring->parsers);
     bool complete = ring->chunks != NULL && ring->parsers != NULL;
     for (unsigned i = 0; complete && i < ring->chunk_count; i++) {
-        ring->chunks[i].text = malloc(LINE_CHUNK_BYTES);
-        ring->chunks[i].capacity = LINE_CHUNK_BYTES;
-        complete = ring->chunks[i].text != NULL;
+        complete = line_room_open(&ring->chunks[i].room);
     }
     int code = complete ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->splits->path);
     for (unsigned i = 0; code == 0 && i < reading->threads; i++) {
@@ -129,7 +125,7 @@ static int ring_open(struct ring *ring, const struct line_reading *reading, stru
 
 static void ring_retire(struct ring *ring, const struct ring_chunk *chunk) {
     if (ring->reading->retire != NULL) {
-        ring->reading->retire(ring->reading->context, &chunk->chunk, chunk->code);
+        ring->reading->retire(ring->reading->context, &chunk->room.chunk, chunk->code);
     }
     ring->retired++;
 }
@@ -154,9 +150,8 @@ static struct ring_chunk *ring_next(struct ring *ring) {
 }
 
 static void ring_publish(struct ring *ring, struct ring_chunk *chunk) {
-    chunk->chunk.text = chunk->text;
-    chunk->chunk.sequence = ring->published;
-    chunk->chunk.slot = (unsigned)(ring->published % ring->chunk_count);
+    chunk->room.chunk.sequence = ring->published;
+    chunk->room.chunk.slot = (unsigned)(ring->published % ring->chunk_count);
     pthread_mutex_lock(&ring->mutex);
     chunk->done = false;
     ring->published++;
@@ -177,101 +172,7 @@ static int ring_drain(struct ring *ring) {
     return 0;
 }
 
-/* ---- Filling chunks ---- */
-
-/* The text of a split, and what of it was read but belongs to the next chunk. */
-struct filling {
-    struct text_input *text;
-    uint32_t split, part;
-    uint64_t offset; /* of the next chunk, in the text of the split's lines */
-    size_t line_max;
-    char *rest; /* the beginning of a line that the end of the last chunk has cut */
-    size_t rest_size, rest_capacity;
-    bool ended;
-    bool fresh; /* nothing was read yet */
-};
-
-/* How many bytes of text[size] are complete lines, if more text follows. */
-static size_t whole_lines(const char *text, size_t size) {
-    size -= size > 0 && text[size - 1] == '\r'; /* an LF may follow */
-    const char *lf = memrchr(text, '\n', size);
-    size_t whole = lf != NULL ? (size_t)(lf + 1 - text) : 0;
-    const char *cr = memrchr(text + whole, '\r', size - whole);
-    return cr != NULL ? (size_t)(cr + 1 - text) : whole;
-}
-
-static void keep_rest(struct filling *filling, const char *rest, size_t size) {
-    if (size > filling->rest_capacity) {
-        filling->rest = memory_resized(filling->rest, size, 1);
-        filling->rest_capacity = size;
-    }
-    if (size > 0) {
-        memcpy(filling->rest, rest, size);
-    }
-    filling->rest_size = size;
-}
-
-static void make_room(struct ring_chunk *chunk, size_t limit) {
-    if (limit > chunk->capacity) {
-        chunk->capacity = limit;
-        chunk->text = memory_resized(chunk->text, chunk->capacity, 1);
-    }
-}
-
-/* Fills the chunk with the split's next lines; at its end with none. A line that is too long ends the split. How much
- * it reads does not depend on what the chunk's memory has held before. */
-static int fill(struct filling *filling, struct ring_chunk *chunk, struct error *error) {
-    size_t size = filling->rest_size;
-    size_t whole = 0;
-    size_t limit = LINE_CHUNK_BYTES;
-    while (size + LINE_CHUNK_BYTES / 2 > limit) {
-        limit *= 2;
-    }
-    make_room(chunk, limit);
-    if (size > 0) {
-        memcpy(chunk->text, filling->rest, size);
-    }
-    for (;;) {
-        size_t room = limit - size - 2; /* 2: for an LF where the file lacks it, and the 0 behind */
-        size_t got = 0;
-        int code = filling->ended ? 0 : text_input_read(filling->text, chunk->text + size, room, &got, error);
-        if (code != 0) {
-            return code;
-        }
-        filling->ended = filling->ended || got < room;
-        size += got;
-        whole = filling->ended ? size : whole_lines(chunk->text, size);
-        if (whole > 0 || filling->ended || size > filling->line_max + 1) {
-            break;
-        }
-        limit *= 2; /* no line ends here yet */
-        make_room(chunk, limit);
-    }
-    bool too_long = size - whole > filling->line_max + 1;
-    whole = too_long ? size : whole;
-    filling->ended = filling->ended || too_long;
-    keep_rest(filling, chunk->text + whole, size - whole);
-    chunk->chunk = (struct line_chunk){.size = whole, .split = filling->split, .part = filling->part++};
-    chunk->chunk.offset = filling->offset;
-    filling->offset += whole;
-    if (whole > 0 && !text_is_line_end(chunk->text[whole - 1])) {
-        chunk->text[chunk->chunk.size++] = '\n';
-    }
-    chunk->text[chunk->chunk.size] = '\0';
-    chunk->chunk.text = chunk->text;
-    return 0;
-}
-
-static int filling_open(struct filling *filling, const struct line_reading *reading, uint32_t split,
-                        struct error *error) {
-    *filling = (struct filling){.split = split, .line_max = reading->line_max};
-    return input_lines_open(&filling->text, &reading->splits->cut, split, error);
-}
-
-static void filling_close(struct filling *filling) {
-    text_input_close(filling->text);
-    free(filling->rest);
-}
+/* ---- Filling the ring ---- */
 
 /* What `head` has found. */
 struct heading {
@@ -290,42 +191,41 @@ static void look_at(const struct line_reading *reading, struct heading *heading,
 /* Has `head` look at the splits before those that are read; at all, when there are none. */
 static int look_ahead(const struct line_reading *reading, struct heading *heading, struct error *error) {
     uint32_t end = reading->part.first < reading->part.end ? reading->part.first : reading->splits->count;
-    struct ring_chunk chunk = {.capacity = LINE_CHUNK_BYTES};
-    int code = 0;
-    chunk.text = memory_resized(NULL, chunk.capacity, 1);
+    struct line_room room = {.capacity = 0};
+    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->splits->path);
     for (uint32_t split = 0; split < end && code == 0 && reading->head != NULL && !heading->known; split++) {
-        struct filling filling;
-        code = filling_open(&filling, reading, split, error);
+        struct line_filling filling;
+        code = line_filling_open(&filling, reading, split, error);
         for (bool more = true; code == 0 && more && !heading->known;) {
-            code = fill(&filling, &chunk, error);
+            code = line_filling_next(&filling, &room, error);
             more = !filling.ended;
-            if (code == 0 && chunk.chunk.size > 0) {
-                look_at(reading, heading, &chunk.chunk);
+            if (code == 0 && room.chunk.size > 0) {
+                look_at(reading, heading, &room.chunk);
             }
         }
-        filling_close(&filling);
+        line_filling_close(&filling);
     }
-    free(chunk.text);
+    line_room_close(&room);
     return code;
 }
 
 /* Fills the ring with the chunks of a split. *stopped: a chunk has failed. */
 static int pump_split(struct ring *ring, uint32_t split, struct heading *heading, bool *stopped, struct error *error) {
-    struct filling filling;
-    int code = filling_open(&filling, ring->reading, split, error);
+    struct line_filling filling;
+    int code = line_filling_open(&filling, ring->reading, split, error);
     while (code == 0 && !filling.ended) {
         struct ring_chunk *chunk = ring_next(ring);
         *stopped = chunk == NULL;
         if (*stopped) {
             break;
         }
-        code = fill(&filling, chunk, error);
-        if (code == 0 && chunk->chunk.size > 0) {
-            look_at(ring->reading, heading, &chunk->chunk);
+        code = line_filling_next(&filling, &chunk->room, error);
+        if (code == 0 && chunk->room.chunk.size > 0) {
+            look_at(ring->reading, heading, &chunk->room.chunk);
             ring_publish(ring, chunk);
         }
     }
-    filling_close(&filling);
+    line_filling_close(&filling);
     return code;
 }
 
@@ -375,23 +275,21 @@ static uint64_t count_lines(const char *text, size_t size) {
 int line_chunks_count(const struct splits *splits, uint32_t split, uint64_t offset, uint64_t *lines,
                       struct error *error) {
     const struct line_reading reading = {.splits = splits, .line_max = SIZE_MAX / 4};
-    struct ring_chunk chunk = {.capacity = LINE_CHUNK_BYTES};
-    int code = 0;
+    struct line_room room;
+    uint64_t left = offset; /* bytes to count from the text of `split` on */
+    int code = line_room_open(&room) ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", splits->path);
     *lines = 0;
-    chunk.text = memory_resized(NULL, chunk.capacity, 1);
-    for (uint32_t s = 0; s <= split && code == 0; s++) {
-        struct filling filling;
-        code = filling_open(&filling, &reading, s, error);
-        while (code == 0 && !filling.ended) {
-            code = fill(&filling, &chunk, error);
-            uint64_t end = chunk.chunk.offset + chunk.chunk.size;
-            size_t before = s < split || end <= offset    ? chunk.chunk.size
-                            : chunk.chunk.offset < offset ? (size_t)(offset - chunk.chunk.offset)
-                                                          : 0;
-            *lines += code == 0 ? count_lines(chunk.text, before) : 0;
+    for (uint32_t s = 0; s < splits->count && (s <= split || left > 0) && code == 0; s++) {
+        struct line_filling filling;
+        code = line_filling_open(&filling, &reading, s, error);
+        while (code == 0 && !filling.ended && (s < split || left > 0)) {
+            code = line_filling_next(&filling, &room, error);
+            size_t size = s < split || room.chunk.size < left ? room.chunk.size : (size_t)left;
+            *lines += code == 0 ? count_lines(room.chunk.text, size) : 0;
+            left -= s < split ? 0 : size;
         }
-        filling_close(&filling);
+        line_filling_close(&filling);
     }
-    free(chunk.text);
+    line_room_close(&room);
     return code;
 }

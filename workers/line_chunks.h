@@ -7,6 +7,8 @@
 
 #include "workers/splits.h"
 
+#include <stdbool.h>
+
 enum {
     LINE_CHUNK_BYTES = 256 * 1024, /* of a chunk, unless a line is longer: it then stays in a core's cache */
     LINE_CHUNKS_PER_THREAD = 2,    /* chunks for each parser thread, and one more that is being filled */
@@ -21,17 +23,26 @@ struct line_chunk {
     size_t size;
     uint64_t sequence;    /* counts the chunks of this reading from 0 */
     uint32_t split, part; /* the split, and the chunk's number in it: the same whoever reads it */
-    uint64_t offset;      /* of text[0], in the text of the split's lines */
+    uint64_t offset;      /* of text[0], in the text of the lines of the split and those that follow it */
     unsigned slot;        /* its place in the ring: below line_chunk_slots */
+    bool cut;             /* it ends within a group that is too long */
     size_t skip;          /* bytes at its beginning that `head` takes for itself */
     uint32_t note;        /* what `head` says; later chunks have the same */
 };
+
+/* What `group` returns for a line that belongs to the group of the line before. */
+#define LINE_GROUP_SAME UINT64_MAX
 
 struct line_reading {
     const struct splits *splits;
     struct split_part part; /* the splits to read */
     unsigned threads;       /* 1 to LINE_THREADS_MAX parser threads, beside the calling one */
     size_t line_max;        /* bytes of a line, without its end; a longer one ends its split, for the sink to refuse */
+    /* Returns the group of a line, which ends in LF or CR, or LINE_GROUP_SAME, by the line's text alone. Lines of one
+     * group that follow each other come in one chunk, also where they cross the border of splits. Called in the calling
+     * thread. A group of more than line_max bytes ends its split, as a long line does (line_chunk.cut). NULL: no
+     * groups. */
+    uint64_t (*group)(const char *line);
     /* Looks at the file's chunks from its beginning on, in the calling thread, and sets `skip` and `note`, until it
      * returns true: it knows enough. Also of splits that are not read otherwise. NULL: none. */
     bool (*head)(void *context, struct line_chunk *chunk);

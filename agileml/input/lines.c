@@ -242,7 +242,9 @@ static void close_lines(void *context) {
     free(lines);
 }
 
-int input_lines_open(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
+/* Asks for `step` bytes at first. */
+static int open_lines(struct text_input **input, const struct input_splits *splits, size_t index, uint64_t step,
+                      struct error *error) {
     const struct input_file *file = &splits->files[splits->splits[index].file];
     struct split_lines *lines = memory_zeroed(1, sizeof *lines);
     *input = NULL;
@@ -250,7 +252,7 @@ int input_lines_open(struct text_input **input, const struct input_splits *split
     lines->next = index;
     lines->end = file->first + file->count;
     lines->phase = index == file->first ? BODY : SKIP;
-    int code = open_next(lines, SOURCE_TO_END, error);
+    int code = open_next(lines, step, error);
     if (code != 0) {
         close_lines(lines);
         return code;
@@ -262,6 +264,14 @@ int input_lines_open(struct text_input **input, const struct input_splits *split
                                     .context = lines,
                                     .close = close_lines};
     return text_input_open_piece(input, &text, error);
+}
+
+int input_lines_open(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
+    return open_lines(input, splits, index, SOURCE_TO_END, error);
+}
+
+int input_lines_peek(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error) {
+    return open_lines(input, splits, index, BEYOND_STEP, error);
 }
 
 /* ---- Numbers of lines ---- */

@@ -14,6 +14,8 @@
  *
  * Returns 0; AML_EINPUT or AML_ENOMEM. Reading ends with AML_EINPUT when a file has changed since it was listed. */
 int input_lines_open(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error);
+/* The same for the first lines of a split: asks for few bytes of an object at first. */
+int input_lines_peek(struct text_input **input, const struct input_splits *splits, size_t index, struct error *error);
 
 /* Counts the lines of the file that are before those of split `index`, so that a message can name a line by its number
  * in the file. Reads the file up to there: for errors. */

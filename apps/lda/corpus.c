@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +22,7 @@ enum {
     LINE_MAX_BYTES = 1 << 26 /* bytes of a line */
 };
 
+const char lda_uci_end[] = "the end of the file, after as many lines as line 3 says";
 const char *const lda_formats[] = {"auto", "uci", "lda-c", "text", NULL};
 
 /* A word of the document that is read. */
@@ -31,8 +33,11 @@ struct entry {
 struct reader {
     const struct lda_corpus *corpus;
     struct text_lines lines;
-    char *line; /* the line that next_line found */
+    const char *line; /* the line that next_line found */
     size_t length;
+    const struct lda_run *run; /* NULL: a file is read */
+    const char *next;          /* of the run */
+    const char *feed;          /* the run's first LF from `next` on */
     int (*each)(void *context, const struct lda_bag *bag);
     void *context;
     struct lda_corpus_size size;
@@ -44,17 +49,52 @@ struct reader {
     struct error *error;
 };
 
+/* Sets *error to what is wrong with the line. Who passes a run adds its file and number. */
+__attribute__((format(printf, 2, 3))) static int line_error(const struct reader *reader, const char *format, ...) {
+    char text[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return reader->run != NULL ? error_set(reader->error, AML_EINPUT, "%s", text)
+                               : error_set(reader->error, AML_EINPUT, "%s:%llu: %s", reader->lines.path,
+                                           (unsigned long long)reader->lines.number, text);
+}
+
+/* Takes the next line of the run. */
+static int next_run_line(struct reader *reader) {
+    const struct lda_run *run = reader->run;
+    const char *end = run->text + run->size;
+    if (reader->next == end) {
+        return 0;
+    }
+    if (reader->feed == NULL || reader->feed < reader->next) {
+        const char *feed = memchr(reader->next, '\n', (size_t)(end - reader->next));
+        reader->feed = feed != NULL ? feed : end;
+    }
+    const char *cr = memchr(reader->next, '\r', (size_t)(reader->feed - reader->next));
+    const char *line_end = cr != NULL ? cr : reader->feed;
+    reader->line = reader->next;
+    reader->length = (size_t)(line_end - reader->next);
+    reader->next = text_next_line(line_end);
+    return 1;
+}
+
 /* Returns 1 with a line, 0 at the end of the file, or an error's code. */
 static int next_line(struct reader *reader) {
-    int result = text_lines_next(&reader->lines, &reader->line, &reader->length, reader->error);
-    return result != 0 ? result : reader->line != NULL;
+    if (reader->run != NULL) {
+        return next_run_line(reader);
+    }
+    char *line;
+    int result = text_lines_next(&reader->lines, &line, &reader->length, reader->error);
+    reader->line = line;
+    return result != 0 ? result : line != NULL;
 }
 
 static int bad_line(const struct reader *reader, const char *expected) {
     int shown = reader->length < SHOWN_MAX ? (int)reader->length : SHOWN_MAX;
-    return error_set(reader->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", reader->lines.path,
-                     (unsigned long long)reader->lines.number, expected, shown, reader->line,
-                     reader->length > SHOWN_MAX ? "..." : "");
+    return line_error(reader, "expected %s, got '%.*s'%s", expected, shown, reader->line,
+                      reader->length > SHOWN_MAX ? "..." : "");
 }
 
 /* ---- A document ---- */
@@ -159,11 +199,13 @@ static bool take_line(const struct reader *reader, uint64_t *numbers, unsigned c
 
 /* ---- uci ---- */
 
-static int uci_header(struct reader *reader, uint64_t header[3]) {
+/* Reads the header, whose first line is read. */
+static int uci_header(struct reader *reader, struct lda_head *head) {
     static const char *const expected[3] = {"the number of documents, alone (uci)", "the number of words, alone (uci)",
                                             "the number of lines that follow, alone (uci)"};
+    uint64_t numbers[3] = {0};
     for (unsigned i = 0; i < 3; i++) {
-        int result = i == 0 ? 1 : next_line(reader); /* the first line is read */
+        int result = i == 0 ? 1 : next_line(reader);
         if (result < 0) {
             return result;
         }
@@ -171,34 +213,38 @@ static int uci_header(struct reader *reader, uint64_t header[3]) {
             return error_set(reader->error, AML_EINPUT, "%s: ends after line %llu: expected %s", reader->corpus->path,
                              (unsigned long long)reader->lines.number, expected[i]);
         }
-        if (!take_line(reader, &header[i], 1)) {
+        if (!take_line(reader, &numbers[i], 1)) {
             return bad_line(reader, expected[i]);
         }
     }
-    if (header[0] > LDA_DOCUMENTS_MAX || header[1] > LDA_VOCABULARY_MAX) {
+    if (numbers[0] > LDA_DOCUMENTS_MAX || numbers[1] > LDA_VOCABULARY_MAX) {
         return error_set(reader->error, AML_ELIMIT, "%s: %llu documents, %llu words: expected at most %d and %d",
-                         reader->corpus->path, (unsigned long long)header[0], (unsigned long long)header[1],
+                         reader->corpus->path, (unsigned long long)numbers[0], (unsigned long long)numbers[1],
                          LDA_DOCUMENTS_MAX, LDA_VOCABULARY_MAX);
     }
     uint32_t named = reader->corpus->vocabulary != NULL ? reader->corpus->vocabulary->count : 0;
-    if (named > 0 && named != header[1]) {
+    if (named > 0 && named != numbers[1]) {
         return error_set(reader->error, AML_EINPUT, "%s:2: %llu words, but the vocabulary has %u", reader->corpus->path,
-                         (unsigned long long)header[1], named);
+                         (unsigned long long)numbers[1], named);
     }
-    reader->words = (uint32_t)header[1];
+    *head = (struct lda_head){.format = LDA_FORMAT_UCI,
+                              .begin = reader->lines.start + reader->length,
+                              .documents = numbers[0],
+                              .words = (uint32_t)numbers[1],
+                              .counts = numbers[2]};
     return 0;
 }
 
-static int uci_line(struct reader *reader, const uint64_t header[3], uint64_t *document) {
+static int uci_line(struct reader *reader, const struct lda_head *head, uint64_t *document) {
     uint64_t fields[3];
     if (!take_line(reader, fields, 3)) {
         return bad_line(reader, "'document word count'");
     }
-    if (fields[0] < 1 || fields[0] > header[0] || fields[1] < 1 || fields[1] > header[1] || fields[2] < 1 ||
+    if (fields[0] < 1 || fields[0] > head->documents || fields[1] < 1 || fields[1] > head->words || fields[2] < 1 ||
         fields[2] > LDA_DOCUMENT_TOKENS_MAX) {
         char expected[128];
-        snprintf(expected, sizeof expected, "document 1 to %llu, word 1 to %llu, count 1 to %d",
-                 (unsigned long long)header[0], (unsigned long long)header[1], LDA_DOCUMENT_TOKENS_MAX);
+        snprintf(expected, sizeof expected, "document 1 to %llu, word 1 to %u, count 1 to %d",
+                 (unsigned long long)head->documents, head->words, LDA_DOCUMENT_TOKENS_MAX);
         return bad_line(reader, expected);
     }
     if (fields[0] < *document) {
@@ -210,37 +256,49 @@ static int uci_line(struct reader *reader, const uint64_t header[3], uint64_t *d
     return result;
 }
 
-static int read_uci(struct reader *reader) {
-    uint64_t header[3];
+/* Reads up to `most` lines of counts, to the end. *count: how many there are. */
+static int uci_lines(struct reader *reader, const struct lda_head *head, uint64_t most, uint64_t *count) {
     uint64_t document = 0;
-    uint64_t count = 0;
-    int result = uci_header(reader, header);
-    if (result != 0) {
-        return result;
-    }
+    int result;
+    *count = 0;
     while ((result = next_line(reader)) > 0) {
         if (text_skip_blanks(reader->line) == reader->line + reader->length) {
             continue;
         }
-        if (count == header[2]) {
-            return bad_line(reader, "the end of the file, after as many lines as line 3 says");
+        if (*count == most) {
+            return bad_line(reader, lda_uci_end);
         }
-        result = uci_line(reader, header, &document);
+        result = uci_line(reader, head, &document);
         if (result != 0) {
             return result;
         }
-        count++;
-    }
-    if (result == 0 && count != header[2]) {
-        return error_set(reader->error, AML_EINPUT, "%s: ends after %llu counts: expected %llu, as line 3 says",
-                         reader->corpus->path, (unsigned long long)count, (unsigned long long)header[2]);
+        ++*count;
     }
     return result == 0 && document > 0 ? end_document(reader, document - 1) : result;
 }
 
+static int read_uci(struct reader *reader) {
+    struct lda_head head;
+    uint64_t count;
+    int result = uci_header(reader, &head);
+    if (result != 0) {
+        return result;
+    }
+    reader->words = head.words;
+    result = uci_lines(reader, &head, head.counts, &count);
+    return result == 0 ? lda_check_counts(reader->corpus->path, &head, count, reader->error) : result;
+}
+
+int lda_check_counts(const char *path, const struct lda_head *head, uint64_t count, struct error *error) {
+    return count == head->counts
+               ? 0
+               : error_set(error, AML_EINPUT, "%s: ends after %llu counts: expected %llu, as line 3 says", path,
+                           (unsigned long long)count, (unsigned long long)head->counts);
+}
+
 /* ---- lda-c ---- */
 
-static int lda_c_line(struct reader *reader) {
+static int lda_c_line(struct reader *reader, uint64_t number) {
     const char *p = text_skip_blanks(reader->line);
     const char *end = reader->line + reader->length;
     uint64_t count;
@@ -259,21 +317,18 @@ static int lda_c_line(struct reader *reader) {
             fits = take_number(&p, LDA_DOCUMENT_TOKENS_MAX, &times) && times > 0 && (text_is_blank(*p) || p == end);
         }
         if (!fits) {
-            return error_set(reader->error, AML_EINPUT,
-                             "%s:%llu: expected 'word:count', word up to %llu, count from 1, got '%.*s'",
-                             reader->lines.path, (unsigned long long)reader->lines.number, (unsigned long long)highest,
-                             (int)strcspn(pair, " \t") < SHOWN_MAX ? (int)strcspn(pair, " \t") : SHOWN_MAX, pair);
+            size_t length = strcspn(pair, " \t\r\n");
+            return line_error(reader, "expected 'word:count', word up to %llu, count from 1, got '%.*s'",
+                              (unsigned long long)highest, length < SHOWN_MAX ? (int)length : SHOWN_MAX, pair);
         }
         add_word(reader, (uint32_t)word, (uint32_t)times);
         found++;
     }
     if (found != count) {
-        return error_set(reader->error, AML_EINPUT,
-                         "%s:%llu: %llu words, expected %llu, the number that the line begins with", reader->lines.path,
-                         (unsigned long long)reader->lines.number, (unsigned long long)found,
-                         (unsigned long long)count);
+        return line_error(reader, "%llu words, expected %llu, the number that the line begins with",
+                          (unsigned long long)found, (unsigned long long)count);
     }
-    return end_document(reader, reader->lines.number - 1);
+    return end_document(reader, number);
 }
 
 /* ---- text ---- */
@@ -300,9 +355,7 @@ static int text_line(struct reader *reader, struct tokenizer *tokenizer) {
     size_t at = 0;
     int result = tokenize(tokenizer, reader->line, reader->length, text_word, reader, &at);
     if (result == AML_EINPUT) {
-        return error_set(reader->error, AML_EINPUT, "%s:%llu: byte %zu (0x%02X): expected text in UTF-8",
-                         reader->lines.path, (unsigned long long)reader->lines.number, at + 1,
-                         (unsigned char)reader->line[at]);
+        return line_error(reader, "byte %zu (0x%02X): expected text in UTF-8", at + 1, (unsigned char)reader->line[at]);
     }
     return result;
 }
@@ -335,7 +388,7 @@ static int read_lines(struct reader *reader, enum lda_format format, struct toke
                              LDA_DOCUMENTS_MAX);
         }
         if (format == LDA_FORMAT_LDA_C) {
-            result = lda_c_line(reader);
+            result = lda_c_line(reader, reader->lines.number - 1);
         } else {
             result = text_line(reader, tokenizer);
             result = result != 0 ? result : end_document(reader, reader->lines.number - 1);
@@ -345,16 +398,22 @@ static int read_lines(struct reader *reader, enum lda_format format, struct toke
     return result;
 }
 
+/* Returns 1 with the file's first line, or an error's code. */
+static int first_line(struct reader *reader) {
+    int result = next_line(reader);
+    return result != 0 ? result
+                       : error_set(reader->error, AML_EINPUT, "%s: the file is empty, expected documents",
+                                   reader->corpus->path);
+}
+
 static int read_file(struct reader *reader, struct tokenizer *tokenizer) {
     const struct lda_corpus *corpus = reader->corpus;
     int result = source_lines_open(&reader->lines, corpus->path, LINE_MAX_BYTES, reader->error);
     if (result != 0) {
         return result;
     }
-    result = next_line(reader);
-    if (result == 0) {
-        result = error_set(reader->error, AML_EINPUT, "%s: the file is empty, expected documents", corpus->path);
-    } else if (result > 0) {
+    result = first_line(reader);
+    if (result > 0) {
         enum lda_format format = corpus->format != LDA_FORMAT_AUTO ? corpus->format : guess(reader);
         if (format == LDA_FORMAT_TEXT && corpus->vocabulary == NULL) {
             result = error_set(reader->error, AML_EINPUT,
@@ -421,6 +480,10 @@ static int read_folder(struct reader *reader, struct tokenizer *tokenizer) {
     return result;
 }
 
+int lda_no_document(const char *path, struct error *error) {
+    return error_set(error, AML_EINPUT, "%s: no document has a word, expected some", path);
+}
+
 int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),
                     void *context, struct lda_corpus_size *size, struct error *error) {
     struct reader reader = {.corpus = corpus, .each = each, .context = context, .error = error};
@@ -439,7 +502,7 @@ int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, 
     free(reader.entries);
     free(reader.bag);
     if (result == 0 && reader.size.documents == 0) {
-        result = error_set(error, AML_EINPUT, "%s: no document has a word, expected some", corpus->path);
+        result = lda_no_document(corpus->path, error);
     }
     if (reader.words > 0) {
         reader.size.words = reader.words;
@@ -449,6 +512,63 @@ int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, 
     }
     return result;
 }
+
+/* ---- Runs of lines ---- */
+
+int lda_read_head(const struct lda_corpus *corpus, struct lda_head *head, struct error *error) {
+    struct reader reader = {.corpus = corpus, .error = error};
+    *head = (struct lda_head){.format = corpus->format};
+    int result = source_lines_open(&reader.lines, corpus->path, LINE_MAX_BYTES, error);
+    if (result != 0) {
+        return result;
+    }
+    result = first_line(&reader);
+    if (result > 0) {
+        head->format = corpus->format != LDA_FORMAT_AUTO ? corpus->format : guess(&reader);
+        result = head->format == LDA_FORMAT_UCI ? uci_header(&reader, head) : 0;
+    }
+    text_lines_close(&reader.lines);
+    return result;
+}
+
+static int read_run(struct reader *reader, const struct lda_head *head) {
+    uint64_t number = reader->run->number;
+    uint64_t count;
+    int result = 0;
+    if (head->format == LDA_FORMAT_UCI) {
+        return uci_lines(reader, head, UINT64_MAX, &count);
+    }
+    while (result == 0 && (result = next_line(reader)) > 0) {
+        result = lda_c_line(reader, number++);
+    }
+    return result;
+}
+
+int lda_read_run(const struct lda_corpus *corpus, const struct lda_head *head, const struct lda_run *run,
+                 int (*each)(void *context, const struct lda_bag *bag), void *context, const char **at,
+                 struct error *error) {
+    const char *zero = memchr(run->text, '\0', run->size);
+    struct reader reader = {.corpus = corpus,
+                            .each = each,
+                            .context = context,
+                            .run = run,
+                            .next = run->text + run->skip,
+                            .words = head->format == LDA_FORMAT_UCI ? head->words
+                                     : corpus->vocabulary != NULL   ? corpus->vocabulary->count
+                                                                    : 0,
+                            .error = error};
+    *at = zero;
+    if (zero != NULL) {
+        return error_set(error, AML_EINPUT, "expected text, got a zero byte");
+    }
+    int result = read_run(&reader, head);
+    *at = result == AML_EINPUT ? reader.line : NULL;
+    free(reader.entries);
+    free(reader.bag);
+    return result;
+}
+
+/* ---- Several files ---- */
 
 /* Reads the corpus `file`, and moves its numbers behind its documents. */
 static int read_next(struct lda_corpus *file, int (*each)(void *context, const struct lda_bag *bag), void *context,

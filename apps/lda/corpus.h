@@ -60,9 +60,47 @@ extern const char *const lda_formats[];
 int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),
                     void *context, struct lda_corpus_size *size, struct error *error);
 
-/* The same for the files of an option's values (agileml/input/list.h), with documents numbered from file to file. A
- * folder that is a value by itself is a folder of texts, each a document. corpus->path and first_number are not
- * used. */
+/* ---- Files of lines in parts: uci and lda-c ---- */
+
+/* What the beginning of a file says of it. */
+struct lda_head {
+    enum lda_format format; /* not LDA_FORMAT_AUTO */
+    /* uci, the header: */
+    uint64_t begin;     /* bytes of the text up to the end of its last line */
+    uint64_t documents; /* at most LDA_DOCUMENTS_MAX */
+    uint32_t words;
+    uint64_t counts; /* lines that follow */
+};
+
+/* Whole lines of a file, each with its end; of uci whole documents. */
+struct lda_run {
+    const char *text; /* [size], and a 0 behind */
+    size_t size;
+    size_t skip;     /* bytes at its beginning that are the file's header */
+    uint64_t number; /* lda-c: of the run's first document, without corpus->first_number */
+};
+
+/* Reads the beginning of the file corpus->path. Returns as lda_corpus_read. */
+int lda_read_head(const struct lda_corpus *corpus, struct lda_head *head, struct error *error);
+
+/* Passes the documents of a run to `each`, in any thread: no other thread may change the vocabulary meanwhile. Returns
+ * as lda_corpus_read; with *at not NULL the message is of the line there and lacks file and number. Not for text. */
+int lda_read_run(const struct lda_corpus *corpus, const struct lda_head *head, const struct lda_run *run,
+                 int (*each)(void *context, const struct lda_bag *bag), void *context, const char **at,
+                 struct error *error);
+
+/* Refuses a file that has not as many lines of counts as its header says. Returns 0 or AML_EINPUT. */
+int lda_check_counts(const char *path, const struct lda_head *head, uint64_t count, struct error *error);
+/* What is expected where there are more of them. */
+extern const char lda_uci_end[];
+/* Returns AML_EINPUT: the file has no document that is not empty. */
+int lda_no_document(const char *path, struct error *error);
+
+/* ---- Several files ---- */
+
+/* lda_corpus_read for the files of an option's values (agileml/input/list.h), with documents numbered from file to
+ * file. A folder that is a value by itself is a folder of texts, each a document. corpus->path and first_number are
+ * not used. */
 int lda_corpora_read(const struct lda_corpus *corpus, const struct aml_strings *values,
                      int (*each)(void *context, const struct lda_bag *bag), void *context, struct error *error);
 

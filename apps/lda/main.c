@@ -2,6 +2,7 @@
  * and the reading of documents; the training is in train.c, the arithmetic in sampler.c, readers in corpus.c, the end
  * of a job in finish.c, `lda --infer` in infer.c. */
 #include "agileml.h"
+#include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/lda/finish.h"
 #include "apps/lda/infer.h"
@@ -11,6 +12,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Documents of --test are numbered from here on. */
 static const uint64_t TEST_NUMBERS = UINT64_C(1) << 40;
@@ -22,6 +24,45 @@ static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES
     files[1] = (struct app_file){.option = "test", .values = &lda->test};
     files[2] = (struct app_file){.option = "vocabulary", .path = lda->vocabulary};
     files[3] = (struct app_file){.option = "stop-words", .path = lda->stop_words};
+}
+
+/* Surveys the files of an option, unless there is a folder of texts among its values. */
+static int survey_option(const char *option, const struct aml_strings *values, enum lda_format format, uint32_t first,
+                         struct input_list *list, struct lda_survey *survey, struct error *error) {
+    for (unsigned v = 0; v < values->count; v++) {
+        struct stat status;
+        if (stat(values->values[v], &status) == 0 && S_ISDIR(status.st_mode)) {
+            return 0;
+        }
+    }
+    int result = app_list_files(option, values, true, list, error);
+    if (result == 0 && first + list->count > AML_READ_FILES_MAX) {
+        result = error_set(error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", first + list->count,
+                           AML_READ_FILES_MAX);
+    }
+    return result == 0 && list->count > 0 ? lda_survey(list, format, first, survey, error) : result;
+}
+
+static void survey_close(struct lda *lda) {
+    lda_survey_close(&lda->data_survey);
+    lda_survey_close(&lda->test_survey);
+    input_list_close(&lda->data_files);
+    input_list_close(&lda->test_files);
+}
+
+/* Finds the documents' numbers in files that the processes divide. */
+static int survey_data(aml_worker *worker, struct lda *lda) {
+    struct error error = {0};
+    survey_close(lda);
+    int result = survey_option("data", &lda->data, lda->format, 0, &lda->data_files, &lda->data_survey, &error);
+    uint32_t first = (uint32_t)lda->data_survey.file_count;
+    result = result == 0
+                 ? survey_option("test", &lda->test, lda->format, first, &lda->test_files, &lda->test_survey, &error)
+                 : result;
+    if (lda->data_survey.parts || lda->test_survey.parts) {
+        aml_input_mark(worker, "lines", hash_pair(lda->data_survey.text, lda->test_survey.text));
+    }
+    return app_result(worker, result, &error);
 }
 
 static int lda_configure(aml_worker *worker, struct aml_app *app) {
@@ -42,7 +83,8 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     }
     lda->format = (enum lda_format)format;
     input_files(lda, files);
-    return app_check_files(worker, files, INPUT_FILES, lda->model_out);
+    result = app_check_files(worker, files, INPUT_FILES, lda->model_out);
+    return result != 0 ? result : survey_data(worker, lda);
 }
 
 /* ---- Reading ---- */
@@ -72,6 +114,68 @@ static int read_document(void *context, const struct lda_bag *bag) {
     return kept < 0 ? kept : 0;
 }
 
+/* A file that the processes divide. */
+struct part_file {
+    const struct reading *reading;
+    const struct lda_survey *survey;
+    struct lda_corpus corpus;
+    struct lda_head head;
+};
+
+/* Emits the documents of some of the file's lines, in any thread. */
+static int read_part(aml_worker *worker, const struct aml_lines *lines, void *context) {
+    const struct part_file *file = context;
+    struct reading reading = *file->reading;
+    struct error error = {0};
+    const char *at = NULL;
+    uint64_t begin = lines->split == 0 && file->head.begin > lines->offset ? file->head.begin - lines->offset : 0;
+    const struct lda_chunk *chunk = lda_survey_find(file->survey, lines->file, lines->split, lines->offset);
+    if (chunk == NULL) {
+        return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", file->corpus.path);
+    }
+    const struct lda_run run = {.text = lines->text,
+                                .size = lines->size,
+                                .skip = begin < lines->size ? (size_t)begin : lines->size,
+                                .number = chunk->line};
+    reading.worker = worker;
+    int result = lda_read_run(&file->corpus, &file->head, &run, read_document, &reading, &at, &error);
+    if (result != 0 && error.code != 0 && at != NULL) {
+        return aml_error(worker, result, "%s:%llu: %s", file->corpus.path,
+                         (unsigned long long)aml_line_number(worker, lines, at), error.text);
+    }
+    return app_result(worker, result, &error);
+}
+
+/* Reads this process's parts of the files. */
+static int read_parts(const struct reading *reading, const struct lda_corpus *corpus, const struct lda_survey *survey,
+                      struct error *error) {
+    int result = 0;
+    for (size_t f = 0; f < survey->file_count && result == 0; f++) {
+        struct part_file file = {.reading = reading, .survey = survey, .corpus = *corpus};
+        file.corpus.path = survey->files[f].path;
+        file.corpus.format = survey->files[f].head.format;
+        file.corpus.first_number = survey->files[f].first_number;
+        result = lda_read_head(&file.corpus, &file.head, error); /* again, as the vocabulary is known now */
+        if (result == 0 && file.head.format == LDA_FORMAT_UCI) {
+            result = aml_read_groups(reading->worker, file.corpus.path, lda_uci_group, read_part, &file);
+        } else if (result == 0) {
+            result = aml_read_lines(reading->worker, file.corpus.path, read_part, &file);
+        }
+    }
+    return result;
+}
+
+/* Reads the files of an option. Those that the processes divide bring no words' names, so they are left out when there
+ * is nothing else to find (no worker). */
+static int read_option(const struct lda_corpus *corpus, const struct aml_strings *values,
+                       const struct lda_survey *survey, int (*each)(void *context, const struct lda_bag *bag),
+                       struct reading *reading, struct error *error) {
+    if (!survey->parts) {
+        return lda_corpora_read(corpus, values, each, reading, error);
+    }
+    return reading->worker != NULL ? read_parts(reading, corpus, survey, error) : 0;
+}
+
 /* Reads the input: calls `each` for training documents, then, with reading->test set, for test documents. */
 static int read_input(const struct lda *lda, struct lda_vocabulary *names,
                       int (*each)(void *context, const struct lda_bag *bag), struct reading *reading,
@@ -84,11 +188,11 @@ static int read_input(const struct lda *lda, struct lda_vocabulary *names,
                                 .stop_words = &stop_words,
                                 .minimum_length = (unsigned)lda->minimum_length};
     result = result != 0 ? result : lda_stop_words_read(&stop_words, lda->stop_words, lda->english, error);
-    result = result != 0 ? result : lda_corpora_read(&corpus, &lda->data, each, reading, error);
+    result = result != 0 ? result : read_option(&corpus, &lda->data, &lda->data_survey, each, reading, error);
     if (result == 0 && lda->test.count > 0) {
         corpus.closed = true;
         reading->test = true;
-        result = lda_corpora_read(&corpus, &lda->test, each, reading, error);
+        result = read_option(&corpus, &lda->test, &lda->test_survey, each, reading, error);
     }
     lda_vocabulary_close(&stop_words);
     return result;
@@ -101,6 +205,8 @@ static int lda_read(aml_worker *worker, void *context) {
     struct error error = {0};
     struct app_file files[INPUT_FILES];
     input_files(lda, files);
+    files[0].values = lda->data_survey.parts ? NULL : files[0].values; /* the library names what it reads */
+    files[1].values = lda->test_survey.parts ? NULL : files[1].values;
     app_name_files(worker, files, INPUT_FILES);
     int result = read_input(lda, &names, read_document, &reading, &error);
     if (result == 0 && !lda->names_ready) {
@@ -226,6 +332,7 @@ static int run_job(struct lda *lda, const struct aml_option *options, int argc, 
     lda_tables(tables, (uint32_t)lda->topics);
     int status = aml_main(&app, argc, argv);
     lda_train_close(lda);
+    survey_close(lda);
     lda_vocabulary_close(&lda->names);
     return status;
 }

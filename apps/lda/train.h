@@ -16,6 +16,7 @@
 #include "agileml.h"
 #include "apps/lda/corpus.h"
 #include "apps/lda/sampler.h"
+#include "apps/lda/survey.h"
 
 enum { WORDS, TOPICS, DOCUMENTS, SPREAD, TABLES };
 enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRICS };
@@ -33,6 +34,8 @@ void lda_tables(struct aml_table *tables, uint32_t topics);
 /* The app's options and state. */
 struct lda {
     struct aml_strings data, test;
+    struct input_list data_files, test_files;   /* of these options, if they are not folders of texts */
+    struct lda_survey data_survey, test_survey; /* of the files */
     const char *vocabulary, *stop_words, *model_out, *format_name;
     int64_t topics, proposals, top_words, minimum_length, likelihood_every;
     double alpha, beta, test_fraction; /* alpha 0: 50 / K */

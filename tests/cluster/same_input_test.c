@@ -20,7 +20,8 @@ enum {
     DOCUMENTS_LESS = 120,
     SAMPLES = 300,
     SAMPLES_LESS = 290,
-    MANY = 40000, /* some splits of 256 KiB */
+    MANY = 40000,          /* some splits of 256 KiB */
+    MANY_DOCUMENTS = 9000, /* likewise; without empty ones */
     LARGE = 400000,
     /* Sample b of 64 begins at about b / 63 of the file: this line is between two of them, and not at the border of
      * halves. */
@@ -129,13 +130,44 @@ static void test_a_reader_that_is_killed(void **state) {
     assert_true(summary("bytes_read") > bytes_of("ratings"));
 }
 
+/* Documents too, of which the words of one are more than a split has. The nodes get those of a single node, whatever
+ * the format; text is read by each. */
+static void test_documents_are_parsed_once(void **state) {
+    (void)state;
+    static const char *const files[] = {"many.uci", "many.lda-c", "many.uci,many.lda-c --test-fraction 0.2"};
+    double objective = 0;
+    for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+        run_well("$run --reliable 2 --transient 6 --threads 1 -- lda --topics 4 --iterations 2 --data %s", files[f]);
+        assert_true(f != 1 || summary("log_likelihood_per_token") == objective);
+        objective = summary("log_likelihood_per_token");
+        double bytes = (f != 1 ? bytes_of("many.uci") : 0) + (f > 0 ? bytes_of("many.lda-c") : 0);
+        assert_true(summary("bytes_read") == bytes);
+        assert_true(summary("items_processed") == 2 * MANY_DOCUMENTS || f == 2);
+    }
+    run_well("$run --threads 1 -- lda --topics 4 --iterations 2 --data many.uci --model-out model-1");
+    run_well("$run --threads 1 -- lda --topics 4 --iterations 2 --data many.lda-c --model-out model-2 && "
+             "cmp model-1 model-2");
+    run_refused("sed '30000s/$/x/' many.uci >bad; $run --reliable 3 -- lda --data bad",
+                "bad:30000: expected 'document word count', got '");
+    run_refused("sed '3001s/:/x/' many.lda-c >bad; $run --reliable 3 -- lda --data bad",
+                "bad:3001: expected 'word:count', word up to ");
+    run_refused("sed '$d' many.uci >bad; $run --reliable 3 -- lda --data bad", "bad: ends after ");
+    run_well("$run --reliable 3 -- lda --topics 4 --iterations 2 --data many.text");
+    assert_true(summary("bytes_read") == 3 * bytes_of("many.text"));
+}
+
 /* "Likewise lda" */
 static void test_lda_with_fewer_documents(void **state) {
     (void)state;
-    static const char *const parts[] = {"node-1 (", "node-2 (", "200 items from documents (",
-                                        "120 items from fewer-documents (", " data shards differ"};
-    differs("$run --reliable 2 " PICK "$bin/lda --data documents fewer-documents 2 --topics 4 --iterations 3", parts,
-            5);
+    static const char *const lines[] = {"node-1", "node-2", " has found other lines than node-",
+                                        ": give all nodes the same files"};
+    differs("$run --reliable 2 " PICK "$bin/lda --data documents fewer-documents 2 --topics 4 --iterations 3", lines,
+            4);
+    static const char *const text[] = {"node-1 (", "node-2 (", "200 items from words (", "120 items from fewer-words (",
+                                       " data shards differ"};
+    differs("$run --reliable 2 " PICK "$bin/lda --data words fewer-words 2 --topics 4 --iterations 3 "
+            "--minimum-length 1",
+            text, 5);
 }
 
 static void test_mlr_with_fewer_samples(void **state) {
@@ -281,6 +313,30 @@ static void write_documents(const char *name, unsigned count) {
     fclose(file);
 }
 
+/* The same documents in three formats: each seventh is empty, and the words of one are more than a split has. */
+static void write_many_documents(void) {
+    enum { COUNT = MANY_DOCUMENTS / 6 * 7, LONG = 3 * COUNT };
+    FILE *uci = open_file("many.uci", "we");
+    FILE *lda_c = open_file("many.lda-c", "we");
+    FILE *text = open_file("many.text", "we");
+    fprintf(uci, "%d\n%d\n%d\n", COUNT, LONG, (MANY_DOCUMENTS - 1) * 9 + LONG);
+    for (unsigned d = 0; d < COUNT; d++) {
+        unsigned words = d == COUNT / 2 ? LONG : d % 7 == 3 ? 0 : 9;
+        fprintf(lda_c, "%u", words);
+        for (unsigned w = 0; w < words; w++) {
+            unsigned word = words == LONG ? w : (d % 5 + w * w) % 100;
+            fprintf(uci, "%u %u %u\n", d + 1, word + 1, 1 + (d + w) % 3);
+            fprintf(lda_c, " %u:%u", word, 1 + (d + w) % 3);
+            fprintf(text, "word%u ", word);
+        }
+        fprintf(lda_c, "\n");
+        fprintf(text, "\n");
+    }
+    fclose(uci);
+    fclose(lda_c);
+    fclose(text);
+}
+
 static void write_samples(const char *name, unsigned count, bool sparse) {
     FILE *file = open_file(name, "we");
     for (unsigned n = 0; n < count; n++) {
@@ -351,6 +407,8 @@ static int open_folder(void **state) {
     write_samples("sparse", SAMPLES, true);
     write_samples("fewer-sparse", SAMPLES_LESS, true);
     write_many();
+    write_many_documents();
+    run_well("tr 0-9: a-k <documents >words; head -120 words >fewer-words");
     write_large();
     run_well("sed '30000s/1:./1:9/' many.libsvm >other.libsvm");
     write_images("images", 3);
@@ -378,6 +436,7 @@ int main(void) {
         cmocka_unit_test(test_copies_of_one_size),
         cmocka_unit_test(test_an_input_is_parsed_once),
         cmocka_unit_test(test_samples_are_parsed_once),
+        cmocka_unit_test(test_documents_are_parsed_once),
         cmocka_unit_test(test_a_reader_that_is_killed),
         cmocka_unit_test(test_a_file_in_another_order),
         cmocka_unit_test(test_who_joins_with_another_file_is_refused_alone),

@@ -1,13 +1,15 @@
 /* libFuzzer target for apps/lda's readers: the first byte of the input chooses the format, and whether the words have
  * names; the rest is the file, plain or gzip. Besides crashes it finds: documents without tokens, words out of order or
- * beyond the vocabulary, sums that differ, and failures without a message. */
+ * beyond the vocabulary, sums that differ, failures without a message, and files that are read otherwise, or refused
+ * otherwise, by a survey and in runs of lines. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "apps/lda/corpus.h"
+#include "apps/lda/survey.h"
+#include "workers/line_chunks.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -35,6 +37,68 @@ static int fuzz_bag(void *context, const struct lda_bag *bag) {
         sums->highest = bag->words[bag->count - 1] + 1;
     }
     return 0;
+}
+
+/* A file that is read in runs of lines. */
+struct fuzz_runs {
+    const struct lda_corpus *corpus;
+    const struct lda_survey *survey;
+    struct fuzz_sums sums;
+};
+
+static int fuzz_run(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct fuzz_runs *runs = context;
+    const struct lda_head *head = &runs->survey->files[0].head;
+    const struct lda_chunk *found = lda_survey_find(runs->survey, 0, chunk->split, chunk->offset);
+    uint64_t begin = chunk->split == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
+    const char *at;
+    struct error error = {0};
+    FUZZ_CHECK(thread == 0 && found != NULL && !chunk->cut && begin <= chunk->size);
+    const struct lda_run run = {.text = chunk->text, .size = chunk->size, .skip = (size_t)begin, .number = found->line};
+    int code = lda_read_run(runs->corpus, head, &run, fuzz_bag, &runs->sums, &at, &error);
+    FUZZ_CHECK(code == 0 ? error.code == 0 : (code == AML_EINPUT || code == AML_ELIMIT) && error.code == code);
+    FUZZ_CHECK(at == NULL || code == 0 || (at >= chunk->text && at < chunk->text + chunk->size));
+    return code;
+}
+
+/* Reads the file by a survey and runs. Returns what that finds, or an error's code. */
+static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *survey, struct fuzz_runs *runs) {
+    struct splits splits;
+    struct error error = {0};
+    *runs = (struct fuzz_runs){.corpus = corpus, .survey = survey};
+    int code = splits_make(&splits, corpus->path, &error);
+    FUZZ_CHECK(code == 0);
+    const struct line_reading lines = {.splits = &splits,
+                                       .part = splits_part(&splits, 0, 1),
+                                       .threads = 1,
+                                       .line_max = 1 << 26,
+                                       .group = survey->files[0].head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,
+                                       .sink = fuzz_run,
+                                       .context = runs};
+    code = line_chunks_read(&lines, &error);
+    splits_close(&splits);
+    return code;
+}
+
+/* Compares what a whole reading has found with the parts, of uci and lda-c. */
+static void fuzz_compare(const struct lda_corpus *corpus, int whole, const struct fuzz_sums *sums) {
+    struct input_list list = {0};
+    struct lda_survey survey;
+    struct fuzz_runs runs;
+    struct error error = {0};
+    FUZZ_CHECK(input_list_add(&list, corpus->path, &error) == 0);
+    int code = lda_survey(&list, corpus->format, 0, &survey, &error);
+    FUZZ_CHECK(code == 0 ? error.code == 0 : (code == AML_EINPUT || code == AML_ELIMIT) && error.code == code);
+    FUZZ_CHECK(code == 0 || (strstr(error.text, corpus->path) == error.text && strchr(error.text, '\n') == NULL));
+    if (code == 0 && survey.parts) {
+        code = fuzz_parts(corpus, &survey, &runs);
+        FUZZ_CHECK((code == 0) == (whole == 0));
+        FUZZ_CHECK(code != 0 || memcmp(&runs.sums, sums, sizeof runs.sums) == 0);
+        lda_survey_close(&survey);
+    } else {
+        FUZZ_CHECK(code == 0 || whole != 0);
+    }
+    input_list_close(&list);
 }
 
 static void fuzz_words(const struct lda_vocabulary *words) {
@@ -66,6 +130,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(code == 0 || (strncmp(error.text, path, strlen(path)) == 0 && strchr(error.text, '\n') == NULL));
     FUZZ_CHECK(code != 0 || (found.documents == sums.size.documents && found.tokens == sums.size.tokens &&
                              sums.highest <= found.words && found.documents > 0));
+    if (words.count == 0) { /* else it may be text */
+        fuzz_compare(&corpus, code, &sums);
+    }
     fuzz_words(&words);
     lda_vocabulary_close(&words);
     error = (struct error){0};

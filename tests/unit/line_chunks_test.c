@@ -1,8 +1,10 @@
 /* workers/splits.c and workers/line_chunks.c: the chunks of all splits are the file's lines, each once and in order,
- * whoever reads which part, with any line ends around the borders; and what samples of a file find. */
+ * whoever reads which part, with any line ends around the borders; so are groups of lines; and what samples of a file
+ * find. */
 #include "workers/line_chunks.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/text_fields.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -142,29 +144,175 @@ static void parts_of_a_file_are_the_file(void **state) {
     }
 }
 
-static void a_line_has_its_number_in_the_file(void **state) {
+/* ---- Groups ---- */
+
+/* The group of a line is the digit that it begins with; lines that begin otherwise belong to the line before. */
+static uint64_t group_of(const char *line) {
+    return *line >= '0' && *line <= '9' ? (uint64_t)*line : LINE_GROUP_SAME;
+}
+
+/* Lines of 1 to 60 bytes, in groups of up to `longest` lines, with ends of all kinds, and some empty ones. */
+static size_t make_groups(char *text, size_t size, size_t longest, uint64_t seed) {
+    size_t at = 0;
+    uint64_t line = 0;
+    for (uint64_t group = 0; at < size - 64; group++) {
+        uint64_t count = 1 + hash_mix(seed ^ group) % longest;
+        for (uint64_t l = 0; l < count && at < size - 64; l++, line++) {
+            uint64_t random = hash_mix(seed + 1000003 * line);
+            if (l == 0 || random % 8 > 0) {
+                size_t length = 1 + (size_t)(random % 60);
+                memset(text + at, 'a' + (int)(line % 26), length);
+                text[at] = (char)('0' + group % 10);
+                at += length;
+            }
+            memcpy(text + at, random >> 60 < 4 ? "\r\n" : random >> 60 < 7 ? "\r" : "\n", 2);
+            at += random >> 60 < 4 ? 2 : 1;
+        }
+    }
+    return at;
+}
+
+static void read_groups(struct collection *all, const struct splits *splits, uint32_t index, uint32_t count,
+                        size_t max) {
+    struct error error;
+    const struct line_reading reading = {.splits = splits,
+                                         .part = splits_part(splits, index, count),
+                                         .threads = THREADS,
+                                         .line_max = max,
+                                         .group = group_of,
+                                         .sink = collect,
+                                         .retire = retire,
+                                         .context = all};
+    assert_int_equal(line_chunks_read(&reading, &error), (int)all->stop_at);
+}
+
+/* Reads the file in `parts` parts: chunks are whole groups, in order, and named as by a reading of one part. */
+static void compare_groups(const char *text, size_t size, const struct splits *splits, uint32_t parts) {
+    struct collection *whole = collection_open();
+    size_t at = 0;
+    size_t number = 0;
+    uint64_t before = LINE_GROUP_SAME;
+    read_groups(whole, splits, 0, 1, TEXT_MAX);
+    for (uint32_t p = 0; p < parts; p++) {
+        struct collection *part = collection_open();
+        read_groups(part, splits, p, parts, TEXT_MAX);
+        for (size_t c = 0; c < part->retired; c++, number++) {
+            const struct taken *taken = &part->chunks[c];
+            const struct taken *same = &whole->chunks[number];
+            assert_true(taken->chunk.split == same->chunk.split && taken->chunk.part == same->chunk.part);
+            assert_true(taken->chunk.offset == same->chunk.offset && taken->chunk.size == same->chunk.size);
+            assert_true(at + taken->chunk.size <= size && !taken->chunk.cut);
+            assert_memory_equal(taken->text, text + at, taken->chunk.size);
+            assert_true(group_of(taken->text) != LINE_GROUP_SAME && group_of(taken->text) != before);
+            at += taken->chunk.size;
+            for (const char *line = taken->text; *line != '\0'; line = text_next_line(line + strcspn(line, "\r\n"))) {
+                before = group_of(line) != LINE_GROUP_SAME ? group_of(line) : before;
+            }
+        }
+        collection_close(part);
+    }
+    assert_true(number == whole->retired && at == size);
+    collection_close(whole);
+}
+
+static void groups_are_whole_whoever_reads_them(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    /* Lines; up to some that span several chunks, and splits. */
+    const size_t longest[] = {1, 4, 300, 20000, 40000};
+    for (size_t l = 0; l < sizeof longest / sizeof longest[0]; l++) {
+        for (uint64_t seed = 0; seed < 8; seed++) {
+            struct error error;
+            struct splits splits;
+            size_t size = make_groups(text, sizeof text, longest[l], 17 * l + seed);
+            /* A line end at the border, before it, behind it. */
+            text[INPUT_SPLIT_MIN - 2 + (int)seed % 4] = seed < 4 ? '\n' : '\r';
+            write_file(text, size);
+            assert_int_equal(splits_make(&splits, path, &error), 0);
+            assert_true(splits.count > 2);
+            compare_groups(text, size, &splits, 1);
+            compare_groups(text, size, &splits, 2);
+            compare_groups(text, size, &splits, (uint32_t)splits.count);
+            splits_close(&splits);
+        }
+    }
+}
+
+/* Groups that end where a split ends, so that the next split begins with another group. */
+static void groups_that_end_at_borders(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    const size_t lines[] = {2, 16, 1 << 10, INPUT_SPLIT_MIN / 8};
+    for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
+        struct error error;
+        struct splits splits;
+        for (size_t at = 0; at < sizeof text; at += 8) {
+            memcpy(text + at, "1234567\n", 8);
+            text[at] = (char)('0' + at / 8 / lines[l] % 10);
+        }
+        write_file(text, sizeof text);
+        assert_int_equal(splits_make(&splits, path, &error), 0);
+        compare_groups(text, sizeof text, &splits, 1);
+        compare_groups(text, sizeof text, &splits, (uint32_t)splits.count);
+        splits_close(&splits);
+    }
+}
+
+static void a_group_that_is_too_long_reaches_the_sink(void **state) {
     (void)state;
     static char text[TEXT_MAX];
     struct error error;
     struct splits splits;
-    size_t size = make_text(text, sizeof text, 60, 5);
-    uint64_t lines = 0;
-    write_file(text, size);
+    for (size_t at = 0; at < sizeof text; at += 4) {
+        memcpy(text + at, at < 4000 ? "0..\n" : "1..\n", 4);
+    }
+    write_file(text, sizeof text);
     assert_int_equal(splits_make(&splits, path, &error), 0);
-    struct collection *whole = collection_open();
-    read_part(whole, &splits, 0, 1, TEXT_MAX);
+    struct collection *all = collection_open();
+    read_groups(all, &splits, 0, 1, 300000);
+    assert_true(all->retired == 2 && all->chunks[0].chunk.size == 4000 && !all->chunks[0].chunk.cut);
+    assert_true(all->chunks[1].chunk.cut);
+    collection_close(all);
+    splits_close(&splits);
+}
+
+/* Compares the number of lines before each chunk with that of the lines in the chunks before. */
+static void compare_numbers(const struct collection *whole, const struct splits *splits) {
+    struct error error;
+    uint64_t lines = 0;
     for (size_t c = 0; c < whole->retired; c++) {
         const struct line_chunk *chunk = &whole->chunks[c].chunk;
         uint64_t counted;
-        assert_int_equal(line_chunks_count(&splits, chunk->split, chunk->offset, &counted, &error), 0);
+        assert_int_equal(line_chunks_count(splits, chunk->split, chunk->offset, &counted, &error), 0);
         assert_true(counted == lines);
         for (size_t i = 0; i < chunk->size; i++) {
             const char *at = whole->chunks[c].text + i;
             lines += *at == '\n' || (*at == '\r' && at[1] != '\n') ? 1 : 0;
         }
     }
-    collection_close(whole);
-    splits_close(&splits);
+}
+
+static void a_line_has_its_number_in_the_file(void **state) {
+    (void)state;
+    static char text[TEXT_MAX];
+    for (unsigned grouped = 0; grouped < 4; grouped++) {
+        struct error error;
+        struct splits splits;
+        size_t size = grouped == 0 ? make_text(text, sizeof text, 60, 5)
+                                   : make_groups(text, sizeof text, grouped < 3 ? 300 : 20000, grouped);
+        write_file(text, size);
+        assert_int_equal(splits_make(&splits, path, &error), 0);
+        struct collection *whole = collection_open();
+        if (grouped > 0) {
+            read_groups(whole, &splits, 0, 1, TEXT_MAX);
+        } else {
+            read_part(whole, &splits, 0, 1, TEXT_MAX);
+        }
+        assert_true(whole->retired > 1);
+        compare_numbers(whole, &splits);
+        collection_close(whole);
+        splits_close(&splits);
+    }
 }
 
 static void a_failure_ends_the_reading(void **state) {
@@ -266,9 +414,15 @@ static int close_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(parts_of_a_file_are_the_file), cmocka_unit_test(a_line_has_its_number_in_the_file),
-        cmocka_unit_test(a_failure_ends_the_reading),   cmocka_unit_test(a_line_that_is_too_long_reaches_the_sink),
-        cmocka_unit_test(a_mark_and_a_lacking_end),     cmocka_unit_test(samples_find_other_bytes_where_they_look),
+        cmocka_unit_test(parts_of_a_file_are_the_file),
+        cmocka_unit_test(groups_are_whole_whoever_reads_them),
+        cmocka_unit_test(groups_that_end_at_borders),
+        cmocka_unit_test(a_group_that_is_too_long_reaches_the_sink),
+        cmocka_unit_test(a_line_has_its_number_in_the_file),
+        cmocka_unit_test(a_failure_ends_the_reading),
+        cmocka_unit_test(a_line_that_is_too_long_reaches_the_sink),
+        cmocka_unit_test(a_mark_and_a_lacking_end),
+        cmocka_unit_test(samples_find_other_bytes_where_they_look),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }

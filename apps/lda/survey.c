@@ -1,0 +1,199 @@
+/* See survey.h. */
+#include "apps/lda/survey.h"
+
+#include "agileml.h"
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "agileml/base/text_fields.h"
+#include "workers/line_chunks.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SHOWN_MAX = 40 /* bytes of a bad line in a message */ };
+
+/* The survey of one file. */
+struct surveying {
+    struct lda_survey *survey;
+    const struct lda_survey_file *file;
+    uint32_t number; /* of the file */
+    uint64_t lines;  /* so far */
+    uint64_t end;    /* the number in the file of the last document that is not empty + 1 */
+    uint64_t counts; /* uci: lines of counts */
+    struct error *error;
+};
+
+uint64_t lda_uci_group(const char *line) {
+    uint64_t group = 0;
+    const char *p = text_skip_blanks(line);
+    if (text_is_line_end(*p)) {
+        return LINE_GROUP_SAME;
+    }
+    for (; *p >= '0' && *p <= '9'; p++) {
+        group = (group * 10 + (uint64_t)(*p - '0')) & (UINT64_MAX >> 1);
+    }
+    return group;
+}
+
+static int bad_line(const struct surveying *surveying, const char *line, const char *expected) {
+    size_t length = strcspn(line, "\r\n");
+    return error_set(surveying->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", surveying->file->path,
+                     (unsigned long long)surveying->lines + 1, expected, length < SHOWN_MAX ? (int)length : SHOWN_MAX,
+                     line, length > SHOWN_MAX ? "..." : "");
+}
+
+/* Whether a line of lda-c has words, or is none of lda-c. */
+static bool has_words(const char *line) {
+    const char *p = text_skip_blanks(line);
+    bool zero = *p == '0';
+    while (*p == '0') {
+        p++;
+    }
+    return !zero || !(text_is_blank(*p) || text_is_line_end(*p));
+}
+
+/* Takes a line of counts. *document: of the line of counts before in its chunk; 0: there is none. */
+static int take_counts(struct surveying *surveying, const char *line, uint64_t *document) {
+    const struct lda_head *head = &surveying->file->head;
+    uint64_t group = lda_uci_group(line);
+    if (group == LINE_GROUP_SAME) {
+        return 0;
+    }
+    if (surveying->counts++ == head->counts) {
+        return bad_line(surveying, line, lda_uci_end);
+    }
+    /* Who reads the chunk compares its other lines. */
+    if (*document == 0 && group > 0 && group <= surveying->end) {
+        return bad_line(surveying, line, "documents in ascending order");
+    }
+    *document = group;
+    return 0;
+}
+
+static int take_lines(struct surveying *surveying, const struct line_chunk *chunk, size_t skip) {
+    const char *end = chunk->text + chunk->size;
+    bool with_cr = memchr(chunk->text, '\r', chunk->size) != NULL;
+    bool uci = surveying->file->head.format == LDA_FORMAT_UCI;
+    uint64_t document = 0;
+    int result = 0;
+    for (const char *line = chunk->text; line < end && result == 0; surveying->lines++) {
+        if (!uci && has_words(line)) {
+            surveying->end = surveying->lines + 1;
+        } else if (uci && line >= chunk->text + skip) {
+            result = take_counts(surveying, line, &document);
+        }
+        const char *line_end = with_cr ? line + strcspn(line, "\r\n") : memchr(line, '\n', (size_t)(end - line));
+        if (line_end == NULL || line_end >= end || *line_end == '\0') {
+            break; /* a zero byte, which who reads the line refuses */
+        }
+        line = text_next_line(line_end);
+    }
+    surveying->end = document > surveying->end ? document : surveying->end;
+    return result;
+}
+
+static int survey_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
+    struct surveying *surveying = context;
+    struct lda_survey *survey = surveying->survey;
+    const struct lda_head *head = &surveying->file->head;
+    uint64_t before = chunk->split == 0 && head->begin > chunk->offset ? head->begin - chunk->offset : 0;
+    (void)thread;
+    if (survey->chunk_count == survey->chunk_capacity) {
+        survey->chunk_capacity = 2 * survey->chunk_capacity + 16;
+        survey->chunks = memory_resized(survey->chunks, survey->chunk_capacity, sizeof *survey->chunks);
+    }
+    survey->chunks[survey->chunk_count++] = (struct lda_chunk){
+        .file = surveying->number, .split = chunk->split, .offset = chunk->offset, .line = surveying->lines};
+    survey->text += hash_bytes((const void *)chunk->text, chunk->size,
+                               hash_pair((uint64_t)surveying->number << 32 | chunk->split, chunk->offset));
+    if (chunk->cut) {
+        return error_set(surveying->error, AML_EINPUT,
+                         "%s:%llu: expected lines that belong together of at most %d bytes", surveying->file->path,
+                         (unsigned long long)surveying->lines + 1, AML_LINE_BYTES_MAX);
+    }
+    int result = take_lines(surveying, chunk, before < chunk->size ? (size_t)before : chunk->size);
+    if (result == 0 && head->format == LDA_FORMAT_LDA_C && surveying->lines > LDA_DOCUMENTS_MAX) {
+        result =
+            error_set(surveying->error, AML_ELIMIT, "%s: more than %d lines", surveying->file->path, LDA_DOCUMENTS_MAX);
+    }
+    return result;
+}
+
+static int survey_file(struct surveying *surveying) {
+    const struct lda_survey_file *file = surveying->file;
+    struct splits splits;
+    int result = splits_make(&splits, file->path, surveying->error);
+    if (result != 0) {
+        return result;
+    }
+    const struct line_reading lines = {.splits = &splits,
+                                       .part = splits_part(&splits, 0, 1),
+                                       .threads = 1, /* so chunks come in order */
+                                       .line_max = AML_LINE_BYTES_MAX,
+                                       .group = file->head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,
+                                       .sink = survey_chunk,
+                                       .context = surveying};
+    result = line_chunks_read(&lines, surveying->error);
+    splits_close(&splits);
+    if (result == 0 && file->head.format == LDA_FORMAT_UCI) {
+        result = lda_check_counts(file->path, &file->head, surveying->counts, surveying->error);
+    }
+    return result == 0 && surveying->end == 0 ? lda_no_document(file->path, surveying->error) : result;
+}
+
+/* Reads the files' heads. */
+static int read_heads(const struct input_list *list, enum lda_format format, struct lda_survey *survey,
+                      struct error *error) {
+    int result = 0;
+    survey->parts = true;
+    survey->files = memory_resized(NULL, list->count + 1, sizeof *survey->files);
+    for (size_t n = 0; n < list->count && result == 0 && survey->parts; n++) {
+        struct lda_survey_file *file = &survey->files[survey->file_count++];
+        const struct lda_corpus corpus = {.path = list->names[n].path, .format = format};
+        *file = (struct lda_survey_file){.path = corpus.path};
+        result = lda_read_head(&corpus, &file->head, error);
+        survey->parts = file->head.format != LDA_FORMAT_TEXT;
+    }
+    return result;
+}
+
+int lda_survey(const struct input_list *list, enum lda_format format, uint32_t first, struct lda_survey *survey,
+               struct error *error) {
+    uint64_t number = 0;
+    *survey = (struct lda_survey){.parts = true};
+    int result = format == LDA_FORMAT_TEXT ? 0 : read_heads(list, format, survey, error);
+    bool parts = format != LDA_FORMAT_TEXT && survey->parts;
+    for (size_t f = 0; f < survey->file_count && parts && result == 0; f++) {
+        struct surveying surveying = {
+            .survey = survey, .file = &survey->files[f], .number = first + (uint32_t)f, .error = error};
+        survey->files[f].first_number = number;
+        result = survey_file(&surveying);
+        number += surveying.end;
+    }
+    if (result != 0 || !parts) {
+        lda_survey_close(survey);
+    }
+    return result;
+}
+
+void lda_survey_close(struct lda_survey *survey) {
+    free(survey->files);
+    free(survey->chunks);
+    *survey = (struct lda_survey){.parts = false};
+}
+
+static int chunk_order(const void *a, const void *b) {
+    const struct lda_chunk *left = a;
+    const struct lda_chunk *right = b;
+    return left->file != right->file     ? (left->file < right->file ? -1 : 1)
+           : left->split != right->split ? (left->split < right->split ? -1 : 1)
+                                         : (left->offset > right->offset) - (left->offset < right->offset);
+}
+
+const struct lda_chunk *lda_survey_find(const struct lda_survey *survey, uint32_t file, uint32_t split,
+                                        uint64_t offset) {
+    const struct lda_chunk wanted = {.file = file, .split = split, .offset = offset};
+    return survey->chunk_count > 0
+               ? bsearch(&wanted, survey->chunks, survey->chunk_count, sizeof *survey->chunks, chunk_order)
+               : NULL;
+}
