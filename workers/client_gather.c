@@ -71,46 +71,53 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
     return shorter;
 }
 
-static uint32_t count_touched(const struct cache_table *table, const struct cache_list *list) {
+/* Lists the touched ones of `list`, in its order. The caller frees them; NULL: there are none. */
+static uint32_t *find_touched(const struct cache_table *table, const struct cache_list *list, uint32_t *touched) {
+    uint32_t *slots = memory_resized(NULL, list->count + 1U, sizeof *slots); /* room for one behind the last */
     uint32_t count = 0;
     for (uint32_t i = 0; i < list->count; i++) {
-        count += table->touched.base[list->slots[i]];
+        slots[count] = list->slots[i];
+        count += table->touched.base[list->slots[i]] != 0 ? 1 : 0;
     }
-    return count;
+    *touched = count;
+    if (count == 0) {
+        free(slots);
+        return NULL;
+    }
+    return memory_resized(slots, count, sizeof *slots); /* it may be kept for long */
 }
 
-static void find_touched(const struct cache_table *table, const struct cache_list *list, uint32_t *slots) {
-    for (uint32_t i = 0, count = 0; i < list->count; i++) {
-        if (table->touched.base[list->slots[i]] != 0) {
-            slots[count++] = list->slots[i];
-        }
-    }
-}
-
-/* Counts the rows of each table of a partition that are to be flushed, into counts[table]. */
-static int count_changed(const struct client *client, uint32_t number, uint32_t *counts, struct error *error) {
+/* Finds the touched rows of each table of a partition, and counts those that are to be flushed. The caller frees
+ * touched[table], also on errors. */
+static int find_changed(const struct client *client, uint32_t number, uint32_t **touched, uint32_t *counts,
+                        struct error *error) {
+    int result = 0;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
-        uint32_t touched = count_touched(table, cache_list(client->cache, number, t));
-        counts[t] = table->spec->given ? cache_changes(client->cache, number, t)->slots : touched;
-        if (table->spec->given && touched > 0) {
-            return error_set(error, AML_EINPUT,
-                             "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
-                             table->spec->name);
+        touched[t] = find_touched(table, cache_list(client->cache, number, t), &counts[t]);
+        if (table->spec->given && counts[t] > 0 && result == 0) {
+            result = error_set(error, AML_EINPUT,
+                               "table %s: rows are marked as touched (aml_row): expected aml_give_changes alone",
+                               table->spec->name);
         }
-        if (client_rows_fit(client, t, number, counts[t], error) != 0) {
-            return AML_ELIMIT;
+        counts[t] = table->spec->given ? cache_changes(client->cache, number, t)->slots : counts[t];
+        if (result == 0 && client_rows_fit(client, t, number, counts[t], error) != 0) {
+            result = AML_ELIMIT;
         }
     }
-    return 0;
+    return result;
 }
 
 int client_gather(struct client *client, uint32_t number, struct error *error) {
     struct retained_flush *flush = &client->partitions[number].gathered;
     uint32_t counts[WIRE_TABLES_MAX];
+    uint32_t *touched[WIRE_TABLES_MAX];
     assert(client->working && flush->clock == 0);
-    int result = count_changed(client, number, counts, error);
+    int result = find_changed(client, number, touched, counts, error);
     if (result != 0) {
+        for (unsigned t = 0; t < client->job->table_count; t++) {
+            free(touched[t]);
+        }
         return result;
     }
     flush->origin = client->origin;
@@ -126,7 +133,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
         if (count == 0) {
             continue;
         }
-        uint32_t *slots = memory_resized(NULL, count, sizeof *slots);
+        uint32_t *slots = spec->given ? memory_resized(NULL, count, sizeof *slots) : touched[t];
         struct buffer *keys = buffer_new(count * sizeof(uint64_t));
         struct buffer *values;
         if (spec->given) {
@@ -135,7 +142,6 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
                 ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
             }
         } else {
-            find_touched(table, cache_list(client->cache, number, t), slots);
             values = gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data);
         }
         flush->slots[t] = slots;

@@ -319,12 +319,29 @@ static int pending_take(struct pending_table *pending, const struct table *table
 
 static const uint32_t SLOT_NEW = UINT32_MAX; /* of a row that is not there yet: no slot, by TABLE_SLOTS_MAX */
 
-/* Slots of a view's keys, or SLOT_NEW. NULL when a key is not of this partition. Whoever sends rows of a subscription
- * does so in its order, so the next key is usually further on in `list`, which is quicker to see than to look up; NULL
- * when there is none. */
-static uint32_t *view_find(const struct table *table, const struct rows_view *view, const struct slot_list *list,
-                           struct error *error) {
-    uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
+static void wrong_key(const struct table *table, uint64_t key, struct error *error) {
+    error_set(error, AML_EPROTOCOL, "table %s: key %llu is not a row of partition %u", table->spec->name,
+              (unsigned long long)key, table->partition);
+}
+
+/* Finds the slots of a dense table's rows, which follow from the keys. False: a key is not of this partition. */
+static bool view_find_dense(const struct table *table, const struct rows_view *view, uint32_t *slots,
+                            struct error *error) {
+    for (uint32_t i = 0; i < view->count; i++) {
+        uint64_t slot = view->keys[i] / table->partitions;
+        if (slot >= table->count || table_key(table, (uint32_t)slot) != view->keys[i]) {
+            wrong_key(table, view->keys[i], error);
+            return false;
+        }
+        slots[i] = (uint32_t)slot;
+    }
+    return true;
+}
+
+/* Finds the slots of a sparse table's rows. Whoever sends rows of a subscription does so in its order, so the next key
+ * is usually further on in `list`, which is quicker to see than to look up; NULL when there is none. */
+static bool view_find_sparse(const struct table *table, const struct rows_view *view, const struct slot_list *list,
+                             uint32_t *slots, struct error *error) {
     uint32_t listed = list != NULL ? list->count : 0;
     uint32_t at = 0;
     for (uint32_t i = 0; i < view->count; i++) {
@@ -336,13 +353,24 @@ static uint32_t *view_find(const struct table *table, const struct rows_view *vi
             continue;
         }
         if (!table_holds(table, view->keys[i])) {
-            error_set(error, AML_EPROTOCOL, "table %s: key %llu is not a row of partition %u", table->spec->name,
-                      (unsigned long long)view->keys[i], table->partition);
-            free(slots);
-            return NULL;
+            wrong_key(table, view->keys[i], error);
+            return false;
         }
         int64_t slot = table_find(table, view->keys[i]);
         slots[i] = slot == INDEX_NONE ? SLOT_NEW : (uint32_t)slot;
+    }
+    return true;
+}
+
+/* Slots of a view's keys, or SLOT_NEW. NULL when a key is not of this partition. `list`: see view_find_sparse. */
+static uint32_t *view_find(const struct table *table, const struct rows_view *view, const struct slot_list *list,
+                           struct error *error) {
+    uint32_t *slots = memory_resized(NULL, view->count, sizeof *slots);
+    bool good = table->spec->rows > 0 ? view_find_dense(table, view, slots, error)
+                                      : view_find_sparse(table, view, list, slots, error);
+    if (!good) {
+        free(slots);
+        return NULL;
     }
     return slots;
 }

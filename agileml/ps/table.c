@@ -120,8 +120,3 @@ int64_t table_slot(struct table *table, uint64_t key) {
     }
     return slot;
 }
-
-uint64_t table_key(const struct table *table, uint32_t slot) {
-    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition
-                                 : ((const uint64_t *)(const void *)table->keys.base)[slot];
-}

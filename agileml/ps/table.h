@@ -99,8 +99,10 @@ int64_t table_find(const struct table *table, uint64_t key);
 /* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
  * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
 int64_t table_slot(struct table *table, uint64_t key);
-uint64_t table_key(const struct table *table, uint32_t slot);
-
+static inline uint64_t table_key(const struct table *table, uint32_t slot) {
+    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition
+                                 : ((const uint64_t *)(const void *)table->keys.base)[slot];
+}
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;
 }
