@@ -424,13 +424,21 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
     return aml_emit_numbered(emitting->worker, use, sample->number, item);
 }
 
-/* Emits a sparse sample, whose last row is that of the biases. Its bytes are the label, then the values; the label
- * alone when all values are 1. */
+/* Emits a sparse sample of the first `used` of the keys, and of the row of the biases behind them. Its bytes are the
+ * label, then the values; the label alone when all values are 1 (`ones`). */
+static int emit_keys(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t used,
+                     uint32_t label, bool ones) {
+    memcpy(&emitting->bytes[0], &label, sizeof label);
+    emitting->keys[used] = emitting->mlr->survey.features;
+    const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
+    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
+                           ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
+}
+
 static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
                        uint32_t label) {
     uint32_t used = 0;
     bool ones = true;
-    memcpy(&emitting->bytes[0], &label, sizeof label);
     for (uint32_t i = 0; i < count; i++) {
         if (emitting->values[i] != 0) {
             emitting->keys[used++] = sample->features != NULL ? sample->features[i] : i;
@@ -438,10 +446,24 @@ static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const s
             ones = ones && emitting->values[i] == 1;
         }
     }
-    emitting->keys[used] = emitting->mlr->survey.features;
-    const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
-    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
-                           ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
+    return emit_keys(emitting, use, sample, used, label, ones);
+}
+
+/* emit_sparse for values that are all 1. */
+static int emit_ones(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                     uint32_t label) {
+    for (uint32_t i = 0; i < count; i++) {
+        emitting->keys[i] = sample->features[i];
+    }
+    return emit_keys(emitting, use, sample, count, label, true);
+}
+
+static double sum_squares(const float *values, uint32_t count) {
+    double squares = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        squares += (double)values[i] * (double)values[i];
+    }
+    return squares;
 }
 
 static int emit_sample(void *context, const struct sample *sample, struct error *error) {
@@ -464,15 +486,13 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
     if (app_held_out(aml_mix(mlr->seed, sample->place), mlr->test_fraction)) {
         use = AML_TEST;
     }
-    uint32_t count = scale_sample(&mlr->scale, sample, emitting->values);
-    int kept = mlr->dense ? emit_dense(emitting, use, sample, count, (uint32_t)label)
-                          : emit_sparse(emitting, use, sample, count, (uint32_t)label);
+    bool ones = !mlr->dense && sample->ones && sample->features != NULL && mlr->scale.kind == SCALE_NONE;
+    uint32_t count = ones ? scale_known(&mlr->scale, sample) : scale_sample(&mlr->scale, sample, emitting->values);
+    int kept = (ones         ? emit_ones
+                : mlr->dense ? emit_dense
+                             : emit_sparse)(emitting, use, sample, count, (uint32_t)label);
     if (kept == 1 && use == AML_TRAIN) {
-        double squares = 0;
-        for (uint32_t i = 0; i < count; i++) {
-            squares += (double)emitting->values[i] * (double)emitting->values[i];
-        }
-        aml_total_add(emitting->worker, TOTAL_SQUARES, squares);
+        aml_total_add(emitting->worker, TOTAL_SQUARES, ones ? count : sum_squares(emitting->values, count));
     }
     return kept < 0 ? kept : 0;
 }

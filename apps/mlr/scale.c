@@ -5,7 +5,7 @@
 
 const char *const scale_kinds[] = {"none", "byte", "max", "unit", "auto", NULL};
 
-static uint32_t count_known(const struct scale *scale, const struct sample *sample) {
+uint32_t scale_known(const struct scale *scale, const struct sample *sample) {
     uint32_t count = sample->count;
     if (sample->features == NULL) {
         return count < scale->features ? count : scale->features;
@@ -17,7 +17,7 @@ static uint32_t count_known(const struct scale *scale, const struct sample *samp
 }
 
 uint32_t scale_sample(const struct scale *scale, const struct sample *sample, float *values) {
-    uint32_t count = count_known(scale, sample);
+    uint32_t count = scale_known(scale, sample);
     float factor = scale->kind == SCALE_BYTE ? 1.0F / 255 : 1;
     if (scale->kind == SCALE_UNIT) {
         double squares = 0;

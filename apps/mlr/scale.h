@@ -21,8 +21,9 @@ struct scale {
     const float *maxima; /* [features], for SCALE_MAX */
 };
 
-/* Writes the sample's scaled values to values[sample->count]. Returns how many of them, from the first on, are of
- * features of the training data. */
+/* Returns how many of the sample's values, from the first on, are of features of the training data. */
+uint32_t scale_known(const struct scale *scale, const struct sample *sample);
+/* Writes the sample's scaled values to values[sample->count]. Returns scale_known. */
 uint32_t scale_sample(const struct scale *scale, const struct sample *sample, float *values);
 
 #endif
