@@ -77,8 +77,68 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
     }
 }
 
+/* The start of each part's and thread's items, in items or in bytes, and the end of the last. */
+static size_t *make_starts(const struct solo *items, size_t count, unsigned parts, unsigned threads, bool bytes) {
+    size_t blocks = (size_t)parts * threads;
+    size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
+    for (size_t i = 0; i < count; i++) {
+        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? items[i].weight : 1;
+    }
+    for (size_t b = 0; b < blocks; b++) {
+        starts[b + 1] += starts[b];
+    }
+    return starts;
+}
+
+/* Sorts items of which each is near its place. */
+static void sort_near(struct solo *items, size_t count) {
+    for (size_t i = 1; i < count; i++) {
+        struct solo item = items[i];
+        size_t at = i;
+        for (; at > 0 && order_of_set(&item, &items[at - 1]) < 0; at--) {
+            items[at] = items[at - 1];
+        }
+        items[at] = item;
+    }
+}
+
+/* About where an item belongs: hashes are spread evenly, so each block's items fill its places in their order. */
+static inline size_t place_near(const struct solo *item, const size_t *starts, unsigned threads) {
+    size_t block = (size_t)item->part * threads + item->thread;
+    return starts[block] + (size_t)hash_product_high(item->hash, starts[block + 1] - starts[block]);
+}
+
+/* A sort by counting places, in about linear time. */
 void solo_sort(struct solo *items, size_t count) {
-    sort_items(items, count, order_of_set);
+    unsigned parts = 0;
+    unsigned threads = 0;
+    for (size_t i = 0; i < count; i++) {
+        parts = items[i].part >= parts ? items[i].part + 1 : parts;
+        threads = items[i].thread >= threads ? items[i].thread + 1 : threads;
+    }
+    if ((size_t)parts * threads > count) { /* the starts would take more memory than the items */
+        sort_items(items, count, order_of_set);
+        return;
+    }
+    size_t *starts = make_starts(items, count, parts, threads, false);
+    uint32_t *places = memory_zeroed(count + 1, sizeof *places); /* at first how many items are near the one before */
+    struct solo *sorted = memory_resized(NULL, count, sizeof *sorted);
+    for (size_t i = 0; i < count; i++) {
+        places[place_near(&items[i], starts, threads) + 1]++;
+    }
+    for (size_t i = 0; i < count; i++) {
+        places[i + 1] += places[i];
+    }
+    for (size_t i = 0; i < count; i++) {
+        sorted[places[place_near(&items[i], starts, threads)]++] = items[i];
+    }
+    if (count > 0) {
+        memcpy(items, sorted, count * sizeof *items);
+    }
+    sort_near(items, count);
+    free(sorted);
+    free(places);
+    free(starts);
 }
 
 /* Deals a shard's items to the parts of an iteration, beginning with another part in each shard. The result depends on
@@ -204,19 +264,6 @@ static struct solo *list_items(const struct arranging *arranging, enum aml_item_
     return items;
 }
 
-/* The start of each part's and thread's items, in items or in bytes, and the end of the last. */
-static size_t *make_starts(const struct solo *items, size_t count, unsigned parts, unsigned threads, bool bytes) {
-    size_t blocks = (size_t)parts * threads;
-    size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
-    for (size_t i = 0; i < count; i++) {
-        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? items[i].weight : 1;
-    }
-    for (size_t b = 0; b < blocks; b++) {
-        starts[b + 1] += starts[b];
-    }
-    return starts;
-}
-
 /* ---- The ids of items, in an app with stages ---- */
 
 static size_t use_count(const struct arranging *arranging, enum aml_item_use use) {
@@ -273,11 +320,17 @@ static unsigned char *place_fixed(const struct arranging *arranging, const struc
 
 /* ---- Varied items ---- */
 
+/* Where slots of a batch go. */
+struct span {
+    uint32_t *target;
+    uint32_t count;
+};
+
 /* Rows whose slots are requested together. */
 struct batch {
-    size_t count;
+    size_t count, span_count;
     uint64_t keys[DATA_ROWS_BATCH];
-    uint32_t *targets[DATA_ROWS_BATCH]; /* where to write the slots */
+    struct span spans[DATA_ROWS_BATCH];
 };
 
 struct batches {
@@ -292,29 +345,41 @@ static int batch_end(struct batches *batches, unsigned table, struct error *erro
         return 0;
     }
     int result = batches->rows->slots(batches->rows->context, table, batch->keys, slots, batch->count, error);
-    for (size_t i = 0; i < batch->count && result == 0; i++) {
-        *batch->targets[i] = slots[i];
+    const uint32_t *from = slots;
+    for (size_t s = 0; s < batch->span_count && result == 0; s++) {
+        memcpy(batch->spans[s].target, from, batch->spans[s].count * sizeof *from);
+        from += batch->spans[s].count;
     }
-    batch->count = 0;
+    batch->count = batch->span_count = 0;
     return result;
 }
 
-static int batch_add(struct batches *batches, unsigned table, uint64_t key, uint32_t *target, struct error *error) {
-    struct batch *batch = &batches->tables[table];
-    batch->keys[batch->count] = key;
-    batch->targets[batch->count++] = target;
-    return batch->count == DATA_ROWS_BATCH ? batch_end(batches, table, error) : 0;
+static void read_keys(const unsigned char *from, size_t key_bytes, uint64_t *keys, uint32_t count) {
+    if (key_bytes == sizeof *keys) {
+        memcpy(keys, from, count * sizeof *keys);
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t half;
+        memcpy(&half, from + i * sizeof half, sizeof half);
+        keys[i] = half;
+    }
 }
 
-static uint64_t read_key(const unsigned char *from, size_t key_bytes) {
-    uint32_t half;
-    uint64_t key;
-    if (key_bytes == sizeof half) {
-        memcpy(&half, from, sizeof half);
-        return half;
+/* Adds `count` keys whose slots go to target[count]. */
+static int batch_add(struct batches *batches, unsigned table, const unsigned char *keys, size_t key_bytes,
+                     uint32_t *target, uint32_t count, struct error *error) {
+    struct batch *batch = &batches->tables[table];
+    int result = 0;
+    for (uint32_t done = 0, next; done < count && result == 0; done += next) {
+        size_t room = DATA_ROWS_BATCH - batch->count;
+        next = count - done < room ? count - done : (uint32_t)room;
+        read_keys(keys + done * key_bytes, key_bytes, batch->keys + batch->count, next);
+        batch->spans[batch->span_count++] = (struct span){.target = target + done, .count = next};
+        batch->count += next;
+        result = batch->count == DATA_ROWS_BATCH ? batch_end(batches, table, error) : 0;
     }
-    memcpy(&key, from, sizeof key);
-    return key;
+    return result;
 }
 
 /* Turns a record into an item. Its slots are written when their batch ends. */
@@ -326,12 +391,12 @@ static int write_varied(struct batches *batches, const unsigned char *record, st
     uint32_t *target = (uint32_t *)(item + 1);
     int result = 0;
     *item = (struct aml_item){.row_count = head.rows, .size = head.size};
-    for (uint32_t r = 0; r < head.runs; r++) {
+    for (uint32_t r = 0; r < head.runs && result == 0; r++) {
         uint32_t run[2]; /* table, count */
         memcpy(run, runs + r * sizeof run, sizeof run);
-        for (uint32_t i = 0; i < run[1] && result == 0; i++, keys += head.key_bytes) {
-            result = batch_add(batches, run[0], read_key(keys, head.key_bytes), target++, error);
-        }
+        result = batch_add(batches, run[0], keys, head.key_bytes, target, run[1], error);
+        keys += run[1] * (size_t)head.key_bytes;
+        target += run[1];
     }
     if (result == 0) {
         memcpy(target, keys, round_up(head.size, 4));
@@ -356,7 +421,7 @@ static int place_varied(const struct arranging *arranging, const struct solo *it
     int result = 0;
     batches->rows = arranging->rows;
     for (unsigned t = 0; t < WIRE_TABLES_MAX; t++) {
-        batches->tables[t].count = 0;
+        batches->tables[t].count = batches->tables[t].span_count = 0;
     }
     for (size_t i = 0; i < count && result == 0; i++) {
         if (i + AHEAD < count) {
