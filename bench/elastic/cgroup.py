@@ -1,5 +1,6 @@
 """A control group with a limit on memory, for the processes of a job. It counts their memory and the page cache of the
-files that they read and write. Version 1 or 2, where this user may make one; it goes when it is closed."""
+files that they read and write; nothing of it may go to a swap device, where the kernel can limit that. Version 1 or 2,
+where this user may make one; it goes when it is closed."""
 
 import os
 import time
@@ -10,11 +11,13 @@ ROOT = "/sys/fs/cgroup"
 class Version1:
     folder, limit, peak = os.path.join(ROOT, "memory"), "memory.limit_in_bytes", "memory.max_usage_in_bytes"
     anonymous, kills, kill_key = "total_rss", "memory.oom_control", "oom_kill"
+    swap = "memory.memsw.limit_in_bytes"  # memory and swap together
 
 
 class Version2:
     folder, limit, peak = ROOT, "memory.max", "memory.peak"
     anonymous, kills, kill_key = "anon", "memory.events", "oom_kill"
+    swap = "memory.swap.max"
 
 
 def read_text(*path):
@@ -32,6 +35,12 @@ def version():
         return None
 
 
+def swap_bytes():
+    """What swap devices have."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        return sum(int(line.split()[1]) << 10 for line in file if line.startswith("SwapTotal:"))
+
+
 class Group:
     """`prefix` is a command that executes the one behind it within the group; empty without one."""
 
@@ -40,6 +49,7 @@ class Group:
         self.kind = version()
         self.folder = None
         self.prefix = ()
+        self.swaps = True  # the group's memory may be on a swap device
 
     def __enter__(self):
         if self.kind is None:
@@ -50,10 +60,19 @@ class Group:
             self.folder = folder
             with open(os.path.join(folder, self.kind.limit), "w", encoding="ascii") as file:
                 file.write(str(self.limit))
+            self.forbid_swap()
             self.prefix = ("sh", "-c", 'echo $$ >"$0" && exec "$@"', os.path.join(folder, "cgroup.procs"))
         except OSError:
             self.__exit__()
         return self
+
+    def forbid_swap(self):
+        try:
+            with open(os.path.join(self.folder, self.kind.swap), "w", encoding="ascii") as file:
+                file.write(str(self.limit if self.kind is Version1 else 0))
+            self.swaps = False
+        except OSError:
+            self.swaps = swap_bytes() > 0  # this kernel counts no swap
 
     def __exit__(self, *_):
         for _ in range(100):

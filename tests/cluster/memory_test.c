@@ -1,6 +1,6 @@
 /* Jobs whose data does not fit --memory, with real processes: they have the same losses as those in memory, also with
  * nodes that come and go, and with lda's put table on disk; a job that is killed leaves no file, and resumes; a full
- * disk and a folder that can't be written to end the job with one line. */
+ * disk (see small_disk_test, too) and a folder that can't be written to end the job with one line. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -92,29 +92,6 @@ static void test_a_disk_that_is_full_or_not_there(void **state) {
     run_refused("$run -- mlr --data train.libsvm --spill ''", "--spill ''");
 }
 
-/* A disk of 1 MB, in a mount namespace of its own, fills up while the input is read, and while rows are written. */
-static void test_a_small_disk(void **state) {
-    (void)state;
-    static const char *const jobs[] = {"mlr --data train.libsvm", "lda --data documents --topics 20"};
-    if (run("mkdir small; unshare -rm mount -t tmpfs -o size=1m none small") != 0) {
-        print_message("skipped: this user may not mount a small disk\n");
-        return;
-    }
-    for (int nodes = 1; nodes <= 2; nodes++) {
-        for (int j = 0; j < 2; j++) {
-            assert_int_equal(run("unshare -rm sh -c \"mount -t tmpfs -o size=1m none small && "
-                                 "exec $run --quiet --reliable %d -- %s --memory 1M --spill small\"",
-                                 nodes, jobs[j]),
-                             1);
-            assert_text("err", "error: small: can't write");
-            assert_text("err", "No space left on device; free space, name another folder by --spill");
-            char *text = read_text("err");
-            assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1); /* a single line */
-            free(text);
-        }
-    }
-}
-
 /* Samples of two classes that differ in the mean of some features. */
 static void write_samples(const char *name) {
     FILE *file = open_file(name, "we");
@@ -165,7 +142,6 @@ int main(void) {
         cmocka_unit_test(test_documents_on_disk),
         cmocka_unit_test(test_a_killed_job_leaves_no_file_and_resumes),
         cmocka_unit_test(test_a_disk_that_is_full_or_not_there),
-        cmocka_unit_test(test_a_small_disk),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }
