@@ -7,6 +7,7 @@
 #include "agileml/cloud/storage.h"
 #include "proteus/balance_option.h"
 #include "proteus/command.h"
+#include "proteus/feeders_option.h"
 #include "proteus/folder_thread.h"
 #include "proteus/job_options.h"
 #include "proteus/job_page.h"
@@ -29,6 +30,8 @@ struct controller_options_read {
     const char *listen;
     const char *store;    /* file; NULL: none */
     double start_timeout; /* seconds */
+    const char *feeders_text;
+    struct feeders_option feeders;
     enum progress_mode progress;
     int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
     char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
@@ -223,6 +226,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .answer_ms = (uint32_t)(options->job.answer_timeout * 1e3),
         .balance = balance,
         .replacements = (uint32_t)options->job.replacements,
+        .feeders_max = (uint32_t)options->feeders.most,
         .window_short = options->job.window_short,
         .window_long = options->job.window_long,
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),
@@ -357,6 +361,17 @@ static int resolve_folders(struct controller_options_read *options, struct error
     return result;
 }
 
+/* Only `proteus run` starts feeders when the controller asks for them. */
+static int check_feeders(struct controller_options_read *options, struct error *error) {
+    if (options->ready_fd < 0 && strcmp(options->feeders_text, "0") != 0) {
+        return error_set(error, AML_EINPUT,
+                         "--feeders %.100s: a controller starts no nodes: start feeders as APP --tier feeder, or use "
+                         "proteus run",
+                         options->feeders_text);
+    }
+    return feeders_option(options->feeders_text, WIRE_NODES_MAX, &options->feeders, error);
+}
+
 static void print_help(const struct aml_option *table) {
     printf("usage: proteus controller --listen tcp://HOST:PORT --reliable N --transient N [OPTIONS]\n\n"
            "Runs the controller of a job. Its nodes are started by hand, as\n"
@@ -366,7 +381,8 @@ static void print_help(const struct aml_option *table) {
 }
 
 int command_controller(int argc, char **argv) {
-    struct controller_options_read options = {.job = job_options_defaults(), .start_timeout = 60, .ready_fd = -1};
+    struct controller_options_read options = {
+        .job = job_options_defaults(), .start_timeout = 60, .feeders_text = "0", .ready_fd = -1};
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
@@ -378,6 +394,7 @@ int command_controller(int argc, char **argv) {
     };
     const struct aml_option internal[] = {
         {"ready-fd", "N", AML_OPTION_INTEGER, &options.ready_fd, 3, 1 << 20, "for proteus run"},
+        {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0, "for proteus run"},
         {0},
     };
     const struct aml_option *const tables[] = {table, internal};
@@ -397,6 +414,9 @@ int command_controller(int argc, char **argv) {
     }
     if (result == 0 && options.listen == NULL) {
         result = error_set(&error, AML_EINPUT, "controller: --listen tcp://HOST:PORT is missing");
+    }
+    if (result == 0) {
+        result = check_feeders(&options, &error);
     }
     if (result == 0) {
         result = job_options_check(&options.job, &options.policy, &error);

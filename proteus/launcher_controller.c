@@ -139,6 +139,9 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     }
     arguments_add(arguments, "--balance=%s", job->balance);
     arguments_add(arguments, "--replacements=%lld", (long long)job->replacements);
+    if (launcher->options->feeders_max > 0) {
+        arguments_add(arguments, "--feeders=auto:%lld", (long long)launcher->options->feeders_max);
+    }
     arguments_add(arguments, "--window-short=%.17g", job->window_short);
     arguments_add(arguments, "--window-long=%.17g", job->window_long);
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
@@ -276,6 +279,8 @@ static void read_line(struct launcher *launcher, json_t *line) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_refused);
     } else if (event != NULL && strcmp(event, "replace") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_replaced);
+    } else if (event != NULL && strcmp(event, "add-feeder") == 0) {
+        launcher_add_feeder(launcher);
     } else if (event != NULL && strcmp(event, "failure") == 0) {
         each_node(launcher, json_object_get(line, "nodes"), launcher_node_given_up);
     } else if (strcmp(type, "summary") == 0) {

@@ -41,6 +41,14 @@ void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned
     }
 }
 
+void launcher_add_feeder(struct launcher *launcher) {
+    unsigned index = launcher->node_count;
+    if (launcher->phase == LAUNCHER_JOB && launcher->stop.code == 0) {
+        launcher_add_nodes(launcher, TIER_FEEDER, 1);
+        launcher->nodes[index].extra = true;
+    }
+}
+
 /* Returns NULL when the name is not one of our nodes'. */
 static struct launched_node *node_named(const struct launcher *launcher, const char *name) {
     unsigned number;
@@ -102,7 +110,7 @@ static bool was_refused(const struct launched_node *node) {
 /* Returns whether the node ended unasked, and the job can't go on without it. Any job can go on without a feeder. */
 static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
     bool may_go = launcher->elastic || node->tier == TIER_FEEDER;
-    return has_ended(node) && !node->excused && (!may_go || !node->joined || was_refused(node));
+    return has_ended(node) && !node->excused && !node->extra && (!may_go || !node->joined || was_refused(node));
 }
 
 /* Returns whether the node ended unwell. A late node that never joined is excepted: the job may have been over. */
@@ -220,6 +228,11 @@ static void tell_lost(struct launcher *launcher, const unsigned *lost, unsigned 
     free(alike);
 }
 
+/* Returns whether the node is a feeder that was asked for and ended before it joined. The job goes on without it. */
+static bool never_came(const struct launched_node *node) {
+    return node->extra && !node->joined && has_ended(node) && !node->excused;
+}
+
 /* Judges the nodes whose time to be judged has come. */
 static void judge_nodes(struct launcher *launcher) {
     unsigned *lost = memory_zeroed(launcher->node_count + 1, sizeof *lost);
@@ -232,7 +245,7 @@ static void judge_nodes(struct launcher *launcher) {
         }
         node->judge_us = 0;
         fatal = fatal || is_fatal(launcher, node);
-        if (is_unwell(launcher, node)) {
+        if (is_unwell(launcher, node) || never_came(node)) {
             lost[lost_count++] = n;
         }
     }

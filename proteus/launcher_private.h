@@ -23,6 +23,7 @@ enum launcher_phase {
 struct launched_node {
     struct process process;
     enum node_tier tier;
+    bool extra;        /* a feeder that the controller has asked for: the job needs it in no case */
     bool joined;       /* by the report */
     bool excused;      /* its end is no failure of the job: an event caused it, or the controller knows it */
     bool given_up;     /* the job went on without it; it may have rejoined as a new node */
@@ -122,6 +123,8 @@ void launcher_write_summary(struct launcher *launcher, int status);
 
 /* Starts `count` more nodes. The controller's endpoint must be known. */
 void launcher_add_nodes(struct launcher *launcher, enum node_tier tier, unsigned count);
+/* Starts the feeder that the controller has asked for. */
+void launcher_add_feeder(struct launcher *launcher);
 void launcher_reap_nodes(struct launcher *launcher);
 /* Take note of the report's lines: the node called `name` has joined, was refused, or was given up. */
 void launcher_node_replaced(struct launcher *launcher, const char *name);

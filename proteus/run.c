@@ -1,6 +1,7 @@
 /* proteus run: reads and checks the command line, then leaves the job to the launcher. */
 #include "agileml/base/log.h"
 #include "proteus/command.h"
+#include "proteus/feeders_option.h"
 #include "proteus/launcher.h"
 
 #include <errno.h>
@@ -16,7 +17,8 @@ struct run_options {
     struct app app;
     const char *host;
     int64_t threads;
-    int64_t feeders;
+    const char *feeders_text;
+    struct feeders_option feeders;
     const char *events_path;
     struct events events;
     struct marketplace_options market;
@@ -74,7 +76,8 @@ static int run_job(struct run_options *options, struct error *error) {
         .job = &options->job,
         .host = options->host,
         .threads = options->threads,
-        .feeders = options->feeders,
+        .feeders = options->feeders.count,
+        .feeders_max = options->feeders.most,
         .app = &options->app,
         .market = options->market.prices != NULL ? &options->place : NULL,
     };
@@ -98,10 +101,10 @@ static int run_job(struct run_options *options, struct error *error) {
 static int read_events(struct run_options *options, struct error *error) {
     const struct events_cluster cluster = {.reliable = (unsigned)options->job.reliable,
                                            .transient = (unsigned)options->job.transient,
-                                           .feeders = (unsigned)options->feeders,
+                                           .feeders = (unsigned)options->feeders.count,
                                            .elastic = strcmp(options->job.stage, "traditional") != 0,
                                            .market = options->market.prices != NULL};
-    int64_t nodes = options->job.reliable + options->job.transient + options->feeders;
+    int64_t nodes = options->job.reliable + options->job.transient + options->feeders.count + options->feeders.most;
     if (nodes > WIRE_NODES_MAX) {
         return error_set(error, AML_ELIMIT, "%lld nodes with feeders, expected at most %d", (long long)nodes,
                          WIRE_NODES_MAX);
@@ -131,9 +134,9 @@ static int check_market(struct run_options *options, struct error *error) {
         return error_set(error, AML_EINPUT,
                          "--stage traditional: expected another stage with --market, where nodes come and go");
     }
-    if (options->feeders > 0) {
-        return error_set(error, AML_EINPUT, "--feeders %lld: not with --market, which buys no feeders",
-                         (long long)options->feeders);
+    if (options->feeders.count > 0 || options->feeders.most > 0) {
+        return error_set(error, AML_EINPUT, "--feeders %.100s: not with --market, which buys no feeders",
+                         options->feeders_text);
     }
     if (job->reliable == 0 || job->transient == 0) {
         return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",
@@ -142,6 +145,13 @@ static int check_market(struct run_options *options, struct error *error) {
     job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* at most */
     job->transient = 0;
     return marketplace_open(&options->place, market, error);
+}
+
+/* Reads --feeders; auto alone means as many as there are processors for. */
+static int check_feeders(struct run_options *options, struct error *error) {
+    int64_t nodes = options->job.reliable + (options->job.transient > 0 ? options->job.transient : 0);
+    int64_t most = feeders_option_most(nodes, options->threads);
+    return feeders_option(options->feeders_text, most, &options->feeders, error);
 }
 
 /* Reads --progress; --quiet means none. */
@@ -169,6 +179,9 @@ static int check_options(struct run_options *options, int operand, int argc, cha
         result = check_report(options, error);
     }
     if (result == 0) {
+        result = check_feeders(options, error);
+    }
+    if (result == 0) {
         result = check_market(options, error);
     }
     if (result == 0) {
@@ -181,13 +194,17 @@ static int check_options(struct run_options *options, int operand, int argc, cha
 }
 
 int command_run(int argc, char **argv) {
-    struct run_options options = {
-        .job = job_options_defaults(), .host = "127.0.0.1", .threads = 1, .market = MARKETPLACE_DEFAULTS};
+    struct run_options options = {.job = job_options_defaults(),
+                                  .host = "127.0.0.1",
+                                  .threads = 1,
+                                  .feeders_text = "0",
+                                  .market = MARKETPLACE_DEFAULTS};
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
-        {"feeders", "N", AML_OPTION_INTEGER, &options.feeders, 0, WIRE_NODES_MAX,
-         "nodes that run the app's stages for the others: see docs/proteus.md"},
+        {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
+         "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, MAX at most (as "
+         "many as there are processors for)"},
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
          "planned events of the nodes and the controller"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},

@@ -101,6 +101,22 @@ static void print_job(FILE *stream, const json_t *status) {
         fprintf(stream, "stage 2 above %.3g transient nodes per reliable one, stage 3 above %.3g\n",
                 number_of(status, "threshold_2"), number_of(status, "threshold_3"));
     }
+    char feeders[STATUS_FEEDERS_TEXT];
+    status_feeders_text(status, feeders);
+    if (feeders[0] != '\0') {
+        fprintf(stream, "%s\n", feeders);
+    }
+}
+
+void status_feeders_text(const json_t *status, char text[STATUS_FEEDERS_TEXT]) {
+    const char *reason = text_of(status, "feeders_reason");
+    struct progress_text line = {.bytes = text, .size = STATUS_FEEDERS_TEXT};
+    text[0] = '\0';
+    if (json_object_get(status, "feeders_max") != NULL) {
+        progress_add(&line, "feeders: %.0f wanted of at most %.0f", number_of(status, "feeders_wanted"),
+                     number_of(status, "feeders_max"));
+        progress_add(&line, "%s%s", reason[0] != '\0' ? "; " : "", reason);
+    }
 }
 
 /* ---- A node ---- */

@@ -12,7 +12,7 @@
 enum {
     NAME_COLUMNS_MAX = 31,
     ROLE_COLUMNS_MAX = 24,
-    HEADER_ROWS = 5, /* the job, its bar, the cluster, an empty row, the names of the columns */
+    HEADER_ROWS = 5, /* the job, its bar, the cluster, the choice of feeders or an empty row, the columns' names */
     FOOTER_ROWS = 1,
     BAR_COLUMNS = 30,
     BAR_COLUMNS_LEAST = 8,
@@ -416,7 +416,9 @@ static void put_header(const struct top_view *view, const struct sheet *sheet, d
     put_job(view, sheet);
     put_progress(view, sheet, now);
     put_cluster(view, sheet);
-    put_line(sheet, "", false);
+    char feeders[STATUS_FEEDERS_TEXT];
+    status_feeders_text(view->status, feeders);
+    put_line(sheet, feeders, false);
 }
 
 void top_view_draw(struct top_view *view, const struct terminal *terminal, struct terminal_size size, double now,

@@ -12,7 +12,9 @@ static const char *const EVENTS[METRICS_EVENTS] = {"allocation",  "join",
                                                    "refused",     "recover",
                                                    "checkpoint",  "checkpoint-failed",
                                                    "save-failed", "checkpoint-slow",
-                                                   "balance",     "replace"};
+                                                   "balance",     "replace",
+                                                   "add-feeder",  "remove-feeders",
+                                                   "keep-feeders"};
 enum { EVENT_RECOVER = 11, EVENT_CHECKPOINT = 12, EVENT_CHECKPOINT_FAILED = 13 };
 static const double BUCKETS[METRICS_BUCKETS] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 

@@ -105,6 +105,7 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.ready = node->ready;
     message.heartbeat.committed = node->contact.told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
+    message.heartbeat.feed_us = node_feeding_us(node);
     node_send(node, &message);
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }

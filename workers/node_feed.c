@@ -139,10 +139,14 @@ static const struct node_set *set_at(const struct node *node, uint64_t clock) {
     return NULL;
 }
 
+/* Whether a clock's batches take so long to make that feeders are asked for them. */
+static bool is_worth_feeding(const struct node_feed *feed) {
+    return feed->local_us == 0 || feed->clock_us >= NODE_FEED_WORTH_US;
+}
+
 static bool may_ask(const struct node *node) {
     return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
-           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) &&
-           (node->feed.local_us == 0 || node->feed.clock_us >= NODE_FEED_WORTH_US);
+           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) && is_worth_feeding(&node->feed);
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -469,6 +473,7 @@ bool node_feed_waits(struct node *node, uint64_t clock) {
 void node_feed_begin(struct node *node) {
     struct node_feed *feed = &node->feed;
     node->work.items_fed = 0;
+    node->work.stages_us = feed->made_us;
     node->work.feed_wait_us = feed->waits_since_us != 0 ? node_now(node) - feed->waits_since_us - feed->made_us : 0;
     feed->waits_since_us = feed->made_us = 0;
 }
@@ -485,9 +490,14 @@ static void local_learn(struct node_feed *feed, uint64_t batches, uint64_t us, u
 }
 
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us) {
+    node->work.stages_us += us;
     if (batches > 0) {
         local_learn(&node->feed, batches, us, node->work.sets[node->work.assignment.set].count);
     }
+}
+
+uint64_t node_feed_stages_us(const struct node *node) {
+    return is_worth_feeding(&node->feed) ? node->work.stages_us : 0;
 }
 
 void node_feed_end(struct node *node) {

@@ -102,6 +102,8 @@ struct node_feeding {
     unsigned char *wanted; /* by shard: was asked for, and is in neither set; NULL: none was */
     unsigned kept, coming; /* indexes in node_work.sets: shards that are here; the next such set. NODE_FEED_NO_SET */
     uint64_t batches;      /* made, since the process began */
+    uint64_t made_us;      /* how long that took; without the one that is being made ... */
+    uint64_t since_us;     /* ... since then */
 };
 
 struct node_feed {

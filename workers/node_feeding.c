@@ -218,6 +218,7 @@ static bool make_next(struct node *node) {
     struct feed_question *first = first_question(feeding);
     first->since_us = first->made == 0 ? node_now(node) : first->since_us;
     feeding->making = true;
+    feeding->since_us = node_now(node);
     feeding->asker = first->asker;
     feeding->claim = first->claim;
     feeding->clock = first->clock;
@@ -248,6 +249,11 @@ bool node_feeding_advance(struct node *node) {
     return make_next(node);
 }
 
+uint64_t node_feeding_us(const struct node *node) {
+    const struct node_feeding *feeding = &node->feed.feeding;
+    return feeding->made_us + (feeding->making ? node_now(node) - feeding->since_us : 0);
+}
+
 static void take_made(struct node *node, struct feed_question *question, struct buffer *bytes) {
     question->batches[question->made] = (struct wire_batch){.shard = question->shards[question->next],
                                                             .bytes = (uint32_t)bytes->size,
@@ -265,6 +271,7 @@ void node_feeding_made(struct node *node, const struct feed_made *made) {
     uint32_t shard = made->shards[0];
     struct buffer *bytes = made->bytes[0];
     feeding->making = false;
+    feeding->made_us += node_now(node) - feeding->since_us;
     if (bytes->size > WIRE_BATCH_BYTES_MAX) {
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text,

@@ -157,6 +157,8 @@ bool node_feed_waits(struct node *node, uint64_t clock);
 void node_feed_begin(struct node *node);
 /* This node's own clock is computed. */
 void node_feed_end(struct node *node);
+/* Returns how long this process ran stages for the clock that feeders would be asked to run. */
+uint64_t node_feed_stages_us(const struct node *node);
 /* Receives FEED_ASK or FEED; `from` is the server that has passed it on. */
 void node_feed_receive(struct node *node, actor_id from, const struct message *message);
 
@@ -167,6 +169,8 @@ void node_feeding_close(struct node *node);
 void node_feeding_drop(struct node *node);
 /* The process has made a batch. */
 void node_feeding_made(struct node *node, const struct feed_made *made);
+/* Returns how long the process has made batches for others. */
+uint64_t node_feeding_us(const struct node *node);
 /* Begins what a feeder can do now. True when it began something. */
 bool node_feeding_advance(struct node *node);
 /* Receives FEED_ASK; `server` is the server of this node that has passed it on. */

@@ -106,6 +106,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     progress->helped = node->work.again ? 0 : node->work.lots.theirs;
     progress->items_fed = node->work.again ? 0 : node->work.items_fed;
     progress->feed_wait_us = node->work.again ? 0 : node->work.feed_wait_us;
+    progress->stages_us = node->work.again ? 0 : node_feed_stages_us(node);
     progress->committed = node->client.committed;
     progress->compute_us = node->work.compute_us;
     progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;

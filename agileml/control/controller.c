@@ -42,6 +42,9 @@ static int check_options(const struct controller_options *options, struct error 
         return error_set(error, AML_EINPUT, "%u ms for an answer, expected at least the timeout of %u ms",
                          options->answer_ms, options->timeout_ms);
     }
+    if (options->feeders_max > WIRE_NODES_MAX) {
+        return error_set(error, AML_EINPUT, "%u feeders, expected at most %d", options->feeders_max, WIRE_NODES_MAX);
+    }
     if (options->commit_every > WIRE_COMMIT_EVERY_MAX) {
         return error_set(error, AML_EINPUT, "a commit every %u clocks, expected at most %d", options->commit_every,
                          WIRE_COMMIT_EVERY_MAX);
@@ -66,6 +69,7 @@ static void controller_take_up(struct controller *controller) {
         progress_open(controller);
     }
     silence_begin_anew(controller, now);
+    controller->clocks.feeding.asked_us = now;
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
         controller->end.observers_us = controller->end.members_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
@@ -529,7 +533,9 @@ static struct member *member_add(struct controller *controller, actor_id from, c
     members_admit(controller);
     expected_joined(controller, member->name);
     controller_report(controller, report_event(controller, "join", member->name, NULL));
-    if (!controller_feeds(member)) {
+    if (controller_feeds(member)) {
+        feeding_joined(controller);
+    } else {
         controller->change.due = true;
         expected_replan(controller);
         rebalance_joined(controller);
@@ -675,7 +681,9 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->state = beat->state;
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
     member->goes_by.barrier = beat->barrier;
-    if (!controller_feeds(member)) { /* a feeder has no clocks, and is not believed about others */
+    if (controller_feeds(member)) { /* has no clocks, and is not believed about others */
+        feeding_heard(controller, member, beat->feed_us);
+    } else {
         controller_committed(controller, beat->committed);
         silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     }

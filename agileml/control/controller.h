@@ -6,6 +6,7 @@
 #define AGILEML_CONTROL_CONTROLLER_H
 
 #include "agileml/balance.h"
+#include "agileml/control/feeders.h"
 #include "agileml/control/folder_task.h"
 #include "agileml/control/job_input.h"
 #include "agileml/control/lost.h"
@@ -55,6 +56,7 @@ struct controller_options {
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
     aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
     uint32_t replacements;            /* nodes that the policy may have replaced */
+    uint32_t feeders_max;             /* the controller chooses a number of feeders up to this; 0: it chooses none */
     const char *checkpoint;           /* the directory, or s3://BUCKET/PREFIX; NULL: no checkpoints are written */
     uint32_t checkpoint_every;        /* iterations */
     bool checkpoint_at_end;           /* a checkpoint of the job's last clock is written, too */
@@ -151,6 +153,13 @@ struct member_usage {
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
+/* How busy a feeder is. Only feeding.c changes it. Not stored. */
+struct member_feeding {
+    uint64_t us, heard_us;           /* HEARTBEAT's `feed_us`, and when it came; 0: not yet */
+    uint64_t from_us, from_heard_us; /* the same, of the heartbeat from which on `busy` is measured next */
+    double busy;
+};
+
 /* A member's answer to FENCE, in a recovery. Only recover.c changes it. */
 struct member_fence {
     bool answered; /* the member has answered, or need not */
@@ -190,6 +199,7 @@ struct member {
     uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
     struct member_usage usage;
+    struct member_feeding feeding;
     uint64_t input; /* number of the last INPUT that equals the job's; 0: none. Not stored: the node repeats INPUT */
     struct member_fence fence;
     struct member_shown shown;
@@ -233,10 +243,11 @@ struct controller_accusations {
 /* What one origin reported of one clock. */
 struct clock_report {
     actor_id origin;
-    uint64_t items;
-    uint64_t clock_us; /* how long the origin took for the clock, waiting included */
-    bool evaluation;   /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
-    bool last;         /* the clock was evaluated as the job's last clock, in its whole state */
+    uint64_t items, items_fed;
+    uint64_t clock_us;   /* how long the origin took for the clock, waiting included */
+    uint64_t starved_us; /* how long it waited for batches, or ran stages that feeders may run */
+    bool evaluation;     /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
+    bool last;           /* the clock was evaluated as the job's last clock, in its whole state */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -259,11 +270,30 @@ struct controller_balance {
                                its allocation to its joining, or else a guess */
 };
 
+/* A window by which the policy judges: whole clocks. Only feeding.c changes it. Not stored. */
+struct controller_feeding {
+    uint64_t since_us;                                      /* 0: no window has begun */
+    uint64_t version;                                       /* of the plan, when the window began */
+    unsigned feeders;                                       /* that worked then */
+    uint64_t clocks, reports, items, items_fed, starved_us; /* sums; a report is one node's of one clock */
+    uint64_t unsteady; /* clocks up to this one are no measure: their batches were asked for before a change */
+    uint64_t asked_us; /* when the last feeder was asked for */
+};
+
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
     struct monitor monitor;
     struct controller_balance balance;
+    struct controller_feeding feeding;
+};
+
+/* The number of feeders that the controller has chosen. Only feeding.c changes it. */
+struct feeding_kept {
+    struct feeders policy;
+    uint32_t coming;             /* feeders that were asked for and have not joined */
+    uint32_t trainers;           /* nodes that worked on data in the last window that was measured */
+    char reason[FEEDERS_REASON]; /* of the last decision; empty: there was none */
 };
 
 /* The job's progress. The store has these bytes as they are. */
@@ -294,6 +324,7 @@ struct controller_progress {
     uint64_t line_count;   /* lines of the whole report so far */
     uint32_t replacements; /* stragglers that were evicted for others in their place */
     uint32_t replacing;    /* REPLACING_... */
+    struct feeding_kept feeding;
 };
 
 /* A checkpoint under way: none -> begin -> begun -> barrier -> ask -> write -> finish -> none. At the job's end no

@@ -3,7 +3,7 @@
  * to join), input.c (fingerprints of the input), silence.c (nodes that are silent), accusations.c (nodes accused of
  * impossible messages by others), answers.c (nodes that are heard but do not answer), possible.c (nodes that send the
  * controller impossible reports), recover.c (recovery from lost nodes), crashes.c (apps that crash), save.c (the
- * model), progress.c, checkpoints.c, persist.c. */
+ * model), progress.c, feeding.c (how many feeders there are), checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -253,6 +253,19 @@ void rebalance_waits(struct controller *controller, const struct message *messag
 void rebalance_joined(struct controller *controller);
 /* A machine has joined so long after it was allocated to the job. */
 void rebalance_pending(struct controller *controller, double seconds);
+
+/* ---- feeding.c ---- */
+
+/* Adds the completed clock to the window. */
+void feeding_count(struct controller *controller, const struct clock_window *clock);
+/* Ends the window if it is long enough: decides, and asks for a feeder or evicts some. Called after each clock. */
+void feeding_step(struct controller *controller);
+/* A feeder has joined. */
+void feeding_joined(struct controller *controller);
+/* A feeder's heartbeat has come. */
+void feeding_heard(const struct controller *controller, struct member *member, uint64_t feed_us);
+/* Returns how many feeders were asked for, or have joined and make nothing yet. */
+unsigned feeding_coming(const struct controller *controller);
 
 /* ---- checkpoints.c ---- */
 

@@ -162,6 +162,8 @@ static struct feeders_action profile(struct feeders *feeders, const struct feede
     if (now.starved < FEEDERS_STARVED || view->feeders_max == 0) {
         snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: no feeder is tried",
                  100 * now.starved);
+        snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: no feeder is needed",
+                 100 * now.starved);
         feeders->baseline = now.rate;
         become_hold(feeders, true);
         return nothing;
@@ -299,6 +301,15 @@ static struct feeders_action shrink(struct feeders *feeders, char *reason) {
     }
     become_hold(feeders, !slower);
     return action;
+}
+
+void feeders_begin_anew(struct feeders *feeders) {
+    feeders->state = feeders->wanted > 0 ? FEEDERS_COUNT : FEEDERS_PROFILE;
+    feeders->from = feeders->wanted;
+    feeders->kept = feeders->held = (struct feeders_measure){0};
+    feeders->run = (struct feeders_run){0};
+    feeders->baseline = feeders->deviations = feeders->freedom = 0;
+    feeders->retries = feeders->wait = feeders->drifted = feeders->spare = 0;
 }
 
 /* ---- Feeders that come and go ---- */

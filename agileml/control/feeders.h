@@ -88,7 +88,7 @@ struct feeders_measure {
     double starved, busy, fed;
 };
 
-/* A zeroed struct begins. The caller zeroes it again when other trainers make the rates others. */
+/* A zeroed struct begins. */
 struct feeders {
     enum feeders_state state;
     unsigned wanted, threads;    /* feeders and their threads, as last asked for */
@@ -114,5 +114,10 @@ struct feeders {
  * numbers that can't be, such as a part above 1, are not measured. */
 struct feeders_action feeders_decide(struct feeders *feeders, const struct feeders_view *view,
                                      char reason[FEEDERS_REASON]);
+
+/* There are other trainers now, so what was measured is void. Goes on from the feeders that were asked for last: in
+ * PROFILE without any, else in COUNT, as if the first of them had just come. The rate without feeders is then not
+ * known, so they are not given back because of it. */
+void feeders_begin_anew(struct feeders *feeders);
 
 #endif

@@ -309,6 +309,7 @@ void progress_step(struct controller *controller) {
         }
         struct clock_sums sums = sum_clock(controller, window);
         count_usage(controller, window);
+        feeding_count(controller, window);
         window->count = 0;
         lost_forget(&controller->lost, clock);
         progress->completed = clock;
@@ -323,6 +324,7 @@ void progress_step(struct controller *controller) {
         }
         controller_committed(controller, 0);
         checkpoints_completed(controller);
+        feeding_step(controller);
     }
 }
 
@@ -511,7 +513,9 @@ static bool take_report(struct controller *controller, const struct message *mes
     mine = &window->reports[window->count++];
     *mine = (struct clock_report){.origin = report->origin,
                                   .items = report->items,
+                                  .items_fed = report->items_fed < report->items ? report->items_fed : report->items,
                                   .clock_us = report->clock_us,
+                                  .starved_us = report->feed_wait_us + report->stages_us,
                                   .evaluation = report->evaluation != 0,
                                   .last = last};
     for (unsigned i = 0; i < controller->job.metric_count; i++) {

@@ -36,6 +36,10 @@ bool report_key(const char *key) {
                                        "reliable",
                                        "transient",
                                        "feeders",
+                                       "feeders_wanted",
+                                       "feeders_max",
+                                       "feeders_coming",
+                                       "feeders_reason",
                                        "items_fed",
                                        "feed_wait_seconds",
                                        "memory_bytes",
@@ -270,6 +274,14 @@ char *report_start(const struct controller *controller) {
     return finish_line(object);
 }
 
+char *report_feeders(const struct controller *controller, const char *event, const char *const *nodes, unsigned count) {
+    const struct feeding_kept *kept = &controller->progress.feeding;
+    json_t *object = new_event_nodes(controller, event, nodes, count);
+    set_whole(object, "feeders", kept->policy.wanted);
+    json_object_set_new(object, "reason", report_text(kept->reason));
+    return finish_line(object);
+}
+
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left) {
     json_t *object = new_event_nodes(controller, "silent", nodes, count);
@@ -428,6 +440,17 @@ static uint64_t disk_bytes_now(const struct controller *controller) {
     return bytes;
 }
 
+/* Adds the number of feeders that the controller has chosen, if it chooses. */
+static void set_feeding(json_t *object, const struct controller *controller) {
+    const struct feeding_kept *kept = &controller->progress.feeding;
+    if (controller->options.feeders_max > 0) {
+        set_whole(object, "feeders_wanted", kept->policy.wanted);
+        set_whole(object, "feeders_max", controller->options.feeders_max);
+        set_whole(object, "feeders_coming", feeding_coming(controller));
+        json_object_set_new(object, "feeders_reason", report_text(kept->reason));
+    }
+}
+
 char *report_summary(const struct controller *controller, double seconds) {
     uint64_t each = controller->job.terms.clocks_per_iteration > 0 ? controller->job.terms.clocks_per_iteration : 1;
     json_t *object = new_line("summary");
@@ -453,6 +476,7 @@ char *report_summary(const struct controller *controller, double seconds) {
         set_whole(object, "items_fed", controller->progress.items_fed);
         set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
     }
+    set_feeding(object, controller);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "bytes_sent", traffic.bytes_sent);
@@ -598,6 +622,7 @@ char *report_status(struct controller *controller) {
         set_whole(object, "items_fed", controller->progress.items_fed);
         set_real(object, "feed_wait_seconds", (double)controller->progress.feed_wait_us / 1e6);
     }
+    set_feeding(object, controller);
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "lines", controller->report.stored);

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 16,
+    WIRE_VERSION = 17,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -258,6 +258,7 @@ struct message_progress {
     uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
     uint64_t items_fed;    /* of `items`, those from batches that feeders have made */
     uint64_t feed_wait_us; /* how long the clock waited for batches, and made none meanwhile */
+    uint64_t stages_us;    /* how long the node ran stages for the clock that feeders may run, and are worth it */
     uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
 };
 
@@ -288,6 +289,7 @@ struct message_heartbeat {
     uint64_t ready;
     uint64_t committed; /* the last commit point that the node's client knows to be committed */
     actor_id silent;    /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
+    uint64_t feed_us;   /* how long this feeder has made batches, since it began; 0: none, or no feeder */
 };
 
 /* The controller is alive, and what it requests. Sent in answer to HEARTBEAT, and when something changes. All fields

@@ -45,6 +45,34 @@ static void test_the_same_outputs_from_feeders(void **state) {
     run_well("$run --reliable 1 --feeders 1 -- $tests/stage_app --iterations 5 && grep -q '^sums ' out");
 }
 
+/* The job chooses its feeders, and keeps those that help. One that is resumed chooses anew. */
+static void test_a_job_chooses_its_feeders(void **state) {
+    (void)state;
+    static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
+    run_well("$run --reliable 1 -- %s --iterations 90 && grep '^sums ' out >none", app);
+    run_well("$run --reliable 1 --feeders auto:1 --checkpoint saved -- %s --sleep-us 2000 --iterations 55", app);
+    assert_true(summary("feeders_wanted") == 1 && summary("feeders") == 1 && summary("items_fed") > 0);
+    run_well("test $(grep -c '\"event\":\"add-feeder\"' report) = 1 && ! grep -q remove-feeders report");
+    run_well("$run --reliable 1 --feeders auto:1 --resume saved -- %s --sleep-us 2000 --iterations 90 && "
+             "grep '^sums ' out >resumed && cmp none resumed",
+             app);
+    run_well("test $(grep -c '\"event\":\"add-feeder\"' report) = 1");
+    /* It has none where there is nothing to feed. */
+    run_well("$run --reliable 1 --feeders auto -- $tests/stage_app --iterations 5");
+    assert_true(summary("feeders_wanted") == 0);
+}
+
+static void test_feeders_that_nobody_can_add(void **state) {
+    (void)state;
+    run_refused("$bin/proteus run --feeders some -- " STAGES,
+                "--feeders some: expected a number from 0 to 4096, auto, or auto:MAX");
+    run_refused("$bin/proteus run --feeders auto:0 -- " STAGES, "--feeders auto:0: expected");
+    run_refused("$bin/proteus run --feeders auto --market . -- " STAGES,
+                "--feeders auto: not with --market, which buys no feeders");
+    run_refused("$bin/proteus controller --listen tcp://127.0.0.1:0 --feeders auto",
+                "--feeders auto: a controller starts no nodes: start feeders as APP --tier feeder, or use proteus run");
+}
+
 static void test_what_a_stage_must_not_do(void **state) {
     (void)state;
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake read",
@@ -66,6 +94,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
         cmocka_unit_test(test_the_same_outputs_from_feeders),
+        cmocka_unit_test(test_a_job_chooses_its_feeders),
+        cmocka_unit_test(test_feeders_that_nobody_can_add),
         cmocka_unit_test(test_what_a_stage_must_not_do),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);

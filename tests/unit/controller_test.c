@@ -22,7 +22,7 @@
 enum {
     SENT_MAX = 4096,
     SAVERS_MAX = 8,
-    PLAYERS_MAX = 6,
+    PLAYERS_MAX = 12,
     PARTITIONS = 4,
     SHARDS = 12,
     SHARD_ITEMS = 10,
@@ -32,7 +32,7 @@ enum {
     ROUND_US = 20 * 1000,
     ROUNDS_MAX = 3000,
     ROOT_BYTES = 32,
-    LINES_MAX = 4096,
+    LINES_MAX = 1 << 14,
     OPERATOR = 40, /* numbers of nodes that are none */
     OBSERVER = 41
 };
@@ -106,6 +106,7 @@ struct player {
     unsigned report_count;
     unsigned fences, plans;
     actor_id accuses;
+    uint64_t feed_us; /* of a feeder: how long it has made batches */
 };
 
 /* Where the controller's process is killed, and how often it was. */
@@ -143,6 +144,20 @@ struct fake_saves {
     unsigned savers[SAVERS_MAX], saver_count; /* who was asked */
 };
 
+/* Stages that take most of a clock, and feeders that are as busy with them as they can be; and a launcher that starts a
+ * feeder for each `add-feeder`. */
+struct fake_feed {
+    double alone;      /* rounds that a clock takes without feeders; 0: there are no stages */
+    double rest;       /* rounds of that for what feeders can't do */
+    double done;       /* of the clock under way, in rounds of one node */
+    bool due;          /* the clock ends in this round */
+    uint64_t lines;    /* of the report that the launcher has read */
+    unsigned launched; /* number of its next node */
+    bool launches;
+    unsigned round_trips; /* rounds until a feeder that was asked for joins */
+    unsigned pending;     /* rounds until the next one joins; 0: none is to */
+};
+
 struct fake_end {
     int ended;
     int code;
@@ -178,6 +193,7 @@ struct fake {
     struct fake_observed observed;
     struct fake_checkpoints checkpoints;
     struct fake_saves saves;
+    struct fake_feed feed;
 };
 
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
@@ -491,7 +507,8 @@ static unsigned lines_with(const struct fake *fake, const char *text) {
 
 /* ---- A cluster that plays itself ---- */
 
-static const char *const player_names[PLAYERS_MAX] = {"n0", "n1", "n2", "n3", "n4", "n5"};
+static const char *const player_names[PLAYERS_MAX] = {"n0", "n1", "n2", "n3", "n4",  "n5",
+                                                      "n6", "n7", "n8", "n9", "n10", "n11"};
 
 static bool flushed(const struct fake *fake, actor_id origin, uint64_t clock) {
     for (unsigned f = 0; f < fake->flushed_count; f++) {
@@ -541,7 +558,7 @@ static void work(struct fake *fake, unsigned number) {
     struct player *player = &fake->players[number];
     uint64_t clock = fake->clock + 1;
     bool may = player->state == NODE_STARTED && !player->fenced && clock <= player->barrier_clock &&
-               (player->final == 0 || clock <= player->final);
+               (player->final == 0 || clock <= player->final) && (fake->feed.alone == 0 || fake->feed.due);
     for (unsigned d = 0; may && d < assignment_count(&player->plan); d++) {
         actor_id origin = assignment_of(&player->plan, d)->origin;
         uint64_t items = assignment_items(&player->plan, origin, clock);
@@ -578,6 +595,45 @@ static void say_fenced(struct fake *fake, unsigned number) {
     give_as(fake, number, player->epoch, &message);
 }
 
+static unsigned working_feeders(const struct fake *fake) {
+    unsigned count = 0;
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        const struct player *player = &fake->players[n];
+        bool works = player->there && !player->stopped && player->plan.frame_count > 0;
+        count += works && player->tier == TIER_FEEDER ? 1 : 0;
+    }
+    return count;
+}
+
+static unsigned trainers(const struct fake *fake) {
+    unsigned count = 0;
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        count += fake->players[n].there && fake->players[n].tier != TIER_FEEDER ? 1 : 0;
+    }
+    return count;
+}
+
+/* How many nodes' work is done in a round: that of a trainer, and its part of the feeders'. */
+static double feed_pace(const struct fake *fake) {
+    double pace = 1 + (double)working_feeders(fake) / trainers(fake);
+    double most = fake->feed.alone / fake->feed.rest;
+    return pace < most ? pace : most;
+}
+
+/* PROGRESS of a clock with stages. While the trainer does not do the rest, it makes what feeders don't. */
+static void progress_fed(struct fake *fake, unsigned from, actor_id origin, uint64_t clock, uint64_t items) {
+    double rounds = fake->feed.alone / feed_pace(fake);
+    double starved = rounds - fake->feed.rest;
+    double fed = working_feeders(fake) > 0 ? 1 - starved / (fake->feed.alone - fake->feed.rest) : 0;
+    const struct message_progress told = {.origin = origin,
+                                          .clock = clock,
+                                          .last = 1,
+                                          .items = items,
+                                          .items_fed = (uint64_t)(fed * (double)items),
+                                          .stages_us = (uint64_t)(starved * ROUND_US)};
+    progress_told(fake, from, &told, 1.0 / (double)clock);
+}
+
 static void player_say(struct fake *fake, unsigned number) {
     struct player *player = &fake->players[number];
     if (!player->welcomed) {
@@ -589,7 +645,9 @@ static void player_say(struct fake *fake, unsigned number) {
                assignment_items(&player->plan, node(number), player->plan.plan.restore + 1));
     }
     for (unsigned r = 0; r < player->report_count; r++) {
-        if (player->reports[r].clock > player->lost_until) {
+        if (player->reports[r].clock > player->lost_until && fake->feed.alone > 0) {
+            progress_fed(fake, number, player->reports[r].origin, player->reports[r].clock, player->reports[r].items);
+        } else if (player->reports[r].clock > player->lost_until) {
             progress_as(fake, number, player->reports[r].origin, player->reports[r].clock, player->reports[r].items,
                         1.0 / (double)player->reports[r].clock);
         }
@@ -604,7 +662,8 @@ static void player_say(struct fake *fake, unsigned number) {
                                                    .version = player->plan.plan.version,
                                                    .ready = player->plan.plan.version,
                                                    .committed = fake->clock,
-                                                   .silent = player->accuses};
+                                                   .silent = player->accuses,
+                                                   .feed_us = player->feed_us};
     give_as(fake, number, player->epoch, &message);
 }
 
@@ -833,7 +892,36 @@ static void deliver(struct fake *fake) {
     forget(fake);
 }
 
+static void enter(struct fake *fake, unsigned number, enum node_tier tier) {
+    fake->players[number] = (struct player){.tier = tier, .there = true};
+}
+
+/* A round of feeders, and of the launcher. */
+static void feed_round(struct fake *fake) {
+    struct fake_feed *feed = &fake->feed;
+    for (; feed->lines < fake->observed.read; feed->lines++) {
+        bool asks = strstr(fake->observed.lines[feed->lines], "\"event\":\"add-feeder\"") != NULL;
+        feed->pending = asks && feed->launches ? 1 + feed->round_trips : feed->pending;
+    }
+    if (feed->pending > 0 && --feed->pending == 0) {
+        assert_true(feed->launched < PLAYERS_MAX);
+        enter(fake, feed->launched++, TIER_FEEDER);
+    }
+    feed->due = feed->done >= feed->alone;
+    feed->done += feed_pace(fake) - (feed->due ? feed->alone : 0);
+    double most = trainers(fake) * (feed->alone / feed->rest - 1); /* feeders that can be busy all the time */
+    double busy = working_feeders(fake) > most ? most / working_feeders(fake) : 1;
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        struct player *player = &fake->players[n];
+        bool works = player->tier == TIER_FEEDER && player->plan.frame_count > 0;
+        player->feed_us += works ? (uint64_t)(busy * ROUND_US) : 0;
+    }
+}
+
 static void play(struct fake *fake) {
+    if (fake->feed.alone > 0) {
+        feed_round(fake);
+    }
     tick(fake, ROUND_US);
     deliver(fake);
     write_files(fake);
@@ -880,10 +968,6 @@ static void play_to_end(struct fake *fake) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
-}
-
-static void enter(struct fake *fake, unsigned number, enum node_tier tier) {
-    fake->players[number] = (struct player){.tier = tier, .there = true};
 }
 
 /* A cluster in training. */
@@ -2867,6 +2951,151 @@ static void test_a_feeder_that_fails(void **state) {
     }
 }
 
+/* A job that chooses its feeders: one trainer, a clock of 10 rounds, 2 of them without feeders' help. So 4 feeders are
+ * the most that it can use. */
+static struct fake *fed_cluster(unsigned feeders_max) {
+    struct fake *fake = stored_cluster(STAGE_1, 100000);
+    fake->options.feeders_max = feeders_max;
+    fake->feed = (struct fake_feed){.alone = 10, .rest = 2, .launched = 1, .launches = true, .round_trips = 5};
+    cluster_open(fake, 1, 0);
+    return fake;
+}
+
+static unsigned events(const struct fake *fake, const char *event) {
+    char text[64];
+    snprintf(text, sizeof text, "\"event\":\"%s\"", event);
+    return lines_with(fake, text);
+}
+
+/* Plays until so many feeders are there and the policy has nothing more to try. */
+static void play_to_feeders(struct fake *fake, unsigned feeders) {
+    unsigned kept = events(fake, "keep-feeders");
+    for (unsigned r = 0; working_feeders(fake) != feeders || events(fake, "keep-feeders") == kept; r++) {
+        assert_true(r < ROUNDS_MAX && fake->end.ended == 0);
+        play(fake);
+    }
+    assert_int_equal(fake->controller.progress.feeding.policy.state, FEEDERS_HOLD);
+    assert_int_equal(fake->controller.progress.feeding.policy.wanted, feeders);
+}
+
+static void test_feeders_are_added_while_they_help(void **state) {
+    (void)state;
+    for (unsigned most = 2; most <= 8; most += 6) {
+        unsigned best = most < 4 ? most : 4;
+        struct fake *fake = fed_cluster(most);
+        play_to_feeders(fake, best);
+        assert_int_equal(events(fake, "add-feeder"), best);
+        play_rounds(fake, 1000);
+        assert_int_equal(working_feeders(fake), best);
+        assert_int_equal(events(fake, "add-feeder"), best);
+        assert_int_equal(events(fake, "remove-feeders"), 0);
+        assert_int_equal(fake->controller.plan.epoch, 1);
+        char *status = report_status(&fake->controller);
+        assert_int_equal(line_number(status, "feeders_wanted"), best);
+        assert_int_equal(line_number(status, "feeders_max"), most);
+        assert_int_equal(line_number(status, "feeders_coming"), 0);
+        assert_non_null(strstr(status, "\"feeders_reason\":\"trainers wait for "));
+        free(status);
+        fake_close(fake);
+    }
+}
+
+/* Feeders are no use where the stages take little, or were not asked for. */
+static void test_no_feeder_is_added_where_none_helps(void **state) {
+    (void)state;
+    for (unsigned asked = 0; asked < 2; asked++) {
+        struct fake *fake = fed_cluster(asked == 0 ? 0 : 8);
+        fake->feed.rest = asked == 0 ? 2 : 9.5;
+        play_rounds(fake, 1000);
+        assert_int_equal(events(fake, "add-feeder"), 0);
+        assert_int_equal(events(fake, "keep-feeders"), asked);
+        assert_int_equal(lines_with(fake, "input takes 5 % of trainers' time: no feeder is needed"), asked);
+        char *status = report_status(&fake->controller);
+        assert_int_equal(strstr(status, "feeders_wanted") != NULL, asked);
+        free(status);
+        fake_close(fake);
+    }
+}
+
+/* A launcher that never delivers is asked again, more and more rarely, and the job goes on. */
+static void test_feeders_that_never_come(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster(8);
+    fake->feed.launches = false;
+    fake->feed.alone = 50; /* fewer lines */
+    while (events(fake, "keep-feeders") == 0) {
+        assert_true(fake->now_us < UINT64_C(3600) * 1000 * 1000);
+        play_rounds(fake, 100);
+    }
+    assert_int_equal(events(fake, "add-feeder"), FEEDERS_REQUESTS);
+    assert_int_equal(lines_with(fake, "10 requests brought no feeder that stayed: the job goes on with 0"), 1);
+    assert_int_equal(feeding_coming(&fake->controller), 0);
+    fake_close(fake);
+}
+
+/* Feeders that die are asked for again, one at a time; no epoch ends. */
+static void test_feeders_that_die_come_again(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster(8);
+    play_to_feeders(fake, 4);
+    die(fake, 1, 0);
+    die(fake, 3, 0);
+    for (unsigned r = 0; working_feeders(fake) < 4; r++) {
+        assert_true(r < ROUNDS_MAX);
+        assert_true(feeding_coming(&fake->controller) <= 1);
+        play(fake);
+    }
+    play_rounds(fake, 500);
+    assert_int_equal(working_feeders(fake), 4);
+    assert_int_equal(events(fake, "add-feeder"), 6);
+    assert_int_equal(fake->controller.plan.epoch, 1);
+    assert_int_equal(fake->controller.progress.items_redone, 0);
+    fake_close(fake);
+}
+
+/* The controller is killed again and again, also while a feeder is coming: none is asked for twice. */
+static void test_a_restarted_controller_goes_on_with_its_feeders(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster(8);
+    unsigned kills = 0;
+    for (unsigned r = 0; events(fake, "keep-feeders") == 0; r++) {
+        assert_true(r < 3 * ROUNDS_MAX);
+        play(fake);
+        if (r % 600 == 599 || (fake->feed.pending == 3 && kills < 3)) {
+            fake->kill.dead = true;
+            called(fake);
+            kills++;
+        }
+    }
+    assert_true(kills >= 4);
+    play_rounds(fake, 200);
+    assert_int_equal(working_feeders(fake), 4);
+    assert_int_equal(events(fake, "add-feeder"), 4);
+    assert_int_equal(events(fake, "remove-feeders"), 0);
+    fake_close(fake);
+}
+
+/* Windows with a change of plan are no measure. With another trainer the number is found anew, from those there are. */
+static void test_other_trainers_need_other_feeders(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster(10);
+    play_to_feeders(fake, 4);
+    enter(fake, 11, TIER_TRANSIENT);
+    play_to_feeders(fake, 7); /* then they wait for 10 % of their time */
+    assert_int_equal(fake->controller.progress.feeding.trainers, 2);
+    assert_int_equal(events(fake, "add-feeder"), 7);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n11"); /* half of them are too many now */
+    for (unsigned r = 0; working_feeders(fake) > 6; r++) {
+        assert_true(r < 2 * ROUNDS_MAX);
+        play(fake);
+    }
+    assert_int_equal(fake->controller.progress.feeding.trainers, 1);
+    assert_int_equal(lines_with(fake, "% of their time: 6 are enough"), 1);
+    assert_int_equal(events(fake, "remove-feeders"), 1);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
 static void test_status_is_json(void **state) {
     (void)state;
     static const char *const keys[] = {"app",      "phase",     "change",      "stage",       "epoch",
@@ -4559,6 +4788,12 @@ int main(void) {
         cmocka_unit_test(test_a_feeder_that_hangs_holds_up_nothing),
         cmocka_unit_test(test_feeders_are_not_believed),
         cmocka_unit_test(test_a_feeder_that_fails),
+        cmocka_unit_test(test_feeders_are_added_while_they_help),
+        cmocka_unit_test(test_no_feeder_is_added_where_none_helps),
+        cmocka_unit_test(test_feeders_that_never_come),
+        cmocka_unit_test(test_feeders_that_die_come_again),
+        cmocka_unit_test(test_a_restarted_controller_goes_on_with_its_feeders),
+        cmocka_unit_test(test_other_trainers_need_other_feeders),
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),

@@ -400,6 +400,36 @@ static void test_shrinking_may_fail(void **state) {
     assert_int_equal(feeders.wait, 2 * FEEDERS_WAIT);
 }
 
+/* With other trainers, feeders are tuned from those that are there, whatever the rate was before. */
+static void test_other_trainers(void **state) {
+    (void)state;
+    struct feeders feeders = {.state = FEEDERS_HOLD, .wanted = 2, .threads = 1, .baseline = 1000, .seen = 2};
+    struct feeders_view view = {.feeders = 2,
+                                .feeders_max = 4,
+                                .threads = 1,
+                                .threads_max = 1,
+                                .rate = 100,
+                                .starved = 0.5,
+                                .busy = 1,
+                                .fed = 1};
+    char reason[FEEDERS_REASON];
+    feeders_begin_anew(&feeders);
+    for (unsigned w = 0; w + 1 < FEEDERS_WINDOWS; w++) {
+        assert_int_equal(feeders_decide(&feeders, &view, reason).act, FEEDERS_NONE);
+    }
+    struct feeders_action action = feeders_decide(&feeders, &view, reason);
+    assert_int_equal(action.act, FEEDERS_ADD);
+    assert_int_equal(action.feeders, 3);
+    feeders = (struct feeders){.state = FEEDERS_HOLD, .baseline = 1000};
+    feeders_begin_anew(&feeders);
+    view.feeders = 0;
+    for (unsigned w = 0; w + 1 < FEEDERS_WINDOWS; w++) {
+        assert_int_equal(feeders_decide(&feeders, &view, reason).act, FEEDERS_NONE);
+    }
+    assert_int_equal(feeders_decide(&feeders, &view, reason).act, FEEDERS_ADD);
+    assert_true(feeders.baseline == 100);
+}
+
 static void test_odd_numbers(void **state) {
     (void)state;
     struct feeders feeders = {0};
@@ -436,6 +466,7 @@ int main(void) {
         cmocka_unit_test(test_none_stay),
         cmocka_unit_test(test_the_job_changes),
         cmocka_unit_test(test_shrinking_may_fail),
+        cmocka_unit_test(test_other_trainers),
         cmocka_unit_test(test_odd_numbers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

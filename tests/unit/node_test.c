@@ -1913,6 +1913,7 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     assert_int_equal(fake->asked.batches_taken, 3);
     assert_int_equal(fake->asked.batches_own, 1);
     node_fed(&fake->node, 6);
+    node_feed_made_here(&fake->node, 1, 800);
     computed(fake, 1, 1);
     assert_int_equal(fake->asked.dropped_below, 2);
     assert_int_equal(fake->node.feed.used, 8 * NODE_FEED_GUESS);
@@ -1922,6 +1923,7 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     assert_int_equal(told(fake, MESSAGE_PROGRESS, &progress), 1);
     assert_int_equal(progress.progress.items_fed, 6);
     assert_int_equal(progress.progress.feed_wait_us, 2000);
+    assert_int_equal(progress.progress.stages_us, 5000 + 800); /* while it waited, and in the clock */
     fake_close(fake);
 }
 
@@ -2155,9 +2157,14 @@ static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
     assert_int_equal(answer.frames[FEED_BATCHES]->size, 2 * sizeof *batches);
     assert_true(batches[0].shard == 2 && batches[0].bytes == 10 && batches[1].shard == 3 && batches[1].bytes == 20);
+    fake->now_us += 1000 * 1000; /* the next heartbeat is due */
     make(fake, 3, 3, 20);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2);
     assert_int_equal(fake->asked.making.clock, 0);
+    node_timer(&fake->node);
+    struct message beat = {0};
+    assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
+    assert_int_equal(beat.heartbeat.feed_us, 1000 * 1000);
     fake_close(fake);
 }
 
