@@ -160,8 +160,6 @@ static struct feeders_action profile(struct feeders *feeders, const struct feede
     struct feeders_measure now = measure(feeders);
     learn_noise(feeders);
     if (now.starved < FEEDERS_STARVED || view->feeders_max == 0) {
-        snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: no feeder is tried",
-                 100 * now.starved);
         snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: no feeder is needed",
                  100 * now.starved);
         feeders->baseline = now.rate;
