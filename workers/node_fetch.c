@@ -59,6 +59,10 @@ static void answer_holdings(struct node *node, actor_id server, const struct mes
     node_send_by(node, server, question->passed.sender, &answer);
 }
 
+static size_t piece_bytes(const struct node *node) {
+    return node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
+}
+
 bool node_add_piece(const struct node *node, const struct buffer *bytes, struct message *answer) {
     struct message_shard *shard = &answer->shard;
     if (bytes == NULL || shard->offset >= bytes->size) {
@@ -66,7 +70,7 @@ bool node_add_piece(const struct node *node, const struct buffer *bytes, struct 
         return false;
     }
     size_t left = bytes->size - shard->offset;
-    size_t piece = node->options.fetch_piece != 0 ? node->options.fetch_piece : WIRE_SHARD_PIECE_MAX;
+    size_t piece = piece_bytes(node);
     shard->kind = SHARD_PIECE;
     shard->size = bytes->size;
     message_add_copy(answer, bytes->data + shard->offset, left < piece ? left : piece);
@@ -221,6 +225,7 @@ static void holder_drop(struct node *node, unsigned number) {
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         if (fetch->ways[w].busy && fetch->ways[w].holder == number) {
             fetch->lacks[fetch->ways[w].shard] = 1;
+            holder->asked--;
             way_end(&fetch->ways[w]);
             for (unsigned h = 0; h < fetch->holder_count; h++) {
                 fetch->holders[h].next = 0;
@@ -229,13 +234,13 @@ static void holder_drop(struct node *node, unsigned number) {
     }
 }
 
-static bool holder_is_busy(const struct node_fetch *fetch, unsigned number) {
-    for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
-        if (fetch->ways[w].busy && fetch->ways[w].holder == number) {
-            return true;
-        }
-    }
-    return false;
+/* Returns whether to ask the holder for a further shard. A node with work asks for at most a piece's bytes at once, as
+ * a PUSH to it may have to wait for them. A larger shard comes alone: its holder keeps few packed shards. */
+static bool holder_has_room(const struct node *node, const struct fetch_holder *holder) {
+    uint64_t piece = piece_bytes(node);
+    uint64_t most = node->client.joins ? NODE_FETCH_AHEAD * piece : piece;
+    bool small = holder->largest > 0 && holder->largest <= piece;
+    return holder->asked == 0 || (small && (holder->asked + UINT64_C(1)) * holder->largest <= most);
 }
 
 /* Finds a shard that is lacking and that the holder has. */
@@ -250,19 +255,43 @@ static bool find_lacking(const struct node *node, struct fetch_holder *holder, u
     return false;
 }
 
-/* Asks idle holders for shards that are lacking. Returns whether any shard is on its way. */
+/* Finds the holder to ask for the next shard, and the shard: one of those with the fewest shards on their way. */
+static bool find_holder(const struct node *node, unsigned *holder, uint32_t *shard) {
+    const struct node_fetch *fetch = &node->fetch;
+    unsigned asked = 0; /* holders */
+    bool found = false;
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        asked += fetch->holders[h].asked > 0 ? 1 : 0;
+    }
+    for (unsigned h = 0; h < fetch->holder_count; h++) {
+        struct fetch_holder *other = &fetch->holders[h];
+        bool may = other->asked > 0 || asked < NODE_FETCH_HOLDERS;
+        uint32_t lacking;
+        if (may && (!found || other->asked < fetch->holders[*holder].asked) && holder_has_room(node, other) &&
+            find_lacking(node, other, &lacking)) {
+            found = true;
+            *holder = h;
+            *shard = lacking;
+        }
+    }
+    return found;
+}
+
+/* Asks holders for shards that are lacking. Returns whether any shard is on its way. */
 static bool take_more(struct node *node) {
     struct node_fetch *fetch = &node->fetch;
     bool busy = false;
-    unsigned next = 0;
+    bool more = true;
     for (unsigned w = 0; w < NODE_FETCH_WAYS; w++) {
         struct fetch_way *way = &fetch->ways[w];
-        for (uint32_t shard; next < fetch->holder_count && !way->busy; next++) {
-            if (!holder_is_busy(fetch, next) && find_lacking(node, &fetch->holders[next], &shard)) {
-                *way = (struct fetch_way){.busy = true, .holder = next, .shard = shard};
-                fetch->lacks[shard] = 0;
-                ask_for_piece(node, way);
-            }
+        unsigned holder = 0;
+        uint32_t shard = 0;
+        more = more && (way->busy || find_holder(node, &holder, &shard));
+        if (more && !way->busy) {
+            *way = (struct fetch_way){.busy = true, .holder = holder, .shard = shard};
+            fetch->holders[holder].asked++;
+            fetch->lacks[shard] = 0;
+            ask_for_piece(node, way);
         }
         busy = busy || way->busy;
     }
@@ -345,6 +374,9 @@ static bool take_piece(struct node *node, struct fetch_way *way, const struct me
     if (!hooks->unpack(hooks->context, way->shard, way->bytes, way->got)) {
         return false;
     }
+    struct fetch_holder *holder = &node->fetch.holders[way->holder];
+    holder->largest = way->got > holder->largest ? way->got : holder->largest;
+    holder->asked--;
     node->fetch.taken++;
     way_end(way);
     return true;

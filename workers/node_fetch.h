@@ -10,8 +10,10 @@
 #include <stdbool.h>
 
 enum {
-    NODE_FETCH_WAYS = 4,  /* shards on their way at once, each from another node */
-    NODE_FETCH_PACKED = 4 /* packed shards that a node keeps while others ask for their pieces */
+    NODE_FETCH_HOLDERS = 4, /* nodes that are asked for shards at once */
+    NODE_FETCH_WAYS = 64,   /* shards on their way at once */
+    NODE_FETCH_AHEAD = 4,   /* pieces' bytes on their way at once from one node, to a node that has no work yet */
+    NODE_FETCH_PACKED = 4   /* packed shards that a node keeps while others ask for their pieces */
 };
 
 /* NONE --node_fetch_begin--> TAKING --nothing is lacking, or nobody can give what is--> NONE */
@@ -24,9 +26,12 @@ struct fetch_holder {
     bool answered;
     struct buffer *has; /* the node's shards, uint32_t each; NULL: none, or the node did not give what it offered */
     size_t next;        /* the entries of `has` before this index are not lacking */
+    unsigned asked;     /* shards on their way from this node */
+    uint64_t largest;   /* bytes of the largest shard that has come from this node; 0: none has */
 };
 
-/* A shard that comes from a holder, piece by piece. */
+/* A shard that comes from a holder, piece by piece. Shards of at most one piece come several at once, so that their
+ * number does not multiply the time that a question and its answer take. */
 struct fetch_way {
     bool busy;
     uint32_t shard;

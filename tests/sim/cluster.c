@@ -193,7 +193,7 @@ static void open_node(struct cluster_node *node) {
                                    .server_count = node->server_count,
                                    .lots = cluster->drawn.lots,
                                    .fetches = cluster->drawn.fetches,
-                                   .fetch_piece = 64,
+                                   .fetch_piece = hash_mix(cluster->options.seed ^ 0x91EC) % 2 == 0 ? 64 : 512,
                                    .feed_credit = cluster_feed_credit(cluster),
                                    .metrics = metrics,
                                    .metric_count = CLUSTER_METRICS,

@@ -1807,7 +1807,7 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
 
 /* ---- Shards from other nodes ---- */
 
-enum { PIECE = 8 };
+enum { PIECE = 8, PACKED = 12 /* bytes of a packed shard */ };
 
 /* A node that is to work on shards 0 to 3, of which it lacks 1 to 3, in a job where OTHER and THIRD work. */
 /* ---- Batches ---- */
@@ -2300,21 +2300,28 @@ static void give_holdings(struct fake *fake, actor_id server, uint64_t claim, ui
     give(fake, server, &message);
 }
 
-/* Answers the newest question for a piece that was sent to this server, with the kind of answer. */
-static void give_piece(struct fake *fake, actor_id server, enum shard_kind kind) {
-    struct message question = {0};
-    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
-    struct message answer = {.type = MESSAGE_SHARD, .shard = question.shard};
-    unsigned char bytes[12];
-    memset(bytes, (int)question.shard.shard, 10);
-    memset(bytes + 10, 2 * (int)question.shard.shard, 2);
-    size_t left = sizeof bytes - question.shard.offset;
+/* Answers a question for a piece that was sent to this server, with the kind of answer. */
+static void answer_piece(struct fake *fake, actor_id server, const struct message_shard *question,
+                         enum shard_kind kind) {
+    struct message answer = {.type = MESSAGE_SHARD, .shard = *question};
+    unsigned char bytes[PACKED];
+    memset(bytes, (int)question->shard, 10);
+    memset(bytes + 10, 2 * (int)question->shard, 2);
+    size_t left = sizeof bytes - question->offset;
+    size_t piece = fake->node.options.fetch_piece;
+    assert_int_equal(question->kind, SHARD_ASK);
     answer.shard.kind = (uint8_t)kind;
     answer.shard.size = sizeof bytes;
     answer.passed.sender = actor_node(server);
-    assert_int_equal(question.shard.kind, SHARD_ASK);
-    message_add_copy(&answer, bytes + question.shard.offset, kind == SHARD_GONE ? 0 : left < PIECE ? left : PIECE);
+    message_add_copy(&answer, bytes + question->offset, kind == SHARD_GONE ? 0 : left < piece ? left : piece);
     give(fake, server, &answer);
+}
+
+/* Answers the newest such question. */
+static void give_piece(struct fake *fake, actor_id server, enum shard_kind kind) {
+    struct message question = {0};
+    assert_true(sent(fake, server, MESSAGE_SHARD, &question) > 0);
+    answer_piece(fake, server, &question.shard, kind);
 }
 
 static void test_shards_are_taken_from_those_who_have_them(void **state) {
@@ -2343,6 +2350,47 @@ static void test_shards_are_taken_from_those_who_have_them(void **state) {
     assert_int_equal(fake->asked.preparing, 1);
     assert_int_equal(fake->node.fetch.taken, 3);
     fake_close(fake);
+}
+
+/* A node with work has a piece's bytes of small shards on their way from one node, a node without work several pieces'.
+ * How small they are shows the first. */
+static void test_small_shards_come_several_at_once(void **state) {
+    (void)state;
+    for (unsigned joins = 0; joins < 2; joins++) {
+        struct fake *fake = fake_new(0, 0);
+        struct message question = {0};
+        fake->node.options.fetches = true;
+        fake->node.options.fetch_piece = 2 * PACKED;
+        fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
+        fake->next.plan.version = 5;
+        fake->next.plan.shards = 16;
+        fake->next.plan.from_clock = joins != 0 ? WIRE_CLOCK_NEVER : 0;
+        give_welcome(fake);
+        add_assignment(fake, SELF, WIRE_CLOCK_NEVER, WIRE_CLOCK_NEVER, 0, 16);
+        add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 0, 16);
+        give_plan(fake);
+        assert_int_equal(sent(fake, REMOTE, MESSAGE_HOLDINGS, &question), 1);
+        give_holdings(fake, REMOTE, question.holdings.claim, 0, 16);
+        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1);
+        give_piece(fake, REMOTE, SHARD_PIECE);
+        unsigned ahead = joins != 0 ? 2 * NODE_FETCH_AHEAD : 2;
+        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 1 + ahead);
+        give_piece(fake, REMOTE, SHARD_PIECE);
+        assert_int_equal(sent(fake, REMOTE, MESSAGE_SHARD, NULL), 2 + ahead); /* another in its place */
+        assert_int_equal(fake->node.fetch.taken, 2);
+        give_piece(fake, REMOTE, SHARD_GONE); /* all that were on their way from there come from elsewhere */
+        assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_SHARD, NULL), 0);
+        give_holdings(fake, THIRD_SERVER, question.holdings.claim, 0, 16);
+        for (unsigned m = 0; m < fake->count; m++) { /* more questions are sent meanwhile */
+            if (fake->sent[m].message.type == MESSAGE_SHARD && fake->sent[m].to == THIRD_SERVER) {
+                const struct message_shard asked = fake->sent[m].message.shard;
+                answer_piece(fake, THIRD_SERVER, &asked, SHARD_PIECE);
+            }
+        }
+        assert_int_equal(fake->node.fetch.taken, 16);
+        assert_int_equal(fake->asked.preparing, 1);
+        fake_close(fake);
+    }
 }
 
 static void test_what_nobody_has_is_read(void **state) {
@@ -2645,6 +2693,7 @@ int main(void) {
         cmocka_unit_test(test_shards_are_taken_from_those_who_have_them),
         cmocka_unit_test(test_what_nobody_has_is_read),
         cmocka_unit_test(test_the_question_for_shards_is_repeated),
+        cmocka_unit_test(test_small_shards_come_several_at_once),
         cmocka_unit_test(test_a_holder_that_does_not_give),
         cmocka_unit_test(test_a_set_that_is_not_needed_any_more_is_not_fetched),
         cmocka_unit_test(test_a_node_gives_its_shards),
