@@ -515,8 +515,18 @@ bool change_all_held(const struct controller *controller, bool *passed) {
 
 /* ---- Switch and settle ---- */
 
+/* Returns the clock after which the plan is to change: the clock under way, if no origin is beyond it and it will
+ * probably last long enough for all to learn of the barrier; else a later clock. An origin that has passed it all the
+ * same only has the barrier set anew. */
+static uint64_t clock_to_switch(const struct controller *controller) {
+    uint64_t under_way = controller->progress.completed + 1;
+    uint64_t over_us = controller->clocks.completed_us + controller->clocks.lasted_us;
+    bool early = controller_now(controller) + CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) < over_us;
+    return early && change_clock_reached(controller) == under_way ? under_way : change_clock_ahead(controller);
+}
+
 static void barrier_for_switch(struct controller *controller) {
-    uint64_t clock = change_clock_ahead(controller);
+    uint64_t clock = clock_to_switch(controller);
     if (controller->job.final != 0 &&
         clock >= controller->job.final) { /* the job ends before the change could take effect */
         if (controller->change.state == CHANGE_BARRIER) {
@@ -624,7 +634,12 @@ void change_step(struct controller *controller) {
     case CHANGE_PREPARE:
         if (controller->change.due && controller_now(controller) >= controller->change.due_us) {
             prepare(controller);
-        } else if (controller->change.state == CHANGE_NONE) {
+            break;
+        }
+        if (controller->change.due) {
+            controller_tick_before(controller, controller->change.due_us);
+        }
+        if (controller->change.state == CHANGE_NONE) {
             dismiss(controller); /* the clocks for which a leaving member was needed may be committed by now */
             if (names_are_old(controller)) {
                 change_publish(controller);

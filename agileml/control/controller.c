@@ -24,6 +24,12 @@ void controller_tick_at(struct controller *controller, uint64_t at_us) {
     controller->io->set_timer(controller->io, at_us);
 }
 
+void controller_tick_before(struct controller *controller, uint64_t at_us) {
+    if (at_us < controller->times.tick_us) {
+        controller_tick_at(controller, at_us);
+    }
+}
+
 static int check_options(const struct controller_options *options, struct error *error) {
     if (options->reliable + options->transient > WIRE_NODES_MAX || options->reliable + options->transient == 0) {
         return error_set(error, AML_EINPUT, "%u nodes, expected 1 to %d", options->reliable + options->transient,
@@ -1155,6 +1161,9 @@ void controller_timer(void *self) {
         }
         if (controller->checkpoint.retry_us > now && controller->checkpoint.retry_us < next) {
             next = controller->checkpoint.retry_us;
+        }
+        if (controller->change.due && controller->change.due_us > now && controller->change.due_us < next) {
+            next = controller->change.due_us;
         }
         controller_tick_at(controller, next);
     }

@@ -283,6 +283,8 @@ struct controller_feeding {
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
 struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
+    uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
+    uint64_t lasted_us;          /* how long that clock took */
     struct monitor monitor;
     struct controller_balance balance;
     struct controller_feeding feeding;

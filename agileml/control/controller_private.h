@@ -64,6 +64,8 @@ void controller_tell_observers(struct controller *controller, size_t first);
 void controller_send_outcome(struct controller *controller, actor_id to, uint64_t request, int code, const char *text);
 /* Sets the timer to `at_us`. */
 void controller_tick_at(struct controller *controller, uint64_t at_us);
+/* Sets the timer to `at_us`, unless it is set to an earlier time. */
+void controller_tick_before(struct controller *controller, uint64_t at_us);
 /* Ends the job because a node has failed, for the reason `text`. `name` may be NULL. */
 void controller_fail(struct controller *controller, const char *name, int code, const char *text);
 /* Removes the member without sending it a message. Invalidates members' addresses. */

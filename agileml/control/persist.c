@@ -411,9 +411,7 @@ void persist_soon(struct controller *controller) {
     } else if (!controller->stored.due) {
         controller->stored.due = true;
         controller->stored.due_us = controller_now(controller) + CONTROLLER_STORE_US;
-        if (controller->stored.due_us < controller->times.tick_us) {
-            controller_tick_at(controller, controller->stored.due_us);
-        }
+        controller_tick_before(controller, controller->stored.due_us);
     }
 }
 

@@ -313,6 +313,8 @@ void progress_step(struct controller *controller) {
         window->count = 0;
         lost_forget(&controller->lost, clock);
         progress->completed = clock;
+        controller->clocks.completed_us = controller_now(controller);
+        controller->clocks.lasted_us = sums.lasted_us;
         progress->items_processed += sums.items;
         sums_add(&progress->iteration, &sums, controller->job.metrics, controller->job.metric_count);
         persist_soon(controller);

@@ -3790,6 +3790,57 @@ static void test_a_hold_outlives_the_controller(void **state) {
     fake_close(fake);
 }
 
+/* Nothing comes after the last registration, so only the timer can make the plan. */
+static void test_a_plan_is_made_when_it_is_due(void **state) {
+    (void)state;
+    struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    fake->options.heartbeat_ms = 1000;
+    fake_start(fake);
+    begin(fake);
+    join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+    uint64_t due_us = fake->controller.change.due_us;
+    assert_int_equal(due_us, fake->now_us + CONTROLLER_JOIN_WAIT_US);
+    while (fake->now_us < due_us) {
+        assert_int_equal(fake->controller.change.state, CHANGE_NONE);
+        tick(fake, fake->controller.times.tick_us - fake->now_us);
+    }
+    assert_int_equal(fake->now_us, due_us);
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
+    fake_close(fake);
+}
+
+/* The clock under way is the last of the old plan, unless it is about to end or an origin is beyond it. */
+static void test_a_plan_changes_after_the_clock_under_way(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t clock_us; /* how long the clock before took */
+        uint64_t begun;    /* the latest clock that a node has begun */
+        uint64_t last;     /* the last clock of the old plan */
+    } cases[] = {{1000 * 1000, 2, 2},
+                 {1000 * 1000, 1, 2},
+                 {CONTROLLER_JOIN_WAIT_US + 10 * 1000, 2, 3},
+                 {10 * 1000, 2, 3},
+                 {1000 * 1000, 3, 4}};
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100, .staleness = 1});
+        begin(fake);
+        fake->now_us += cases[c].clock_us;
+        for (unsigned n = 0; n < 2; n++) {
+            progress_timed(fake, n, node(n), 1, SHARDS / 2 * SHARD_ITEMS, 1, cases[c].clock_us);
+        }
+        assert_int_equal(fake->controller.progress.completed, 1);
+        join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+        tick(fake, CONTROLLER_JOIN_WAIT_US);
+        assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
+        heartbeat(fake, 0, NODE_STARTED, 1);
+        heartbeat(fake, 1, NODE_STARTED, cases[c].begun);
+        heartbeat(fake, 2, NODE_STARTED, 0);
+        assert_int_equal(fake->controller.change.state, CHANGE_BARRIER);
+        assert_int_equal(fake->controller.barrier.clock, cases[c].last);
+        fake_close(fake);
+    }
+}
+
 /* A cluster of two in training, and these machines on their way. */
 static struct fake *expecting(const char *names) {
     struct fake *fake = fake_new((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
@@ -4845,6 +4896,8 @@ int main(void) {
         cmocka_unit_test(test_time_without_a_controller),
         cmocka_unit_test(test_catch_ups_are_acknowledged_when_they_are_stored),
         cmocka_unit_test(test_a_hold_outlives_the_controller),
+        cmocka_unit_test(test_a_plan_is_made_when_it_is_due),
+        cmocka_unit_test(test_a_plan_changes_after_the_clock_under_way),
         cmocka_unit_test(test_allocated_machines_are_expected_until_they_join),
         cmocka_unit_test(test_one_plan_takes_in_all_that_are_expected),
         cmocka_unit_test(test_a_machine_that_never_comes_is_not_waited_for_long),
