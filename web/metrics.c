@@ -4,17 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-static const char *const EVENTS[METRICS_EVENTS] = {"allocation",  "join",
-                                                   "resume",      "start",
-                                                   "stage",       "silent",
-                                                   "heard",       "evict",
-                                                   "evicted",     "failure",
-                                                   "refused",     "recover",
-                                                   "checkpoint",  "checkpoint-failed",
-                                                   "save-failed", "checkpoint-slow",
-                                                   "balance",     "replace",
-                                                   "add-feeder",  "remove-feeders",
-                                                   "keep-feeders"};
+static const char *const EVENTS[METRICS_EVENTS] = {"allocation",   "join",
+                                                   "resume",       "start",
+                                                   "stage",        "silent",
+                                                   "heard",        "evict",
+                                                   "evicted",      "failure",
+                                                   "refused",      "recover",
+                                                   "checkpoint",   "checkpoint-failed",
+                                                   "save-failed",  "checkpoint-slow",
+                                                   "balance",      "replace",
+                                                   "add-feeder",   "remove-feeders",
+                                                   "keep-feeders", "take-part"};
 enum { EVENT_RECOVER = 11, EVENT_CHECKPOINT = 12, EVENT_CHECKPOINT_FAILED = 13 };
 static const double BUCKETS[METRICS_BUCKETS] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 

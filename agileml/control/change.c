@@ -562,8 +562,33 @@ static void forget_idle(struct controller *controller) {
     }
 }
 
+/* Reports the nodes that have a part for the first time. Where a controller that was restarted does not know how long
+ * all phases took, the line is left out: the lines `nodes` have what the nodes do. */
+static void report_newcomers(struct controller *controller) {
+    const struct controller_change *change = &controller->change;
+    const char **names = memory_zeroed(controller->member_count, sizeof *names);
+    unsigned count = 0;
+    uint64_t joined_us = change->began_us;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (member->planned && !member->settled) {
+            names[count++] = member->name;
+            joined_us = member->joined_us < joined_us ? member->joined_us : joined_us;
+        }
+    }
+    if (count > 0 && change->began_us > 0 && change->ready_us >= change->began_us &&
+        change->named_us >= change->ready_us) {
+        const struct report_phases phases = {.gather = (double)(change->began_us - joined_us) / 1e6,
+                                             .prepare = (double)(change->ready_us - change->began_us) / 1e6,
+                                             .change = (double)(change->named_us - change->ready_us) / 1e6};
+        controller_report(controller, report_take_part(controller, names, count, controller->plan.from_clock, &phases));
+    }
+    free(names);
+}
+
 static void settle(struct controller *controller) {
     bool staged = controller->plan.stage != controller->change.next_stage;
+    report_newcomers(controller);
     schedule_forget(&controller->plan.schedule, clock_over(controller));
     placement_settle(controller);
     forget_idle(controller);
@@ -645,6 +670,7 @@ void change_step(struct controller *controller) {
                 change_publish(controller);
             }
         } else if (controller->change.state == CHANGE_PREPARE && all_ready(controller)) {
+            controller->change.ready_us = controller_now(controller);
             barrier_for_switch(controller);
         }
         break;
@@ -661,6 +687,7 @@ void change_step(struct controller *controller) {
     case CHANGE_SWITCH:
         if (controller->barrier.clock != WIRE_CLOCK_NEVER) {
             if (all_ready(controller)) { /* every server knows that the clock is a commit point */
+                controller->change.named_us = controller_now(controller);
                 change_barrier_none(controller);
             }
         } else if (controller->commit.clock >= controller->plan.from_clock &&

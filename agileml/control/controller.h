@@ -434,9 +434,11 @@ struct controller_change {
     enum change state;
     enum stage next_stage; /* of the plan that is being prepared */
     uint32_t next_commit_every;
-    uint64_t began_us;
-    bool due;        /* the desired plan may differ from the present one */
-    uint64_t due_us; /* no change begins before then, as more nodes may join */
+    uint64_t began_us; /* when the change's first plan was made; these times are 0 after a restart of the controller */
+    uint64_t ready_us; /* when all nodes were ready for the last one */
+    uint64_t named_us; /* when every node and server had the plan that names the switch's clock */
+    bool due;          /* the desired plan may differ from the present one */
+    uint64_t due_us;   /* no change begins before then, as more nodes may join */
 };
 
 struct controller_commit {

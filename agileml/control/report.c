@@ -299,6 +299,20 @@ char *report_recovery(const struct controller *controller, uint64_t clock, doubl
     return finish_line(object);
 }
 
+char *report_take_part(const struct controller *controller, const char *const *nodes, unsigned count, uint64_t first,
+                       const struct report_phases *phases) {
+    char text[ERROR_TEXT_MAX];
+    json_t *object = new_event_nodes(controller, "take-part", nodes, count);
+    snprintf(text, sizeof text, "from clock %llu on; gathered in %.0f ms, prepared in %.0f ms, switched in %.0f ms",
+             (unsigned long long)first, phases->gather * 1e3, phases->prepare * 1e3, phases->change * 1e3);
+    json_object_set_new(object, "reason", json_string(text));
+    set_whole(object, "first_clock", first);
+    set_real(object, "gather_seconds", phases->gather);
+    set_real(object, "prepare_seconds", phases->prepare);
+    set_real(object, "switch_seconds", phases->change);
+    return finish_line(object);
+}
+
 /* ---- Nodes ---- */
 
 static const char *state_text(const struct member *member) {

@@ -20,6 +20,13 @@ double report_metric(const struct wire_metric *metric, const struct wire_metric_
 /* Whether `key` is one of the report's own keys, which no metric may have. */
 bool report_key(const char *key);
 
+/* The phases, in seconds, in which nodes that have joined come to take part. */
+struct report_phases {
+    double gather;  /* from the first one's registration until the first plan that has a part for one of them */
+    double prepare; /* until all nodes were ready to switch to the plan */
+    double change;  /* until all knew the clock of the switch, and so could begin the next one */
+};
+
 /* Returns `text` as a JSON string; "(not text)" if it is not UTF-8, as names and reasons of other processes may be. */
 json_t *report_text(const char *text);
 
@@ -38,6 +45,9 @@ char *report_feeders(const struct controller *controller, const char *event, con
 /* Reports nodes that have sent nothing for `silent` seconds and are given up `left` seconds from now. */
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,
                      double left);
+/* Reports that these nodes, which had joined, take part from the clock `first` on, and how long the phases took. */
+char *report_take_part(const struct controller *controller, const char *const *nodes, unsigned count, uint64_t first,
+                       const struct report_phases *phases);
 /* Reports what these members do: their states, partitions and data shards. */
 char *report_nodes(const struct controller *controller, struct member *const *members, size_t count);
 /* Reports that these members are gone, and how much they did. */

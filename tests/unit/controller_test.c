@@ -3790,6 +3790,41 @@ static void test_a_hold_outlives_the_controller(void **state) {
     fake_close(fake);
 }
 
+/* The report says from which clock on nodes that have joined take part, and how long each phase took. */
+static void test_nodes_that_take_part_are_reported(void **state) {
+    (void)state;
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 100});
+    begin(fake);
+    join(fake, 2, "three", TIER_TRANSIENT, &fake->terms);
+    tick(fake, CONTROLLER_JOIN_WAIT_US);
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
+    for (unsigned round = 0; round < 3; round++) { /* ready, at the barrier, with the plan that names the switch */
+        fake->now_us += 100 * 1000;
+        for (unsigned n = 0; n < 3; n++) {
+            heartbeat(fake, n, NODE_STARTED, 0);
+        }
+    }
+    assert_int_equal(fake->controller.change.state, CHANGE_SWITCH);
+    assert_int_equal(fake->controller.plan.from_clock, 2);
+    assert_int_equal(lines_with(fake, "\"event\":\"take-part\""), 0);
+    for (uint64_t clock = 1; clock <= 2; clock++) {
+        fake->clock = clock;
+        for (unsigned n = 0; n < 3; n++) {
+            if (clock == 2 || n < 2) {
+                progress(fake, n, clock);
+            }
+            heartbeat(fake, n, NODE_STARTED, clock == 2 || n < 2 ? clock : 0);
+        }
+    }
+    assert_int_equal(fake->controller.change.state, CHANGE_NONE);
+    assert_int_equal(lines_with(fake, "\"event\":\"take-part\""), 1);
+    assert_int_equal(lines_with(fake,
+                                "\"nodes\":[\"three\"],\"reason\":\"from clock 2 on; gathered in 50 ms, prepared in "
+                                "100 ms, switched in 200 ms\",\"first_clock\":2"),
+                     1);
+    fake_close(fake);
+}
+
 /* Nothing comes after the last registration, so only the timer can make the plan. */
 static void test_a_plan_is_made_when_it_is_due(void **state) {
     (void)state;
@@ -4896,6 +4931,7 @@ int main(void) {
         cmocka_unit_test(test_time_without_a_controller),
         cmocka_unit_test(test_catch_ups_are_acknowledged_when_they_are_stored),
         cmocka_unit_test(test_a_hold_outlives_the_controller),
+        cmocka_unit_test(test_nodes_that_take_part_are_reported),
         cmocka_unit_test(test_a_plan_is_made_when_it_is_due),
         cmocka_unit_test(test_a_plan_changes_after_the_clock_under_way),
         cmocka_unit_test(test_allocated_machines_are_expected_until_they_join),
