@@ -943,8 +943,7 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
     data_chunk_close(&runtime->data, worker->chunk);
     uint32_t count;
     uint32_t index = data_read_file(&runtime->data, &count);
-    call->part = splits_part(&call->splits, index, count);
-    runtime_input_splits(runtime, &call->splits, call->part, count);
+    call->part = runtime_input_splits(runtime, &call->splits, index, count);
     call->stretch = data_stretch_begin(&runtime->data);
     call->first_order = data_next_order(&runtime->data);
     worker->check.calls = CALL_READ | CALL_RATINGS;

@@ -487,7 +487,7 @@ int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings
     struct splits splits;
     int code = splits_make(&splits, path, error);
     if (code == 0) {
-        code = ratings_read_part(&splits, splits_part(&splits, 0, 1), allow_unrated, threads, sink, context, error);
+        code = ratings_read_part(&splits, splits_all(&splits), allow_unrated, threads, sink, context, error);
         splits_close(&splits);
     }
     return code;

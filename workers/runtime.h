@@ -177,6 +177,7 @@ struct runtime_loader {
     struct runtime_set *preparing; /* used by the loader while it has a command, else by the main thread */
     bool reads_part;               /* the loader's command is to read this node's part, and to prepare no set */
     struct runtime_input input;    /* used by the loader while it has a command, else by the main thread */
+    struct splits_deal deal;       /* of the present reading's files; used by the loader */
     _Atomic uint64_t bytes_read;   /* of the files of all readings that have ended */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
@@ -308,8 +309,10 @@ int runtime_run(struct runtime *runtime, struct error *error);
 
 /* Records that the input is read from this file, or from this folder's files. In `read`, any of its threads. */
 void runtime_input_file(struct runtime *runtime, const char *path);
-/* Reports a file of which the library reads one of `parts` parts. The same rules. */
-void runtime_input_splits(struct runtime *runtime, const struct splits *splits, struct split_part part, uint32_t parts);
+/* Reports a file that the library reads, and deals it to the `parts` parts of the input. Returns what the part `index`
+ * has of it, which this process reads. In `read` itself. */
+struct split_part runtime_input_splits(struct runtime *runtime, const struct splits *splits, uint32_t index,
+                                       uint32_t parts);
 /* Whether the app's functions are to return soon, as their results are not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
 /* Wakes the main thread to handle the requests in `asked`, if it runs already. Any thread. */

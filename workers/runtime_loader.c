@@ -153,10 +153,17 @@ void runtime_input_file(struct runtime *runtime, const char *path) {
     pthread_mutex_unlock(&runtime->lock);
 }
 
-void runtime_input_splits(struct runtime *runtime, const struct splits *splits, struct split_part part,
-                          uint32_t parts) {
+struct split_part runtime_input_splits(struct runtime *runtime, const struct splits *splits, uint32_t index,
+                                       uint32_t parts) {
+    struct splits_deal *deal = &runtime->loader.deal;
+    if (deal->parts != parts) {
+        splits_deal_close(deal);
+        splits_deal_open(deal, parts);
+    }
+    splits_deal_file(deal, splits);
+    struct split_part part = splits_part(deal, index);
     /* Who reads all is compared by all items. */
-    struct split_sample sample = parts > 1 ? splits_sample(splits, parts) : (struct split_sample){0};
+    struct split_sample sample = parts > 1 ? splits_sample(splits, deal) : (struct split_sample){0};
     uint64_t bytes = splits_part_bytes(splits, part);
     struct wire_input_file file = {
         .bytes = input_bytes(splits->path), .blocks = sample.blocks, .borders = sample.borders};
@@ -164,6 +171,7 @@ void runtime_input_splits(struct runtime *runtime, const struct splits *splits, 
     add_file(runtime, splits->path, file);
     runtime->loader.input.bytes += bytes;
     pthread_mutex_unlock(&runtime->lock);
+    return part;
 }
 
 static bool set_is_here(struct runtime *runtime, const struct runtime_set *set) {
@@ -178,6 +186,7 @@ static bool set_is_here(struct runtime *runtime, const struct runtime_set *set) 
 static void forget_files(struct runtime *runtime) {
     free(runtime->loader.input.files);
     runtime->loader.input = (struct runtime_input){0};
+    splits_deal_close(&runtime->loader.deal);
 }
 
 /* Reads one part of a divided input, or (WHOLE) all. */
@@ -494,6 +503,7 @@ void runtime_loader_close(struct runtime *runtime) {
     }
     free(runtime->loader.sets);
     free(runtime->loader.reading);
+    splits_deal_close(&runtime->loader.deal);
     data_close(&runtime->data);
     forget_files(runtime);
 }

@@ -38,13 +38,78 @@ void splits_close(struct splits *splits) {
     }
 }
 
-struct split_part splits_part(const struct splits *splits, uint32_t index, uint32_t count) {
-    return (struct split_part){.first = (uint32_t)((uint64_t)splits->count * index / count),
-                               .end = (uint32_t)((uint64_t)splits->count * (index + 1) / count)};
+struct split_part splits_all(const struct splits *splits) {
+    return (struct split_part){.end = splits->count};
 }
 
 static const struct input_file *file_of(const struct splits *splits) {
     return &splits->cut.files[0];
+}
+
+/* ---- Parts ---- */
+
+void splits_deal_open(struct splits_deal *deal, uint32_t parts) {
+    *deal = (struct splits_deal){.parts = parts,
+                                 .bytes = memory_zeroed(parts, sizeof *deal->bytes),
+                                 .first = memory_zeroed(parts + (size_t)1, sizeof *deal->first)};
+}
+
+void splits_deal_close(struct splits_deal *deal) {
+    free(deal->bytes);
+    free(deal->first);
+    *deal = (struct splits_deal){0};
+}
+
+/* At least 1, so that splits of unknown size are dealt evenly, too. */
+static uint64_t split_bytes(const struct splits *splits, uint32_t split) {
+    uint64_t bytes = splits_part_bytes(splits, (struct split_part){split, split + 1});
+    return bytes > 0 ? bytes : 1;
+}
+
+static int bytes_order(const void *one, const void *other) {
+    uint64_t a = *(const uint64_t *)one;
+    uint64_t b = *(const uint64_t *)other;
+    return a < b ? -1 : a > b;
+}
+
+/* Returns the level to which `more` bytes fill up the parts, beginning with those that have the fewest. */
+static uint64_t level_with(const struct splits_deal *deal, uint64_t more) {
+    uint64_t *bytes = memory_zeroed(deal->parts, sizeof *bytes);
+    memcpy(bytes, deal->bytes, deal->parts * sizeof *bytes);
+    qsort(bytes, deal->parts, sizeof *bytes, bytes_order);
+    uint64_t sum = more;
+    uint64_t level = 0;
+    for (uint32_t p = 0; p < deal->parts && (p == 0 || level > bytes[p]); p++) {
+        sum += bytes[p];
+        level = (sum + p) / (p + UINT64_C(1)); /* rounded up */
+    }
+    free(bytes);
+    return level;
+}
+
+void splits_deal_file(struct splits_deal *deal, const struct splits *splits) {
+    uint64_t total = 0;
+    for (uint32_t s = 0; s < splits->count; s++) {
+        total += split_bytes(splits, s);
+    }
+    uint64_t level = level_with(deal, total);
+    uint64_t wanted = 0; /* bytes of the file, by this part and those before it */
+    uint64_t dealt = 0;
+    uint32_t s = 0;
+    for (uint32_t p = 0; p < deal->parts; p++) {
+        deal->first[p] = s;
+        wanted += level > deal->bytes[p] ? level - deal->bytes[p] : 0;
+        /* Splits of which the larger half is wanted. The last part that wants any takes what is left. */
+        for (; s < splits->count && dealt + split_bytes(splits, s) / 2 < wanted; s++) {
+            dealt += split_bytes(splits, s);
+            deal->bytes[p] += split_bytes(splits, s);
+        }
+    }
+    deal->first[deal->parts] = s;
+}
+
+struct split_part splits_part(const struct splits_deal *deal, uint32_t index) {
+    return (struct split_part){.first = deal->first[index], .end = deal->first[index + 1]};
 }
 
 uint64_t splits_part_bytes(const struct splits *splits, struct split_part part) {
@@ -95,12 +160,12 @@ static uint64_t sample_blocks(struct sampling *sampling) {
     return sampling->failed ? 0 : hash | 1;
 }
 
-static uint64_t sample_borders(struct sampling *sampling, uint32_t parts) {
+static uint64_t sample_borders(struct sampling *sampling, const struct splits_deal *deal) {
     const struct splits *splits = sampling->splits;
-    uint64_t hash = parts;
+    uint64_t hash = deal->parts;
     uint32_t before = 0;
-    for (uint32_t p = 1; p < parts; p++) {
-        uint32_t first = splits_part(splits, p, parts).first;
+    for (uint32_t p = 1; p < deal->parts; p++) {
+        uint32_t first = splits_part(deal, p).first;
         if (first > before && first < splits->count) {
             uint64_t border = splits->cut.splits[first].offset;
             uint64_t half = SPLIT_SAMPLE_BYTES / 2;
@@ -111,13 +176,13 @@ static uint64_t sample_borders(struct sampling *sampling, uint32_t parts) {
     return sampling->failed ? 0 : hash | 1;
 }
 
-struct split_sample splits_sample(const struct splits *splits, uint32_t parts) {
+struct split_sample splits_sample(const struct splits *splits, const struct splits_deal *deal) {
     struct split_sample sample = {0};
     struct sampling sampling = {.splits = splits, .bytes = file_of(splits)->identity.bytes};
     if (sampling.bytes != SOURCE_TO_END) {
         sampling.block = memory_resized(NULL, SPLIT_SAMPLE_BYTES, 1);
         sample.blocks = sample_blocks(&sampling);
-        sample.borders = parts > 1 ? sample_borders(&sampling, parts) : 0;
+        sample.borders = deal->parts > 1 ? sample_borders(&sampling, deal) : 0;
         free(sampling.block);
     }
     return sample;

@@ -17,23 +17,39 @@ struct splits {
 int splits_make(struct splits *splits, const char *path, struct error *error);
 void splits_close(struct splits *splits); /* a zeroed struct is allowed */
 
-/* The part of number `index` (0 to count - 1) of `count` contiguous parts of about equal size. */
+/* A range of a file's splits; may be empty. */
 struct split_part {
-    uint32_t first, end; /* its splits; may be none */
+    uint32_t first, end;
 };
-struct split_part splits_part(const struct splits *splits, uint32_t index, uint32_t count);
+struct split_part splits_all(const struct splits *splits);
+
+/* Deals the splits of an input to the parts in which a job reads it, file by file. A file's ranges are in the order of
+ * the parts. All processes deal the same files in the same order, and so come to the same parts. */
+struct splits_deal {
+    uint32_t parts;  /* 0: closed */
+    uint64_t *bytes; /* [parts]: what each part has of the files so far */
+    uint32_t *first; /* [parts + 1]: each part's first split of the file dealt last, and the number of its splits */
+};
+void splits_deal_open(struct splits_deal *deal, uint32_t parts);
+void splits_deal_close(struct splits_deal *deal); /* a zeroed struct is allowed */
+/* Deals a file so that all parts have about the same number of bytes of all files so far. So also files of one split
+ * are spread over all parts. */
+void splits_deal_file(struct splits_deal *deal, const struct splits *splits);
+/* What the part of number `index` (from 0) has of the file dealt last. */
+struct split_part splits_part(const struct splits_deal *deal, uint32_t index);
+
 /* The bytes of the file that the part's splits have; 0 when that is not known, as of a pipe. */
 uint64_t splits_part_bytes(const struct splits *splits, struct split_part part);
 
 /* Hashes sampled blocks of a file: `blocks` over SPLIT_SAMPLES blocks that are spread evenly over the file, the first
  * and the last included, and over all bytes of a file that has no more than these; `borders` over the blocks around the
- * borders of `parts` parts, where a process stops and another goes on. Both 0 when the file can't be read, or is a
- * pipe. */
+ * borders of the parts to which the file was dealt last, where a process stops and another goes on. Both 0 when the
+ * file can't be read, or is a pipe. */
 enum { SPLIT_SAMPLES = 64, SPLIT_SAMPLE_BYTES = 64 * 1024 };
 
 struct split_sample {
     uint64_t blocks, borders;
 };
-struct split_sample splits_sample(const struct splits *splits, uint32_t parts);
+struct split_sample splits_sample(const struct splits *splits, const struct splits_deal *deal);
 
 #endif

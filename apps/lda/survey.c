@@ -127,7 +127,7 @@ static int survey_file(struct surveying *surveying) {
         return result;
     }
     const struct line_reading lines = {.splits = &splits,
-                                       .part = splits_part(&splits, 0, 1),
+                                       .part = splits_all(&splits),
                                        .threads = 1, /* so chunks come in order */
                                        .line_max = AML_LINE_BYTES_MAX,
                                        .group = file->head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,

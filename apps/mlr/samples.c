@@ -938,7 +938,7 @@ static int survey_file(struct surveyor *surveyor, struct reading *r) {
         return result;
     }
     const struct line_reading lines = {.splits = &splits,
-                                       .part = splits_part(&splits, 0, 1),
+                                       .part = splits_all(&splits),
                                        .threads = 1,
                                        .line_max = SAMPLES_LINE_MAX,
                                        .sink = survey_chunk,

@@ -51,11 +51,21 @@ static void write_file(const char *text, size_t size) {
     assert_true(file != NULL && fwrite(text, 1, size, file) == size && fclose(file) == 0);
 }
 
+/* The part's range of a file that is dealt to so many parts, as the first one. */
+static struct split_part part_of(const struct splits *splits, uint32_t index, uint32_t count) {
+    struct splits_deal deal;
+    splits_deal_open(&deal, count);
+    splits_deal_file(&deal, splits);
+    struct split_part part = splits_part(&deal, index);
+    splits_deal_close(&deal);
+    return part;
+}
+
 static void read_part(struct collection *all, const struct splits *splits, uint32_t index, uint32_t count,
                       size_t line_max) {
     struct error error;
     const struct line_reading reading = {.splits = splits,
-                                         .part = splits_part(splits, index, count),
+                                         .part = part_of(splits, index, count),
                                          .threads = THREADS,
                                          .line_max = line_max,
                                          .sink = collect,
@@ -102,7 +112,7 @@ static void compare(const char *text, size_t size, const struct collection *whol
     for (uint32_t p = 0; p < parts; p++) {
         struct collection *part = collection_open();
         read_part(part, &splits, p, parts, TEXT_MAX);
-        bytes += splits_part_bytes(&splits, splits_part(&splits, p, parts));
+        bytes += splits_part_bytes(&splits, part_of(&splits, p, parts));
         for (size_t c = 0; c < part->retired; c++, number++) {
             const struct taken *taken = &part->chunks[c];
             const struct taken *same = &whole->chunks[number];
@@ -176,7 +186,7 @@ static void read_groups(struct collection *all, const struct splits *splits, uin
                         size_t max) {
     struct error error;
     const struct line_reading reading = {.splits = splits,
-                                         .part = splits_part(splits, index, count),
+                                         .part = part_of(splits, index, count),
                                          .threads = THREADS,
                                          .line_max = max,
                                          .group = group_of,
@@ -368,9 +378,57 @@ static struct split_sample sample(const char *text, size_t size, uint32_t parts)
     struct splits splits;
     write_file(text, size);
     assert_int_equal(splits_make(&splits, path, &error), 0);
-    struct split_sample sample = splits_sample(&splits, parts);
+    struct splits_deal deal;
+    splits_deal_open(&deal, parts);
+    splits_deal_file(&deal, &splits);
+    struct split_sample sample = splits_sample(&splits, &deal);
+    splits_deal_close(&deal);
     splits_close(&splits);
     return sample;
+}
+
+/* Files of any sizes, also of one split, are dealt to the parts whole, in their order, and evenly by bytes. */
+static void parts_of_many_files_are_even(void **state) {
+    (void)state;
+    static const struct {
+        size_t files;
+        uint64_t least, most; /* bytes of a file */
+    } cases[] = {{1000, 1, 1},
+                 {1000, 1, 1000},
+                 {300, INPUT_SPLIT_MIN - 1, INPUT_SPLIT_MIN + 1},
+                 {300, 5 * INPUT_SPLIT_MIN, 5 * INPUT_SPLIT_MIN},
+                 {300, 1, 12 * INPUT_SPLIT_MIN}};
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        for (uint32_t parts = 1; parts <= 9; parts++) {
+            struct splits_deal deal;
+            uint64_t total = 0;
+            splits_deal_open(&deal, parts);
+            for (size_t f = 0; f < cases[c].files; f++) {
+                uint64_t size = cases[c].least + hash_mix(f) % (cases[c].most - cases[c].least + 1);
+                struct input_split cut[64];
+                struct input_file file = {.identity = {.bytes = size}};
+                struct splits splits = {.cut = {.files = &file, .splits = cut}};
+                for (uint64_t at = 0; at < size; at += INPUT_SPLIT_MIN) {
+                    uint64_t left = size - at;
+                    cut[splits.count++] =
+                        (struct input_split){.offset = at, .length = left < INPUT_SPLIT_MIN ? left : INPUT_SPLIT_MIN};
+                }
+                splits_deal_file(&deal, &splits);
+                total += size;
+                for (uint32_t p = 0; p < parts; p++) {
+                    struct split_part part = splits_part(&deal, p);
+                    assert_true(part.first == (p == 0 ? 0 : splits_part(&deal, p - 1).end) && part.first <= part.end);
+                }
+                assert_int_equal(splits_part(&deal, parts - 1).end, splits.count);
+            }
+            uint64_t largest = cases[c].most < INPUT_SPLIT_MIN ? cases[c].most : INPUT_SPLIT_MIN;
+            for (uint32_t p = 0; p < parts; p++) {
+                assert_true(deal.bytes[p] <= total / parts + 2 * largest &&
+                            deal.bytes[p] + 2 * largest >= total / parts);
+            }
+            splits_deal_close(&deal);
+        }
+    }
 }
 
 static void samples_find_other_bytes_where_they_look(void **state) {
@@ -394,7 +452,7 @@ static void samples_find_other_bytes_where_they_look(void **state) {
         }
     }
     const struct split_sample before = sample(text, BIG, 3);
-    text[(BIG / INPUT_SPLIT_MIN / 3) * INPUT_SPLIT_MIN - 1] = 'x'; /* the last byte of the first part */
+    text[(BIG / INPUT_SPLIT_MIN + 1) / 3 * INPUT_SPLIT_MIN - 1] = 'x'; /* the last byte of the first part */
     assert_true(sample(text, BIG, 3).borders != before.borders);
     free(text);
 }
@@ -423,6 +481,7 @@ int main(void) {
         cmocka_unit_test(a_line_that_is_too_long_reaches_the_sink),
         cmocka_unit_test(a_mark_and_a_lacking_end),
         cmocka_unit_test(samples_find_other_bytes_where_they_look),
+        cmocka_unit_test(parts_of_many_files_are_even),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);
 }
