@@ -672,7 +672,8 @@ static bool same_rows(const struct contribution *one, const struct contribution 
     return one->count == other->count && memcmp(one->slots, other->slots, one->count * sizeof *one->slots) == 0;
 }
 
-/* Takes over a put: it replaces an earlier one of the same rows that nobody goes back to, or waits beside them. */
+/* Takes over a put: it replaces an earlier one of the same rows that nobody goes back to, or waits beside them. Where
+ * the table's rows are in a file, as there is no memory for them, it is copied there at once. */
 static void late_put(struct partition *partition, unsigned t, const struct contribution *put) {
     struct late_puts *late = &partition->late[t];
     uint64_t point = last_point(partition);
@@ -690,6 +691,9 @@ static void late_put(struct partition *partition, unsigned t, const struct contr
     late->list = memory_resized(late->list, late->count + 1, sizeof *late->list);
     late->list[late->count++] = *put;
     late->rows += put->count;
+    if (partition->tables[t].rows.filed) {
+        partition_settle(partition, t);
+    }
 }
 
 /* Drops puts up to `clock` that a later put up to `clock` replaces. Puts up to `since` were compared with each other

@@ -35,7 +35,7 @@ struct pending_table {
 /* Puts that have been applied in all but copying: the rows' values still stand in the flushes that brought them. They
  * are copied when someone reads the table (partition_settle); a worker that puts the same rows again each iteration
  * only replaces its last flush, once nobody can go back to it. Bounded by the table's rows, for each commit point that
- * can be gone back to. */
+ * can be gone back to; none wait where the rows are in a file. */
 struct late_puts {
     struct contribution *list; /* in the order in which they apply, so by clock */
     unsigned count;
