@@ -69,7 +69,7 @@ static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *
     int code = splits_make(&splits, corpus->path, &error);
     FUZZ_CHECK(code == 0);
     const struct line_reading lines = {.splits = &splits,
-                                       .part = splits_part(&splits, 0, 1),
+                                       .part = splits_all(&splits),
                                        .threads = 1,
                                        .line_max = 1 << 26,
                                        .group = survey->files[0].head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,

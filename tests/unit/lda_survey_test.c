@@ -101,6 +101,8 @@ static int take_chunk(void *context, unsigned thread, const struct line_chunk *c
 
 /* Reads each file in `parts` parts, the last first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
+    struct splits_deal deal;
+    splits_deal_open(&deal, parts);
     for (uint32_t f = 0; f < survey->file_count; f++) {
         struct error error;
         struct splits splits;
@@ -109,9 +111,10 @@ static void read_parts(const struct lda_survey *survey, uint32_t parts, struct d
         part.corpus.first_number = survey->files[f].first_number;
         assert_int_equal(splits_make(&splits, survey->files[f].path, &error), 0);
         assert_true(splits.count > 2);
+        splits_deal_file(&deal, &splits);
         for (uint32_t p = parts; p > 0; p--) {
             const struct line_reading reading = {.splits = &splits,
-                                                 .part = splits_part(&splits, p - 1, parts),
+                                                 .part = splits_part(&deal, p - 1),
                                                  .threads = 1,
                                                  .line_max = 1 << 26,
                                                  .group = survey->files[f].head.format == LDA_FORMAT_UCI ? lda_uci_group
@@ -122,6 +125,7 @@ static void read_parts(const struct lda_survey *survey, uint32_t parts, struct d
         }
         splits_close(&splits);
     }
+    splits_deal_close(&deal);
 }
 
 static void list_files(struct input_list *list, unsigned count) {
