@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { DRIFTED = 2 }; /* blocks in a row */
 
@@ -184,7 +185,11 @@ static struct feeders_action step(struct feeders *feeders, const struct feeders_
     }
     feeders->state = FEEDERS_COUNT;
     if (now->feeders >= view->feeders_max) {
-        return finish(feeders, reason);
+        struct feeders_action action = finish(feeders, reason);
+        if (action.act == FEEDERS_NONE) {
+            strncat(reason, ", as many as there may be", FEEDERS_REASON - 1 - strlen(reason));
+        }
+        return action;
     }
     snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: feeder %u is tried", 100 * now->starved,
              now->feeders + 1);

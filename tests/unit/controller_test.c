@@ -2995,6 +2995,7 @@ static void test_feeders_are_added_while_they_help(void **state) {
         assert_int_equal(line_number(status, "feeders_max"), most);
         assert_int_equal(line_number(status, "feeders_coming"), 0);
         assert_non_null(strstr(status, "\"feeders_reason\":\"trainers wait for "));
+        assert_true((strstr(status, "2 feeders are kept, as many as there may be\"") != NULL) == (most == best));
         free(status);
         fake_close(fake);
     }
