@@ -9,7 +9,10 @@
 /* Makes the hash for data shards independent of the one for partitions and hash tables. */
 static const uint64_t DATA_SHARD_SALT = UINT64_C(0x5368617264696E67);
 
-enum { RUN_BYTES_MIN = 512 };
+enum {
+    RUN_BYTES_MIN = 512,
+    CHUNK_SPARE = 16 /* a chunk has room for 1/16 more than the one before */
+};
 
 /* Appends an entry of `size` bytes, and returns its memory. */
 unsigned char *data_run_append(struct data_run *run, size_t size) {
@@ -442,6 +445,7 @@ struct data_chunk *data_chunk_open(struct data *data, uint64_t order, uint64_t p
     chunk->place = place;
     chunk->tally = tally_take(data, chunk_is_of_file(chunk));
     chunk->shard = -1;
+    chunk->expected = atomic_load_explicit(&data->chunk_bytes, memory_order_relaxed);
     return chunk;
 }
 
@@ -464,6 +468,8 @@ uint64_t data_next_order(struct data *data) {
 }
 
 void data_chunk_close(struct data *data, struct data_chunk *chunk) {
+    size_t bytes = chunk->run[AML_TRAIN].bytes;
+    atomic_store_explicit(&data->chunk_bytes, bytes + bytes / CHUNK_SPARE, memory_order_relaxed);
     pthread_mutex_lock(&data->lock);
     tally_put_back(data, chunk);
     struct data_chunk **place = &data->early;
@@ -492,7 +498,12 @@ static inline unsigned char *chunk_append(const struct data *data, struct data_c
         return NULL;
     }
     chunk->shard = shard;
-    unsigned char *entry = data_run_append(&chunk->run[use], sizeof shard + size);
+    struct data_run *run = &chunk->run[use];
+    if (run->records == NULL && use == AML_TRAIN && chunk->expected > 0) {
+        run->capacity = chunk->expected;
+        run->records = memory_resized(NULL, run->capacity, 1);
+    }
+    unsigned char *entry = data_run_append(run, sizeof shard + size);
     memcpy(entry, &shard, sizeof shard);
     return entry + sizeof shard;
 }

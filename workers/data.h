@@ -110,6 +110,7 @@ struct data_chunk {
     struct data_run run[2];   /* by enum aml_item_use: for each item the shard's number (uint32_t), then the record */
     uint64_t emitted[2];      /* items emitted, kept or not */
     size_t given;             /* bytes of their records */
+    size_t expected;          /* of run[AML_TRAIN], as much as the chunk before has; 0: not known */
     int64_t shard;            /* of the last item; -1: it was not kept */
     uint32_t *places;         /* by shard: 1 + its place in totals; 0: it has none. NULL until there are totals */
     struct {
@@ -182,6 +183,7 @@ struct data {
     struct wire_input_shard own; /* of what `read` emits itself, over all shards; items WIRE_ITEMS_UNKNOWN as above */
     bool news;                   /* the fingerprint has changed since data_input_news */
     bool complete;               /* the input has been read completely at least once */
+    _Atomic size_t chunk_bytes;  /* data_chunk.expected of the next chunk; any thread */
     atomic_bool welcome_over;    /* the budget is exhausted: shards that are only DATA_WELCOME are not kept */
     struct data_limit limit;
 };

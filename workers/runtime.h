@@ -175,10 +175,12 @@ struct runtime_loader {
     struct runtime_set **sets; /* in the order in which they were requested; used by the main thread */
     unsigned set_count;
     struct runtime_set *preparing; /* used by the loader while it has a command, else by the main thread */
-    bool reads_part;               /* the loader's command is to read this node's part, and to prepare no set */
-    struct runtime_input input;    /* used by the loader while it has a command, else by the main thread */
-    struct splits_deal deal;       /* of the present reading's files; used by the loader */
-    _Atomic uint64_t bytes_read;   /* of the files of all readings that have ended */
+    /* By table: the rows of the cache before the set was arranged. Later ones are in use for the set, or for good. */
+    uint32_t rows_before[WIRE_TABLES_MAX];
+    bool reads_part;             /* the loader's command is to read this node's part, and to prepare no set */
+    struct runtime_input input;  /* used by the loader while it has a command, else by the main thread */
+    struct splits_deal deal;     /* of the present reading's files; used by the loader */
+    _Atomic uint64_t bytes_read; /* of the files of all readings that have ended */
     struct aml_worker reader;
     struct aml_worker *reading; /* [POOL_THREADS_MAX], for the threads of aml_read_ratings; NULL: not called yet */
 };

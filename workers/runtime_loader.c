@@ -59,6 +59,7 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
     const struct cache *cache = &runtime->node.cache;
     const struct cache_table *rows = &cache->tables[table];
     const uint32_t set = runtime->loader.preparing->number;
+    const uint32_t before = runtime->loader.rows_before[table];
     int result = 0;
     for (size_t done = 0; done < count && result == 0;) {
         pthread_mutex_lock(&runtime->lock);
@@ -68,7 +69,7 @@ static int loader_slots(void *context, unsigned table, const uint64_t *keys, uin
         pthread_mutex_lock(&runtime->lock);
         cache_find_all(cache, table, keys + done, slots + done, count - done);
         for (; done < count && result == 0 && runtime_rows_fit(rows, 1); done++) { /* others may have used the room */
-            if (slots[done] == CACHE_SLOT_NONE || cache_named(rows)[slots[done]] < set) {
+            if (slots[done] == CACHE_SLOT_NONE || (slots[done] < before && cache_named(rows)[slots[done]] < set)) {
                 result = use_row(runtime, table, keys[done], &slots[done], error);
             }
         }
@@ -243,6 +244,11 @@ static void loader_arrange(struct runtime *runtime) {
     struct data_rows rows = {.slots = loader_slots, .use = loader_use, .context = runtime};
     struct error error = {0};
     const struct data_dealing dealing = runtime_dealing(runtime);
+    pthread_mutex_lock(&runtime->lock);
+    for (unsigned t = 0; t < runtime->job.table_count; t++) {
+        runtime->loader.rows_before[t] = runtime->node.cache.tables[t].count;
+    }
+    pthread_mutex_unlock(&runtime->lock);
     bool works = runtime->node.options.registration.tier != TIER_FEEDER; /* a feeder needs no rows */
     int result = works ? loader_whole(runtime, &error) : 0;
     result = result != 0
