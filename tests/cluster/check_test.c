@@ -54,6 +54,8 @@ static void test_what_is_always_found(void **state) {
         {"keys", "aml_emit: keys are NULL, item_rows is 1"},
         {"bytes", "aml_emit: bytes are NULL, item_bytes is 4"},
         {"emit-numbered", "aml_emit_numbered: item_rows is 1, expected 0"},
+        {"group", "aml_read_groups: group is NULL"},
+        {"groups-each", "aml_read_groups: each is NULL"},
         {"use", "aml_emit: use 5: expected AML_TRAIN or AML_TEST"},
         {"emit-in-clock", "aml_emit: called in clock: expected in read"},
         {"emit-thread", "aml_emit: called with the worker of another thread"},

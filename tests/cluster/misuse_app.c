@@ -109,6 +109,17 @@ static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_
     return kept; /* of the last one: 1 when it is kept */
 }
 
+static int take_lines(aml_worker *worker, const struct aml_lines *lines, void *context) {
+    (void)worker;
+    (void)lines;
+    (void)context;
+    return 0;
+}
+
+static uint64_t group_of(const char *line) {
+    return (uint64_t)*line;
+}
+
 /* 1: no mistake of these. */
 static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     uint64_t key = 1;
@@ -121,6 +132,12 @@ static int read_mistake(aml_worker *worker, struct misuse *misuse) {
     }
     if (makes(misuse, "emit-numbered")) {
         return aml_emit_numbered(worker, AML_TRAIN, key, &value);
+    }
+    if (makes(misuse, "group")) {
+        return aml_read_groups(worker, misuse->data, NULL, take_lines, NULL);
+    }
+    if (makes(misuse, "groups-each")) {
+        return aml_read_groups(worker, misuse->data, group_of, NULL, NULL);
     }
     if (makes(misuse, "use")) {
         return aml_emit(worker, (enum aml_item_use)5, &key, &value);
