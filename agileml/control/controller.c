@@ -443,8 +443,9 @@ static bool settings_differ(const struct controller *controller, const struct me
     return false;
 }
 
-/* Writes the reason why a node can't take part; an empty text when it can. */
-static void registration_refusal(const struct controller *controller, const struct message *message, char *reason,
+/* Writes the reason why a node can't take part; an empty text when it can. Returns whether the reason is that the node
+ * has found something else in its copy of the input. */
+static bool registration_refusal(const struct controller *controller, const struct message *message, char *reason,
                                  size_t size) {
     const struct message_register *new = &message->registration;
     bool known = controller->member_count > 0 || controller->options.resume != NULL;
@@ -463,6 +464,7 @@ static void registration_refusal(const struct controller *controller, const stru
                  "the input differs: %s%s%s on %s has found other %.160s than %s on %s: give all nodes the same files",
                  new->job.app, new->name[0] != '\0' ? " " : "", new->name, new->host, differences, first->name,
                  first->host);
+        return true;
     } else if (first != NULL && (settings_differ(controller, message, SETTINGS_ALL, first->name, differences) ||
                                  !job_terms_equal(&new->job, &controller->job.terms))) {
         snprintf(
@@ -481,6 +483,7 @@ static void registration_refusal(const struct controller *controller, const stru
                  (unsigned long long)new->job.iterations, new->job.clocks_per_iteration,
                  (unsigned long long)WIRE_CLOCK_MAX);
     }
+    return false;
 }
 
 /* Whether the other nodes would be refused like this one: a launcher started all nodes with the same options, and none
@@ -595,9 +598,8 @@ static void receive_register(struct controller *controller, actor_id from, const
         return;
     }
     char refusal[ERROR_TEXT_MAX] = "";
-    if (member == NULL && controller->phase < PHASE_LEAVE) {
-        registration_refusal(controller, message, refusal, sizeof refusal);
-    }
+    bool input = member == NULL && controller->phase < PHASE_LEAVE &&
+                 registration_refusal(controller, message, refusal, sizeof refusal);
     if (refusal[0] != '\0' && is_refused_for_all(controller)) {
         controller_abort(controller, AML_EINPUT, refusal);
     }
@@ -607,6 +609,12 @@ static void receive_register(struct controller *controller, actor_id from, const
         controller_send_abort(controller, from, controller->end.code != 0 ? controller->end.code : AML_ESTOP,
                               controller->end.code != 0 ? controller->end.text : "the job is over");
         return;
+    }
+    if (input && controller->phase >= PHASE_TRAIN && new->name[0] != '\0') { /* the job goes on without the node */
+        controller_report(controller, report_event(controller, "refused", new->name, refusal));
+        if (!persist_all(controller)) {
+            return;
+        }
     }
     if (refusal[0] != '\0') {
         controller_send_abort(controller, from, AML_EINPUT, refusal);

@@ -4381,6 +4381,14 @@ static void test_who_joins_with_different_input_is_refused_alone(void **state) {
         const char *line = controller_line(&fake->controller, fake->controller.report.count - 1);
         assert_non_null(strstr(line, "\"refused\""));
         assert_non_null(strstr(line, "\"late\""));
+        unsigned settings = fake->setting_count;
+        forget(fake);
+        set_mark(fake, settings, "lines", "00000000000000b1"); /* found before it registers */
+        join(fake, 3, "unlike", TIER_TRANSIENT, &fake->terms);
+        expect_refused(fake, 3, "the input differs: app unlike on host has found other lines than node-1 on host");
+        line = controller_line(&fake->controller, fake->controller.report.count - 1);
+        assert_true(strstr(line, "\"refused\"") != NULL && strstr(line, "\"unlike\"") != NULL);
+        fake->setting_count = settings;
         join(fake, 3, "later", TIER_RELIABLE, &fake->terms); /* with the same input: it has its part */
         tick(fake, 100 * 1000);
         read_items(fake, 3, 100);
