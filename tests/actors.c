@@ -275,21 +275,29 @@ static void hook_evaluate(void *context, unsigned set, uint64_t clock, bool agai
 }
 
 /* Once the job runs, so that it begins without waiting for batches. */
-static bool hook_feeds(void *context) {
-    return ((struct actors *)context)->fed;
+static unsigned hook_feeds(void *context) {
+    return ((struct actors *)context)->fed ? 2 : 0;
+}
+
+static unsigned hook_feed_stages(void *context) {
+    (void)context;
+    return 1;
 }
 
 /* Accepts even clocks and never finishes them; refuses odd ones. */
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                           unsigned count) {
     (void)context;
+    (void)stages;
     (void)set;
     (void)shards;
     (void)count;
     return clock % 2 == 0;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
-                           bool own) {
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+                           const void *bytes, size_t size, bool own) {
+    (void)stages;
     (void)own;
     (void)context;
     (void)set;
@@ -345,6 +353,7 @@ static void open_node(struct actors *actors) {
                                              .end = end_controller,
                                              .rejoin = hook_rejoin,
                                              .feeds = hook_feeds,
+                                             .feed_stages = hook_feed_stages,
                                              .feed_make = hook_feed_make,
                                              .feed_take = hook_feed_take,
                                              .feed_drop = hook_feed_drop,

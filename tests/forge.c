@@ -147,8 +147,11 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_WAITS:
         add_frame(message, sizeof(struct wire_server_wait));
         break;
-    case MESSAGE_HOLDINGS:
     case MESSAGE_FEED_ASK:
+        message->feed_ask.stages = 1;
+        add_frame(message, sizeof(uint32_t));
+        break;
+    case MESSAGE_HOLDINGS:
     case MESSAGE_EVALUATE:
     case MESSAGE_CHECKPOINT:
         add_frame(message, sizeof(uint32_t));

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+_Static_assert((int)AML_STAGES_MAX == (int)WIRE_STAGES_MAX, "FEED_ASK can tell any number of an app's stages");
 _Static_assert((int)AML_SUM == (int)METRIC_SUM && (int)AML_MEAN == (int)METRIC_MEAN &&
                    (int)AML_ROOT_MEAN == (int)METRIC_ROOT_MEAN && (int)AML_EXP_MEAN == (int)METRIC_EXP_MEAN,
                "the controller knows the app's metric kinds");

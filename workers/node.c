@@ -576,7 +576,7 @@ static void receive_welcome(struct node *node, const struct message_welcome *wel
     memcpy(node->name, welcome->name, sizeof node->name);
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
-    if (node->options.registration.tier == TIER_FEEDER && !node_feed_app_feeds(node)) {
+    if (node->options.registration.tier == TIER_FEEDER && node_feed_app_feeds(node) == 0) {
         node_fail(node, AML_EINPUT,
                   "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
                   "on other nodes");

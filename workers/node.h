@@ -106,18 +106,22 @@ struct node_hooks {
     /* Evaluates a clock; then node_evaluated. With `again` the evaluation does not follow the clock's compute: its
      * metrics replace those reported for the clock, or are reported without the clock's own. */
     void (*evaluate)(void *context, unsigned set, uint64_t clock, bool again);
-    /* Whether the app has stages that feeders may run. NULL, as the next three may be then: no app of this process has.
-     */
-    bool (*feeds)(void *context);
-    /* Makes the batches of some of the set's shards in the background (in a feeder: of one), then calls node_feed_made.
-     * The bytes depend on nothing but the job's options, the shard's items, and the clock. A feeder's sets need no rows
-     * in the cache. The set may be released before node_feed_made. False: the shards' items are not in memory. */
-    bool (*feed_make)(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count);
+    /* Returns how many of the app's first stages feeders may run. NULL, as the next four may be then: no app of this
+     * process has any. */
+    unsigned (*feeds)(void *context);
+    /* Returns how many of these feeders are to run for clocks whose batches are not asked for yet, at least 1. */
+    unsigned (*feed_stages)(void *context);
+    /* Makes the batches of some of the set's shards in the background (in a feeder: of one) by the first `stages`; then
+     * node_feed_made. The bytes depend on nothing but the job's options, the shard's items, the clock and the stages. A
+     * feeder's sets need no rows in the cache. The set may be released before node_feed_made. False: the shards' items
+     * are not in memory. */
+    bool (*feed_make)(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                      unsigned count);
     /* Takes the batch of a shard for a coming clock of the set; `compute` of the set and clock uses it, and makes what
      * was not taken. Called once for each shard and clock, until feed_drop. `own`: this process has made the batch.
      * False: the bytes are not such a batch. */
-    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
-                      bool own);
+    bool (*feed_take)(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages, const void *bytes,
+                      size_t size, bool own);
     /* Drops the batches of clocks below; with UINT64_MAX of all, also of sets that are released already. Never called
      * while a clock is computed that may use batches. */
     void (*feed_drop)(void *context, uint64_t clock_below);

@@ -100,9 +100,9 @@ void node_feed_close(struct node *node) {
     node_feeding_close(node);
 }
 
-bool node_feed_app_feeds(const struct node *node) {
+unsigned node_feed_app_feeds(const struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
-    return hooks->feeds != NULL && hooks->feeds(hooks->context);
+    return hooks->feeds != NULL ? hooks->feeds(hooks->context) : 0;
 }
 
 /* ---- Which batches are wanted ---- */
@@ -146,7 +146,8 @@ static bool is_worth_feeding(const struct node_feed *feed) {
 
 static bool may_ask(const struct node *node) {
     return node->feed.feeder_count > 0 && node->state == NODE_STARTED && !node->client.fenced && !node->feed.stale &&
-           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) && is_worth_feeding(&node->feed);
+           node->options.registration.tier != TIER_FEEDER && node_feed_app_feeds(node) > 0 &&
+           is_worth_feeding(&node->feed);
 }
 
 /* Whether a clock's batches are of data that is not this node's in that clock any more. */
@@ -166,15 +167,29 @@ void node_feed_check(struct node *node) {
     }
 }
 
+/* Forgets what is known of batches that have been through another number of stages. */
+static void stages_become(struct node *node, unsigned stages) {
+    struct node_feed *feed = &node->feed;
+    if (stages != feed->stages) {
+        free(feed->sizes);
+        feed->sizes = NULL;
+        feed->known = feed->known_bytes = 0;
+        feed->times = 0;
+        feed->stages = stages;
+    }
+}
+
 /* Makes room for the batches of the coming clocks. */
 static void clocks_want(struct node *node, uint64_t from, uint64_t until) {
+    const struct node_hooks *hooks = &node->options.hooks;
     for (uint64_t c = from; c < until; c++) {
         struct feed_clock *clock = clock_at(&node->feed, c);
         const struct node_set *set = set_at(node, c);
         if (set == NULL || clock->clock == c || clock->clock != 0) {
             continue;
         }
-        *clock = (struct feed_clock){.clock = c, .set = set->number, .count = set->count};
+        stages_become(node, hooks->feed_stages(hooks->context));
+        *clock = (struct feed_clock){.clock = c, .set = set->number, .stages = node->feed.stages, .count = set->count};
         clock->shards = memory_resized(NULL, set->count, sizeof *clock->shards);
         memcpy(clock->shards, set->shards, set->count * sizeof *clock->shards);
         clock->batches = memory_zeroed(set->count, sizeof *clock->batches);
@@ -272,8 +287,8 @@ static bool ask_some(struct node *node, struct feed_clock *clock) {
         return false;
     }
     struct message question = {.type = MESSAGE_FEED_ASK};
-    question.feed_ask =
-        (struct message_feed_ask){.clock = clock->clock, .claim = feed->claim, .begun = next_clock(node) - 1};
+    question.feed_ask = (struct message_feed_ask){
+        .stages = (uint8_t)clock->stages, .clock = clock->clock, .claim = feed->claim, .begun = next_clock(node) - 1};
     message_add_copy(&question, shards, count * sizeof *shards);
     node_send_by(node, feeder->server, feeder->node, &question);
     feeder->obsolete = feeder->obsolete > question.feed_ask.begun ? feeder->obsolete : 0;
@@ -436,7 +451,7 @@ static bool make_some(struct node *node, struct feed_clock *clock, unsigned aske
     }
     if (made.count > 0) {
         node_lots_end_asking(node);
-        feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, made.shards, made.count);
+        feed->making = hooks->feed_make(hooks->context, clock->set, made.clock, clock->stages, made.shards, made.count);
         feed->making_since_us = node_now(node);
     }
     return made.count == 0 || feed->making;
@@ -536,19 +551,19 @@ static void take(struct node *node, const struct message *message, struct feed_b
                  const struct wire_batch *record, const unsigned char *bytes) {
     struct node_feed *feed = &node->feed;
     const struct node_hooks *hooks = &node->options.hooks;
-    uint64_t clock = message->feed.clock;
+    const struct feed_clock *clock = clock_at(feed, message->feed.clock);
     size_learn(node, record->shard, record->bytes);
     if (record->bytes > credit(node) - (feed->used - batch->bytes)) {
         batch_become_local(feed, batch);
         return;
     }
     if (hash_bytes(bytes, record->bytes, 0) != record->hash ||
-        !hooks->feed_take(hooks->context, clock_at(feed, clock)->set, record->shard, clock, bytes, record->bytes,
+        !hooks->feed_take(hooks->context, clock->set, record->shard, clock->clock, clock->stages, bytes, record->bytes,
                           false)) {
         batch_become_local(feed, batch);
         client_accuse(&node->client, message->passed.sender,
                       "FEED: %u bytes that are no batch of shard %u in clock %llu", record->bytes, record->shard,
-                      (unsigned long long)clock);
+                      (unsigned long long)clock->clock);
         return;
     }
     batch_release(feed, batch);
@@ -576,7 +591,8 @@ static void take_own(struct node *node, uint64_t number, uint32_t shard, const s
     if (bytes->size <= WIRE_BATCH_BYTES_MAX) {
         size_learn(node, shard, (uint32_t)bytes->size);
     }
-    if (fits && hooks->feed_take(hooks->context, clock->set, shard, number, bytes->data, bytes->size, true)) {
+    if (fits &&
+        hooks->feed_take(hooks->context, clock->set, shard, number, clock->stages, bytes->data, bytes->size, true)) {
         batch->state = FEED_HERE;
         batch->bytes = bytes->size;
         feed->used += batch->bytes;

@@ -50,8 +50,9 @@ struct feed_batch {
 
 /* The batches of one clock. */
 struct feed_clock {
-    uint64_t clock; /* 0: none */
-    unsigned set;   /* number of the set of data */
+    uint64_t clock;  /* 0: none */
+    unsigned set;    /* number of the set of data */
+    unsigned stages; /* that the batches have been through */
     uint32_t *shards;
     uint32_t count;
     struct feed_batch *batches; /* by index in `shards` */
@@ -81,6 +82,7 @@ struct feed_made {
 struct feed_question {
     actor_id asker, server; /* server: of this node, which passes the answer on */
     uint64_t clock, claim;
+    unsigned stages;
     uint64_t number;   /* of its arrival */
     uint64_t since_us; /* when the first of the batches that are not sent was begun */
     uint32_t shards[WIRE_FEED_SHARDS_MAX];
@@ -110,6 +112,7 @@ struct node_feed {
     struct feed_clock clocks[NODE_FEED_AHEAD + 1]; /* clock c at c % (NODE_FEED_AHEAD + 1) */
     struct feed_feeder *feeders;
     unsigned feeder_count;
+    unsigned stages;             /* of the clock that was wanted last: `sizes` and `times_us` are of so many */
     bool stale;                  /* all batches are to be forgotten, as soon as no clock is computed */
     uint64_t used;               /* bytes of the credit: the sum over all batches */
     uint64_t claim;              /* of the last FEED_ASK */

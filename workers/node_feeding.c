@@ -169,6 +169,7 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     struct feed_question question = {.asker = message->passed.sender,
                                      .server = server,
                                      .clock = message->feed_ask.clock,
+                                     .stages = message->feed_ask.stages,
                                      .claim = message->feed_ask.claim};
     uint32_t lacking[WIRE_FEED_SHARDS_MAX] = {0};
     unsigned lacking_count = 0;
@@ -178,7 +179,9 @@ void node_feeding_receive(struct node *node, actor_id server, const struct messa
     }
     drop_begun(feeding, question.asker, message->feed_ask.begun);
     for (size_t s = 0; s < count; s++) {
-        if (set_has(set_at(node, feeding->kept), asked[s])) {
+        if (question.stages == 0 || question.stages > node_feed_app_feeds(node)) {
+            lacking[lacking_count++] = asked[s]; /* no batch that this app can make */
+        } else if (set_has(set_at(node, feeding->kept), asked[s])) {
             question.shards[question.count++] = asked[s];
         } else {
             lacking[lacking_count++] = asked[s];
@@ -223,7 +226,8 @@ static bool make_next(struct node *node) {
     feeding->claim = first->claim;
     feeding->clock = first->clock;
     feeding->shard = first->shards[first->next];
-    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->clock, &feeding->shard, 1)) {
+    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->clock, first->stages,
+                          &feeding->shard, 1)) {
         node_fail(node, AML_ELIMIT,
                   "the data that this feeder is asked for is more than --memory allows: use more feeders, "
                   "or more memory");

@@ -141,8 +141,8 @@ void node_fetch_receive(struct node *node, actor_id from, const struct message *
 
 void node_feed_open(struct node *node);
 void node_feed_close(struct node *node);
-/* Whether the app has stages that feeders may run. */
-bool node_feed_app_feeds(const struct node *node);
+/* Returns how many of the app's first stages feeders may run. */
+unsigned node_feed_app_feeds(const struct node *node);
 /* Takes a new plan's feeders. */
 void node_feed_plan(struct node *node, bool new_epoch);
 /* Forgets batches of clocks or data that are not this node's any more. Called before sets of data are released. */

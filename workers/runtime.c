@@ -349,6 +349,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
                   .help = runtime_hook_help,
                   .evaluate = runtime_hook_evaluate,
                   .feeds = runtime_hook_feeds,
+                  .feed_stages = runtime_hook_feed_stages,
                   .feed_make = runtime_hook_feed_make,
                   .feed_take = runtime_hook_feed_take,
                   .feed_drop = runtime_hook_feed_drop,

@@ -25,6 +25,7 @@
 #include "agileml/ps/server.h"
 #include "workers/check.h"
 #include "workers/data.h"
+#include "workers/feed_cut.h"
 #include "workers/node.h"
 #include "workers/notice.h"
 #include "workers/pool.h"
@@ -137,14 +138,16 @@ struct runtime_staged {
     unsigned set; /* its number */
     uint64_t clock;
     size_t first, count; /* the items: a range of the set's */
-    unsigned char *made; /* by item: what those stages have made that feeders may run; NULL: there are none */
+    unsigned stages;     /* the app's first ones that `made` is of; 0: feeders may run none */
+    unsigned char *made; /* by item: what these stages have made; NULL: 0 stages */
     unsigned char *here; /* by item; 1: `made` has it */
     uint64_t fed;        /* items that feeders have made */
 };
 
 /* The batches that this process makes: a feeder for another one, a node that works for a coming clock of its own. */
 struct runtime_feeding {
-    struct feed_made made; /* its bytes: [batches[b].count][made_size] */
+    struct feed_made made; /* its bytes: [batches[b].count], of these stages' outputs */
+    unsigned stages;
     struct data_batch batches[WIRE_FEED_SHARDS_MAX];
     size_t items;        /* of all of them */
     _Atomic uint64_t us; /* that the threads took, all together */
@@ -155,17 +158,18 @@ struct runtime_feeding {
 struct runtime_stages {
     const struct aml_stage *list;
     unsigned count;
-    unsigned feedable;              /* the first so many have no AML_STAGE_STATE */
     bool train_only;                /* all have AML_STAGE_TRAIN */
-    size_t made_size;               /* bytes, padded: of what the feedable stages make of an item */
     size_t out_size;                /* of what all stages make */
     struct runtime_staged *present; /* of the last clock that was computed; NULL: none */
     struct runtime_staged *coming;  /* what feeders have made for coming clocks; used by the main thread */
     struct runtime_feeding feeding;
-    _Atomic uint64_t made_items, made_us; /* in the command under way, by the feedable stages here; us of all threads */
-    unsigned char *outputs;               /* of all stages, where `made` does not have them; of test items */
-    size_t outputs_room;                  /* items */
-    unsigned char *between;               /* [threads][2][between_size]: outputs of stages that another stage takes */
+    struct feed_cut cut;
+    /* In the command under way: for how many items this process ran the batches' stages, and how long that took in all
+     * threads together. */
+    _Atomic uint64_t made_items, made_us;
+    unsigned char *outputs; /* of all stages, where `made` does not have them; of test items */
+    size_t outputs_room;    /* items */
+    unsigned char *between; /* [threads][2][between_size]: outputs of stages that another stage takes */
     size_t between_size;
 };
 

@@ -491,10 +491,11 @@ void runtime_hook_unsave(void *context) {
     runtime->finish = runtime->finish == FINISH_RUNNING ? FINISH_TO_RETURN : runtime->finish;
 }
 
-bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
+bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                            unsigned count) {
     struct runtime *runtime = context;
     (void)set; /* it keeps the shards in memory */
-    bool begun = runtime_feeding_begin(runtime, clock, shards, count);
+    bool begun = runtime_feeding_begin(runtime, clock, stages, shards, count);
     if (begun) {
         begin_command(runtime, COMMAND_FEED);
     }

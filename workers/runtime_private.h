@@ -121,15 +121,18 @@ void runtime_stages_report(struct runtime *runtime);
 
 /* Begin to make batches, in the main thread (false: their items are not in memory); make them, in every thread of the
  * pool; and return them, for the caller to drop their bytes. */
-bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, const uint32_t *shards, unsigned count);
+bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned stages, const uint32_t *shards,
+                           unsigned count);
 void runtime_feeding_run(struct aml_worker *worker);
 struct feed_made runtime_feeding_end(struct runtime *runtime);
 
 /* The node's hooks; under the lock. */
-bool runtime_hook_feeds(void *context);
-bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count);
-bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
-                            bool own);
+unsigned runtime_hook_feeds(void *context);
+unsigned runtime_hook_feed_stages(void *context);
+bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                            unsigned count);
+bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+                            const void *bytes, size_t size, bool own);
 void runtime_hook_feed_drop(void *context, uint64_t clock_below);
 
 /* ---- server_thread.c ---- */

@@ -4,6 +4,7 @@
 #include "workers/runtime_private.h"
 
 #include "agileml/base/clock.h"
+#include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "workers/crash.h"
 
@@ -28,6 +29,11 @@ static size_t padded(size_t bytes) {
     return (bytes + 3) / 4 * 4;
 }
 
+/* Bytes of what the first `count` stages make of an item; of none: 0. */
+static size_t made_size(const struct runtime_stages *stages, unsigned count) {
+    return count > 0 ? padded(stages->list[count - 1].bytes) : 0;
+}
+
 /* ---- One item ---- */
 
 static uint64_t item_random(const struct runtime *runtime, enum aml_item_use use, uint64_t id, uint64_t iteration) {
@@ -47,6 +53,7 @@ static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, b
     const struct runtime_stages *stages = &worker->runtime->stages;
     unsigned char *between = stages->between + 2 * stages->between_size * worker->thread;
     const void *from = in;
+    bool measured = !test && random % FEED_CUT_SAMPLED == 0;
     unsigned last = end;
     while (last > first && test && (stages->list[last - 1].flags & AML_STAGE_TRAIN) != 0) {
         last--;
@@ -57,7 +64,11 @@ static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, b
             continue;
         }
         unsigned char *to = s + 1 == last ? out : between + (s % 2) * stages->between_size;
+        double begin = measured ? clock_seconds(CLOCK_MONOTONIC) : 0;
         result = run_stage(worker, &stages->list[s], aml_mix(random, s), from, to);
+        if (measured) {
+            feed_cut_measure(&worker->runtime->stages.cut, s, clock_seconds(CLOCK_MONOTONIC) - begin);
+        }
         from = to;
     }
     if (last == first && result == 0) {
@@ -68,23 +79,29 @@ static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, b
 
 /* ---- The items of a call ---- */
 
-/* Makes a training item: what feeders may make, unless a feeder has, then the rest. */
-static int make_item(struct aml_worker *worker, const struct range *range, size_t i) {
+/* Makes what the batches' stages make of a training item, unless a feeder has. */
+static int make_first(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
     struct runtime_staged *staged = range->staged;
-    const void *item = range->items + i * worker->runtime->data.item_size;
-    uint64_t random = item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration);
-    unsigned char *out = range->outputs + i * stages->out_size;
     size_t number = range->first + i;
-    if (stages->feedable == 0) {
-        return run_stages(worker, 0, stages->count, false, random, item, out);
+    if (staged->here[number] != 0) {
+        return 0;
     }
-    unsigned char *made = staged->made + number * stages->made_size;
-    int result = staged->here[number] != 0 ? 0 : run_stages(worker, 0, stages->feedable, false, random, item, made);
     staged->here[number] = 1;
-    return result != 0 || stages->feedable == stages->count
-               ? result
-               : run_stages(worker, stages->feedable, stages->count, false, random, made, out);
+    return run_stages(
+        worker, 0, staged->stages, false, item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration),
+        range->items + i * worker->runtime->data.item_size, staged->made + number * made_size(stages, staged->stages));
+}
+
+/* Makes the training item's output, with the stages behind those. */
+static int make_rest(struct aml_worker *worker, const struct range *range, size_t i) {
+    const struct runtime_stages *stages = &worker->runtime->stages;
+    const struct runtime_staged *staged = range->staged;
+    const unsigned char *in = staged->stages > 0 ? staged->made + (range->first + i) * made_size(stages, staged->stages)
+                                                 : range->items + i * worker->runtime->data.item_size;
+    return run_stages(worker, staged->stages, stages->count, false,
+                      item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration), in,
+                      range->outputs + i * stages->out_size);
 }
 
 static int make_test(struct aml_worker *worker, const struct range *range, size_t i) {
@@ -94,22 +111,43 @@ static int make_test(struct aml_worker *worker, const struct range *range, size_
                       range->outputs + i * stages->out_size);
 }
 
-static void make_range(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
+/* Runs `make` for the items of a range. */
+static void make_each(struct aml_worker *worker, const struct range *range, size_t first, size_t end,
+                      int (*make)(struct aml_worker *worker, const struct range *range, size_t i)) {
+    int result = 0;
+    for (size_t i = first; i < end && result == 0 && !runtime_failed(worker->runtime); i++) {
+        result = make(worker, range, i);
+    }
+}
+
+static void make_batches_stages(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
     struct runtime_stages *stages = &worker->runtime->stages;
-    bool counts = range->staged != NULL && stages->feedable > 0;
     uint64_t start_us = monotonic_us();
     size_t items = 0;
-    int result = 0;
-    crash_enter("stage", worker->clock);
-    for (size_t i = first; i < end && result == 0 && !runtime_failed(worker->runtime); i++) {
-        items += counts && range->staged->here[range->first + i] == 0 ? 1 : 0;
-        result = range->staged != NULL ? make_item(worker, range, i) : make_test(worker, range, i);
+    for (size_t i = first; i < end; i++) {
+        items += range->staged->here[range->first + i] == 0 ? 1 : 0;
     }
-    crash_enter(range->function, worker->clock);
+    make_each(worker, range, first, end, make_first);
     if (items > 0) {
         atomic_fetch_add(&stages->made_items, items);
         atomic_fetch_add(&stages->made_us, monotonic_us() - start_us);
     }
+}
+
+static void make_range(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
+    const struct runtime_staged *staged = range->staged;
+    crash_enter("stage", worker->clock);
+    if (staged == NULL) {
+        make_each(worker, range, first, end, make_test);
+    } else {
+        if (staged->stages > 0) {
+            make_batches_stages(worker, range, first, end);
+        }
+        if (staged->stages < worker->runtime->stages.count) {
+            make_each(worker, range, first, end, make_rest);
+        }
+    }
+    crash_enter(range->function, worker->clock);
 }
 
 static void make_part(void *context, unsigned thread, unsigned threads) {
@@ -140,7 +178,7 @@ const void *runtime_stage_items(struct aml_worker *worker, const void *items, si
     const struct data_set *set = &runtime->command.set->items;
     size_t place = (size_t)((const unsigned char *)items - set->items) / runtime->data.item_size;
     size_t first = place - staged->first;
-    unsigned char *outputs = stages->feedable == stages->count ? staged->made : stages->outputs;
+    unsigned char *outputs = staged->stages == stages->count ? staged->made : stages->outputs;
     struct range range = {.worker = worker,
                           .clock = worker->clock,
                           .function = "clock",
@@ -185,16 +223,17 @@ static void staged_free(struct runtime_staged *staged) {
 }
 
 /* Makes room for what the stages make of the items of this clock. */
-static struct runtime_staged *staged_open(struct runtime *runtime, const struct runtime_set *set, uint64_t clock) {
-    struct runtime_stages *stages = &runtime->stages;
+static struct runtime_staged *staged_open(struct runtime *runtime, const struct runtime_set *set, uint64_t clock,
+                                          unsigned stages) {
     unsigned part = runtime_part(runtime, clock);
     struct runtime_staged *staged = memory_zeroed(1, sizeof *staged);
     *staged = (struct runtime_staged){.set = set->number,
                                       .clock = clock,
+                                      .stages = stages,
                                       .first = data_part_first(&set->items, part),
                                       .count = data_part_count(&set->items, part)};
-    if (stages->feedable > 0) {
-        staged->made = memory_resized(NULL, staged->count, stages->made_size);
+    if (stages > 0) {
+        staged->made = memory_resized(NULL, staged->count, made_size(&runtime->stages, stages));
         staged->here = memory_zeroed(staged->count + 1, 1);
     }
     return staged;
@@ -238,9 +277,9 @@ void runtime_stages_begin(struct runtime *runtime) {
     staged_free(stages->present);
     stages->present = coming_take(runtime, command->set->number, command->clock);
     if (stages->present == NULL) {
-        stages->present = staged_open(runtime, command->set, command->clock);
+        stages->present = staged_open(runtime, command->set, command->clock, stages->cut.wanted);
     }
-    if (stages->feedable < stages->count) {
+    if (stages->present->stages < stages->count) {
         outputs_room(stages, stages->present->count);
     }
 }
@@ -259,15 +298,20 @@ void runtime_stages_forget(struct runtime *runtime) {
 
 /* ---- Feeders ---- */
 
-bool runtime_hook_feeds(void *context) {
+unsigned runtime_hook_feeds(void *context) {
     const struct runtime *runtime = context;
-    return runtime->stages.feedable > 0;
+    return runtime->stages.cut.feedable;
 }
 
-bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, uint64_t clock, const void *bytes,
-                            size_t size, bool own) {
+unsigned runtime_hook_feed_stages(void *context) {
+    const struct runtime *runtime = context;
+    return runtime->stages.cut.wanted;
+}
+
+bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, uint64_t clock, unsigned stages,
+                            const void *bytes, size_t size, bool own) {
     struct runtime *runtime = context;
-    struct runtime_stages *stages = &runtime->stages;
+    size_t each = made_size(&runtime->stages, stages);
     const struct runtime_set *set = runtime_set_find(runtime, set_number);
     const struct data_dealing dealing = runtime_dealing(runtime);
     struct data_batch batch;
@@ -275,15 +319,14 @@ bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, 
         !data_batch_open(&runtime->data, shard, &dealing, runtime_part(runtime, clock), &set->items, &batch)) {
         return true; /* the batch is not needed: the clock's items are elsewhere by now, or on disk */
     }
-    bool good = size == batch.count * stages->made_size;
+    bool good = size == batch.count * each;
     struct runtime_staged **place = coming_find(runtime, set_number, clock);
     if (good && *place == NULL) {
-        *place = staged_open(runtime, set, clock);
+        *place = staged_open(runtime, set, clock, stages); /* the same for all batches of a clock */
     }
     for (uint32_t i = 0; i < batch.count && good; i++) {
         size_t number = batch.places[i] - (*place)->first;
-        memcpy((*place)->made + number * stages->made_size, (const unsigned char *)bytes + i * stages->made_size,
-               stages->made_size);
+        memcpy((*place)->made + number * each, (const unsigned char *)bytes + i * each, each);
         (*place)->fed += (*place)->here[number] == 0 && !own ? 1 : 0;
         (*place)->here[number] = 1;
     }
@@ -304,6 +347,19 @@ void runtime_hook_feed_drop(void *context, uint64_t clock_below) {
     }
 }
 
+static void choose_cut(struct runtime *runtime) {
+    struct runtime_stages *stages = &runtime->stages;
+    unsigned before = stages->cut.wanted;
+    const struct feed_cut_job job = {.threads = runtime->pool.threads,
+                                     .feeders = runtime->node.feed.feeder_count,
+                                     .nodes = runtime->command.origins > 0 ? runtime->command.origins : 1};
+    feed_cut_choose(&stages->cut, &job);
+    if (stages->cut.wanted != before) {
+        log_info("feeders run the stages up to '%s' for this node, not up to '%s'",
+                 stages->list[stages->cut.wanted - 1].name, stages->list[before - 1].name);
+    }
+}
+
 void runtime_stages_report(struct runtime *runtime) {
     struct runtime_stages *stages = &runtime->stages;
     const struct runtime_staged *present = stages->present;
@@ -311,6 +367,7 @@ void runtime_stages_report(struct runtime *runtime) {
         return;
     }
     uint64_t batches = stages->made_items * runtime->command.set->shard_count / present->count;
+    choose_cut(runtime);
     node_fed(&runtime->node, present->fed);
     node_feed_made_here(&runtime->node, batches, stages->made_us / runtime->pool.threads);
 }
@@ -329,11 +386,13 @@ static void feeding_drop(struct runtime_feeding *feeding) {
     feeding_close(feeding);
 }
 
-bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, const uint32_t *shards, unsigned count) {
+bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned stages, const uint32_t *shards,
+                           unsigned count) {
     struct runtime_feeding *feeding = &runtime->stages.feeding;
     const struct data_dealing dealing = runtime_dealing(runtime);
     unsigned part = runtime_part(runtime, clock);
     feeding->made = (struct feed_made){.clock = clock};
+    feeding->stages = stages;
     feeding->items = 0;
     feeding->us = 0;
     for (unsigned b = 0; b < count; b++) {
@@ -343,7 +402,7 @@ bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, const uint32
             return false;
         }
         feeding->made.shards[b] = shards[b];
-        feeding->made.bytes[b] = buffer_new(batch->count * runtime->stages.made_size);
+        feeding->made.bytes[b] = buffer_new(batch->count * made_size(&runtime->stages, stages));
         feeding->made.count++;
         feeding->items += batch->count;
     }
@@ -356,6 +415,7 @@ static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
     const struct runtime_stages *stages = &runtime->stages;
     const struct runtime_feeding *feeding = &stages->feeding;
     uint64_t iteration = runtime_iteration(runtime, feeding->made.clock);
+    size_t each = made_size(stages, feeding->stages);
     size_t before = 0; /* items of the batches before */
     int result = 0;
     for (unsigned b = 0; b < feeding->made.count && before < end; b++) {
@@ -363,9 +423,8 @@ static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
         size_t last = end - before < batch->count ? end - before : batch->count;
         for (size_t i = first > before ? first - before : 0; i < last && result == 0; i++) {
             uint64_t id = data_item_id(feeding->made.shards[b], batch->records[i]);
-            result = run_stages(worker, 0, stages->feedable, false, item_random(runtime, AML_TRAIN, id, iteration),
-                                batch->items + i * runtime->data.item_size,
-                                feeding->made.bytes[b]->data + i * stages->made_size);
+            result = run_stages(worker, 0, feeding->stages, false, item_random(runtime, AML_TRAIN, id, iteration),
+                                batch->items + i * runtime->data.item_size, feeding->made.bytes[b]->data + i * each);
         }
         before += batch->count;
     }
@@ -401,11 +460,8 @@ void runtime_stages_open(struct runtime *runtime) {
         stages->train_only = stages->train_only && (stage->flags & AML_STAGE_TRAIN) != 0;
         stages->out_size = padded(stage->bytes);
         most = stages->out_size > most ? stages->out_size : most;
-        if (stages->feedable == s && (stage->flags & AML_STAGE_STATE) == 0) {
-            stages->feedable++;
-            stages->made_size = stages->out_size;
-        }
     }
+    feed_cut_open(&stages->cut, stages->list);
     stages->between_size = (most + 63) / 64 * 64;
     stages->between =
         stages->count > 0 ? memory_zeroed((size_t)runtime->options.threads, 2 * stages->between_size) : NULL;

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 18,
+    WIRE_VERSION = 19,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -87,6 +87,7 @@ enum {
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
     WIRE_LOTS_MAX = 8,              /* of a node */
     WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or FEED */
+    WIRE_STAGES_MAX = 16,           /* of an app */
     WIRE_BATCH_BYTES_MAX = 1 << 26, /* of one batch */
     WIRE_FEED_BYTES_MAX = 1 << 27,  /* of all batches in one FEED */
     MESSAGE_FRAMES_MAX = 1 + 2 * WIRE_TABLES_MAX
@@ -607,6 +608,7 @@ struct message_shard {
  * Frame: shards, uint32_t each, ascending; none: the message only reports `begun`. */
 struct message_feed_ask {
     struct message_passed passed;
+    uint8_t stages; /* the batches are what so many of the app's first stages make */
     uint64_t clock;
     uint64_t claim; /* of the question, unique for the node that asks; the answers repeat it */
     uint64_t begun; /* the node needs no batches of clocks up to this one any more */

@@ -1,5 +1,6 @@
-/* stages: sums what a chain of two stages makes of numbers, and prints the sums: they must not depend on which process
- * runs a stage. With --mistake a stage calls what it must not. A test's app, no example. */
+/* stages: sums what a chain of stages makes of numbers, and prints the sums: they must not depend on which process runs
+ * a stage. With --widen the output of a second stage is larger than that of the first by so many bytes, which
+ * follow from the number. With --mistake a stage calls what it must not. A test's app, no example. */
 #include "agileml.h"
 
 #include <stdio.h>
@@ -11,6 +12,8 @@ enum { NUMBERS, RANDOM, ITEMS, WIDTH };
 
 struct stages {
     int64_t items, sleep_us; /* sleep_us: that the first stage takes for an item */
+    int64_t widen;
+    struct aml_stage *chain;
     const char *mistake;
 };
 
@@ -61,14 +64,30 @@ static int tag(aml_worker *worker, uint64_t random, const void *in, void *out, v
     return make_mistake(worker, stages);
 }
 
+static int widen(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct stages *stages = context;
+    struct tagged *tagged = out;
+    (void)worker;
+    (void)random;
+    memcpy(tagged, in, sizeof *tagged);
+    memset(tagged + 1, (unsigned char)tagged->number, (size_t)stages->widen);
+    return 0;
+}
+
 static int look(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct stages *stages = context;
     struct looked *looked = out;
     int64_t row[WIDTH];
     (void)random;
-    (void)context;
     int result = aml_read_param(worker, SUMS, 0, row);
     memcpy(&looked->tagged, in, sizeof looked->tagged);
     looked->before = row[ITEMS];
+    const unsigned char *wide = (const unsigned char *)in + sizeof looked->tagged;
+    for (int64_t b = 0; b < stages->widen && result == 0; b += 1000) {
+        if (wide[b] != (unsigned char)looked->tagged.number) {
+            return aml_error(worker, AML_EINPUT, "byte %lld of %u is %u", (long long)b, looked->tagged.number, wide[b]);
+        }
+    }
     return result;
 }
 
@@ -89,7 +108,7 @@ static int add_up(aml_worker *worker, const void *items, size_t count, void *con
     return aml_update_param(worker, SUMS, 0, sums);
 }
 
-/* Test items have been through both stages, with the same random bits each time. */
+/* Test items have been through all stages, with the same random bits each time. */
 static int check_tests(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct looked *looked = items;
     double sum = 0;
@@ -120,19 +139,29 @@ static int finish(aml_worker *worker, void *context) {
     return result;
 }
 
+static int set_width(aml_worker *worker, struct aml_app *app) {
+    const struct stages *stages = app->context;
+    struct aml_stage *chain = stages->chain;
+    (void)worker;
+    chain[1].bytes = sizeof(struct tagged) + (size_t)stages->widen;
+    return 0;
+}
+
 int main(int argc, char **argv) {
     struct stages stages = {.items = 5000};
     const struct aml_option options[] = {
         {"items", "N", AML_OPTION_INTEGER, &stages.items, 1, 10000000, "numbers to add up"},
+        {"widen", "N", AML_OPTION_INTEGER, &stages.widen, 0, AML_ITEM_BYTES_MAX - 8, "bytes that a stage adds"},
         {"sleep-us", "N", AML_OPTION_INTEGER, &stages.sleep_us, 0, 999999, "sleep so long for each item"},
         {"mistake", "NAME", AML_OPTION_STRING, &stages.mistake, 0, 0, "what a stage does that it must not"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     struct aml_table tables[] = {{.name = "sums", .type = AML_INT64, .width = WIDTH, .rows = 1, .whole = 1}};
     const struct aml_metric metrics[] = {{.name = "tests", .kind = AML_SUM, .evaluated = 1}};
-    const struct aml_stage chain[] = {
+    struct aml_stage chain[] = {
         {.name = "tag", .bytes = sizeof(struct tagged), .run = tag},
-        {.name = "look", .from = "tag", .flags = AML_STAGE_STATE, .bytes = sizeof(struct looked), .run = look},
+        {.name = "widen", .from = "tag", .bytes = sizeof(struct tagged), .run = widen},
+        {.name = "look", .from = "widen", .flags = AML_STAGE_STATE, .bytes = sizeof(struct looked), .run = look},
         {.name = NULL},
     };
     struct aml_app app = {.name = "stages",
@@ -144,11 +173,13 @@ int main(int argc, char **argv) {
                           .item_bytes = sizeof(uint32_t),
                           .clock_alone = 1,
                           .stages = chain,
+                          .configure = set_width,
                           .read_only_emits = 1,
                           .read = read_numbers,
                           .clock = add_up,
                           .evaluate = check_tests,
                           .finish = finish,
                           .context = &stages};
+    stages.chain = chain;
     return aml_main(&app, argc, argv);
 }

@@ -41,6 +41,15 @@ static void test_the_same_outputs_from_feeders(void **state) {
              "grep '^sums ' out >killed && cmp none killed",
              app);
     assert_true(summary("items_fed") > 0);
+    /* The second stage makes much of little in no time: the node finds out, and runs it itself. */
+    static const char wide[] = "$tests/stage_app --items 60 --sleep-us 300 --widen 900000 --iterations 120";
+    run_well("$run -- %s && grep '^sums ' out >none", wide);
+    run_well("printf 'iteration 20 kill feeder all\niteration 30 join feeder 1\n' >events && "
+             "$run --feeders 2 --failure-timeout 1 --events events -- %s --log-level info && "
+             "grep '^sums ' out >cut && cmp none cut && "
+             "grep -q 'feeders run the stages up to .tag. for this node, not up to .widen.' err",
+             wide);
+    assert_true(summary("items_fed") > 0);
     /* Stages that take no time are not worth a question, once that is known. */
     run_well("$run --reliable 1 --feeders 1 -- $tests/stage_app --iterations 5 && grep -q '^sums ' out");
 }

@@ -9,6 +9,7 @@ enum {
     SECOND_US = 1000 * 1000,
     FEEDERS_MAX = 3,  /* to begin with */
     TROUBLES_MAX = 6, /* in a job */
+    STAGES = 3,       /* that feeders may run */
     BATCH_WORDS = 24, /* at most, beside the first three */
     CREDIT = 3000     /* bytes */
 };
@@ -99,23 +100,30 @@ void cluster_feed_begin(struct cluster *cluster) {
 
 /* ---- Batches ---- */
 
-/* A batch's content: the shard, the clock, the seed, and words that go by them. */
-static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard, uint64_t clock) {
-    size_t count = 3 + hash_mix(shard ^ clock * 7) % BATCH_WORDS;
+/* A batch's content: the shard, the clock, the seed and the stages, and words that go by them. */
+static struct buffer *batch_words(const struct cluster *cluster, uint32_t shard, uint64_t clock, unsigned stages) {
+    size_t count = 3 + hash_mix(shard ^ clock * 7 ^ stages) % BATCH_WORDS;
     struct buffer *bytes = buffer_new(count * sizeof(uint64_t));
     uint64_t *words = (void *)bytes->data;
     words[0] = shard;
     words[1] = clock;
-    words[2] = cluster->app.seed;
+    words[2] = cluster->app.seed + stages;
     for (size_t w = 3; w < count; w++) {
         words[w] = hash_mix(hash_mix(cluster->app.seed ^ shard) + clock * 31 + w);
     }
     return bytes;
 }
 
-static bool hook_feeds(void *context) {
+static unsigned hook_feeds(void *context) {
     const struct cluster_node *node = context;
-    return node->cluster->feed.feeders > 0;
+    return node->cluster->feed.feeders > 0 ? STAGES : 0;
+}
+
+/* Each node changes its cut now and then. */
+static unsigned hook_feed_stages(void *context) {
+    const struct cluster_node *node = context;
+    uint64_t second = sim_now(node->cluster->sim) / SECOND_US;
+    return 1 + (unsigned)(hash_mix(node->cluster->options.seed ^ second << 8 ^ node->number) % STAGES);
 }
 
 static void make_done(void *context) {
@@ -127,7 +135,7 @@ static void make_done(void *context) {
     struct feed_made *made = &node->feed.making;
     for (unsigned b = 0; b < made->count; b++) {
         bool wrong = is_feeder(node) && cluster_mistake_due(cluster, MISTAKE_BATCH_OF_OTHER_CLOCK);
-        made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0));
+        made->bytes[b] = batch_words(cluster, made->shards[b], made->clock + (wrong ? 1 : 0), node->feed.stages);
         if (is_feeder(node) && cluster->options.campaign == CAMPAIGN_MAD && cluster_one_in(cluster, 200)) {
             made->bytes[b]->data[cluster_draw(cluster) % made->bytes[b]->size] ^= 1; /* a feeder that lies */
         }
@@ -147,13 +155,15 @@ static bool has_shard(const struct cluster_node *node, unsigned set, uint32_t sh
     return has;
 }
 
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                           unsigned count) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
     if (!is_feeder(node) && cluster_one_in(cluster, 20)) {
         return false; /* the data is on disk */
     }
     node->feed.making = (struct feed_made){.clock = clock, .count = count};
+    node->feed.stages = stages;
     bool good = count > 0 && count <= (is_feeder(node) ? 1 : WIRE_FEED_SHARDS_MAX) && !node->feed.busy &&
                 !node->work.computing && !node->evaluation.under_way && node->work.helped == 0;
     for (unsigned b = 0; b < count; b++) {
@@ -183,11 +193,11 @@ static struct cluster_fed *fed_find(struct cluster_node *node, uint32_t shard, u
     return NULL;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
-                           bool own) {
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+                           const void *bytes, size_t size, bool own) {
     struct cluster_node *node = context;
     struct cluster *cluster = node->cluster;
-    struct buffer *expected = batch_words(cluster, shard, clock);
+    struct buffer *expected = batch_words(cluster, shard, clock, stages);
     bool good = expected->size == size && memcmp(expected->data, bytes, size) == 0;
     buffer_drop(expected);
     if (!good && cluster->options.campaign == CAMPAIGN_MAD) {
@@ -226,6 +236,7 @@ static void hook_feed_drop(void *context, uint64_t clock_below) {
 
 void cluster_feed_hooks(struct node_hooks *hooks) {
     hooks->feeds = hook_feeds;
+    hooks->feed_stages = hook_feed_stages;
     hooks->feed_make = hook_feed_make;
     hooks->feed_take = hook_feed_take;
     hooks->feed_drop = hook_feed_drop;

@@ -141,6 +141,7 @@ struct cluster_node_feed {
     uint64_t below; /* batches of clocks below were dropped */
     bool busy;      /* it makes `making` */
     struct feed_made making;
+    unsigned stages; /* of `making` */
 };
 
 /* The job's feeders. */

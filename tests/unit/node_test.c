@@ -38,6 +38,8 @@ struct fake_asked {
     bool settled;
     unsigned lots, gathers, helped; /* times that the clock was gone on with; gathered; a lot's set was worked on */
     unsigned batches_taken;         /* by feed_take */
+    unsigned feed_stages;           /* that feeders are to run; 0: 2 */
+    unsigned batch_stages;          /* of the last feed_make or feed_take */
     bool batches_are_bad;           /* feed_take refuses them */
     uint64_t dropped_below;         /* by the last feed_drop */
     unsigned batches_own;           /* of them, those that the process has made */
@@ -154,13 +156,20 @@ static bool hook_unpack(void *context, uint32_t shard, const unsigned char *byte
     return fake->asked.has[shard];
 }
 
-static bool hook_feeds(void *context) {
+static unsigned hook_feeds(void *context) {
     (void)context;
-    return true;
+    return 2;
 }
 
-static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const uint32_t *shards, unsigned count) {
+static unsigned hook_feed_stages(void *context) {
     struct fake *fake = context;
+    return fake->asked.feed_stages > 0 ? fake->asked.feed_stages : 2;
+}
+
+static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
+                           unsigned count) {
+    struct fake *fake = context;
+    fake->asked.batch_stages = stages;
     assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
     assert_true(set == 1 || set == 2);
@@ -173,9 +182,10 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, const ui
     return true;
 }
 
-static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, const void *bytes, size_t size,
-                           bool own) {
+static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t clock, unsigned stages,
+                           const void *bytes, size_t size, bool own) {
     struct fake *fake = context;
+    fake->asked.batch_stages = stages;
     fake->asked.batches_own += own ? 1 : 0;
     assert_true(set == 1 || set == 2);
     assert_int_equal(size, 4 + shard);
@@ -498,6 +508,7 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                   .end = hook_end,
                   .rejoin = hook_rejoin,
                   .feeds = hook_feeds,
+                  .feed_stages = hook_feed_stages,
                   .feed_make = hook_feed_make,
                   .feed_take = hook_feed_take,
                   .feed_drop = hook_feed_drop,
@@ -1893,6 +1904,8 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     struct message first = feed_question(fake, THIRD_SERVER, 1);
     assert_int_equal(first.passed.receiver, THIRD);
     assert_int_equal(first.frames[0]->size, 4 * sizeof(uint32_t));
+    assert_int_equal(first.feed_ask.stages, 2);
+    fake->asked.feed_stages = 1; /* of clocks that are asked for from now on */
     assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_FEED_ASK, NULL), 3); /* of all three clocks */
     assert_int_equal(fake->node.feed.used, 12 * NODE_FEED_GUESS);
     fake->now_us += 5000;
@@ -1900,8 +1913,11 @@ static void test_a_clock_uses_the_batches_that_have_come(void **state) {
     give_feed(fake, THIRD, &first, FEED_DONE, 0, 2, true); /* a repeat */
     give_feed(fake, OTHER, &first, FEED_DONE, 2, 1, true); /* was not asked */
     assert_int_equal(fake->asked.batches_taken, 2);
+    assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->node.feed.used, 10 * NODE_FEED_GUESS + 4 + 5);
     make_own_one(fake, 1, 3); /* the last one; shard 2's is expected soon */
+    assert_int_equal(fake->asked.batch_stages, 2);
+    assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.batches_taken, 3);
     assert_int_equal(fake->asked.making.clock, 0);
     assert_int_equal(fake->asked.computing, 0);
@@ -2118,6 +2134,7 @@ static void give_feed_ask(struct fake *fake, uint64_t clock, uint64_t claim, uin
     for (uint32_t s = 0; s < count; s++) {
         shards[s] = first + s;
     }
+    message.feed_ask.stages = count > 0 ? (uint8_t)hook_feed_stages(fake) : 0;
     message.feed_ask.clock = clock;
     message.feed_ask.claim = claim;
     message.feed_ask.begun = begun;
@@ -2132,6 +2149,27 @@ static void make(struct fake *fake, uint32_t shard, uint64_t clock, size_t bytes
     made.bytes[0] = buffer_new(bytes);
     fake->asked.making.clock = 0;
     node_feed_made(&fake->node, &made);
+}
+
+/* A question tells which stages; more than feeders may run are refused. */
+static void test_a_feeder_runs_the_stages_that_it_is_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder();
+    struct message answer = {0};
+    give_feed_ask(fake, 1, 1, 2, 2, 0);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    fake->asked.feed_stages = 1;
+    give_feed_ask(fake, 1, 2, 2, 1, 0);
+    make(fake, 2, 1, 10);
+    assert_int_equal(fake->asked.batch_stages, 1);
+    forget(fake);
+    fake->asked.feed_stages = 3;
+    give_feed_ask(fake, 1, 3, 2, 1, 0);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    assert_int_equal(answer.feed.kind, FEED_GONE);
+    assert_int_equal(fake->asked.making.clock, 0);
+    fake_close(fake);
 }
 
 static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
@@ -2160,6 +2198,7 @@ static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     fake->now_us += 1000 * 1000; /* the next heartbeat is due */
     make(fake, 3, 3, 20);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 2);
+    assert_int_equal(fake->asked.batch_stages, 2);
     assert_int_equal(fake->asked.making.clock, 0);
     node_timer(&fake->node);
     struct message beat = {0};
@@ -2687,6 +2726,7 @@ int main(void) {
         cmocka_unit_test(test_batches_that_can_not_be_are_reported),
         cmocka_unit_test(test_batches_of_other_data_are_forgotten),
         cmocka_unit_test(test_a_feeder_makes_what_it_is_asked_for),
+        cmocka_unit_test(test_a_feeder_runs_the_stages_that_it_is_asked_for),
         cmocka_unit_test(test_a_feeder_forgets_questions_of_an_old_epoch),
         cmocka_unit_test(test_a_batch_that_is_too_large_ends_the_feeder),
         cmocka_unit_test(test_a_feeder_needs_an_app_with_stages),

@@ -221,6 +221,7 @@ static const struct wire_field {
     FIELD(MESSAGE_SHARD, WHOLE, shard.size, UINT64_MAX),
     FIELD(MESSAGE_SHARD, WHOLE, shard.passed.receiver, UINT64_MAX),
     FIELD(MESSAGE_SHARD, WHOLE, shard.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.stages, WIRE_STAGES_MAX),
     FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.clock, WIRE_CLOCK_MAX),
     FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.claim, UINT64_MAX),
     FIELD(MESSAGE_FEED_ASK, WHOLE, feed_ask.begun, WIRE_CLOCK_MAX),
