@@ -8,8 +8,8 @@
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
 # tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
 #
-# Strict string checks read each string to its end wherever strtod and the like take a number from it: of a price history
-# of megabytes, for each of its lines. So only fuzz targets, whose inputs are short, have them.
+# With strict string checks strtod and the like read the whole string behind a number: in a price history of megabytes,
+# once for each of its lines. So only fuzz targets, whose inputs are short, have these checks.
 if(PROTEUS_FUZZ)
     set(proteus_strict_strings 1)
 else()

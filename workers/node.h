@@ -191,7 +191,7 @@ struct node_work {
     bool last;                            /* EVALUATING: the job's last clock, in the state of that very clock */
     uint64_t items, compute_us, began_us; /* of the clock */
     uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long it only waited for batches */
-    uint64_t stages_us;                   /* of the clock: how long this process ran stages that feeders may run */
+    uint64_t stages_us;                   /* of the clock: how long this process ran stages that its feeders run */
     uint64_t begun;                       /* the highest clock begun under any origin */
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
     struct node_lots lots;

@@ -112,7 +112,7 @@ struct node_feed {
     struct feed_clock clocks[NODE_FEED_AHEAD + 1]; /* clock c at c % (NODE_FEED_AHEAD + 1) */
     struct feed_feeder *feeders;
     unsigned feeder_count;
-    unsigned stages;             /* of the clock that was wanted last: `sizes` and `times_us` are of so many */
+    unsigned stages;             /* that the batches of `sizes` and `times_us` went through */
     bool stale;                  /* all batches are to be forgotten, as soon as no clock is computed */
     uint64_t used;               /* bytes of the credit: the sum over all batches */
     uint64_t claim;              /* of the last FEED_ASK */

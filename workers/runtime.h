@@ -138,7 +138,7 @@ struct runtime_staged {
     unsigned set; /* its number */
     uint64_t clock;
     size_t first, count; /* the items: a range of the set's */
-    unsigned stages;     /* the app's first ones that `made` is of; 0: feeders may run none */
+    unsigned stages;     /* how many of the app's first ones made it; 0: feeders may run none */
     unsigned char *made; /* by item: what these stages have made; NULL: 0 stages */
     unsigned char *here; /* by item; 1: `made` has it */
     uint64_t fed;        /* items that feeders have made */

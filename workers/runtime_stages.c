@@ -79,7 +79,7 @@ static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, b
 
 /* ---- The items of a call ---- */
 
-/* Makes what the batches' stages make of a training item, unless a feeder has. */
+/* Runs the stages that a batch goes through on a training item, unless a feeder has done so. */
 static int make_first(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
     struct runtime_staged *staged = range->staged;
@@ -93,7 +93,7 @@ static int make_first(struct aml_worker *worker, const struct range *range, size
         range->items + i * worker->runtime->data.item_size, staged->made + number * made_size(stages, staged->stages));
 }
 
-/* Makes the training item's output, with the stages behind those. */
+/* Runs the other stages on the training item. */
 static int make_rest(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
     const struct runtime_staged *staged = range->staged;
@@ -120,7 +120,8 @@ static void make_each(struct aml_worker *worker, const struct range *range, size
     }
 }
 
-static void make_batches_stages(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
+/* Runs the stages that batches go through on those of the items that no feeder has made, and measures the time. */
+static void make_lacking(struct aml_worker *worker, const struct range *range, size_t first, size_t end) {
     struct runtime_stages *stages = &worker->runtime->stages;
     uint64_t start_us = monotonic_us();
     size_t items = 0;
@@ -141,7 +142,7 @@ static void make_range(struct aml_worker *worker, const struct range *range, siz
         make_each(worker, range, first, end, make_test);
     } else {
         if (staged->stages > 0) {
-            make_batches_stages(worker, range, first, end);
+            make_lacking(worker, range, first, end);
         }
         if (staged->stages < worker->runtime->stages.count) {
             make_each(worker, range, first, end, make_rest);

@@ -598,8 +598,8 @@ static void receive_register(struct controller *controller, actor_id from, const
         return;
     }
     char refusal[ERROR_TEXT_MAX] = "";
-    bool input = member == NULL && controller->phase < PHASE_LEAVE &&
-                 registration_refusal(controller, message, refusal, sizeof refusal);
+    bool other_input = member == NULL && controller->phase < PHASE_LEAVE &&
+                       registration_refusal(controller, message, refusal, sizeof refusal);
     if (refusal[0] != '\0' && is_refused_for_all(controller)) {
         controller_abort(controller, AML_EINPUT, refusal);
     }
@@ -610,7 +610,7 @@ static void receive_register(struct controller *controller, actor_id from, const
                               controller->end.code != 0 ? controller->end.text : "the job is over");
         return;
     }
-    if (input && controller->phase >= PHASE_TRAIN && new->name[0] != '\0') { /* the job goes on without the node */
+    if (other_input && controller->phase >= PHASE_TRAIN && new->name[0] != '\0') { /* the job goes on without it */
         controller_report(controller, report_event(controller, "refused", new->name, refusal));
         if (!persist_all(controller)) {
             return;

@@ -259,7 +259,7 @@ struct message_progress {
     uint64_t disk_bytes;   /* of data that does not fit in memory, on local disk now */
     uint64_t items_fed;    /* of `items`, those from batches that feeders have made */
     uint64_t feed_wait_us; /* how long the clock waited for batches, and made none meanwhile */
-    uint64_t stages_us;    /* how long the node ran stages for the clock that feeders may run, and are worth it */
+    uint64_t stages_us;    /* how long the node ran, for the clock, stages that its feeders run; 0 if they are cheap */
     uint64_t disk_wait_us; /* how long clocks have waited for it, since the node began */
 };
 

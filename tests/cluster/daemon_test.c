@@ -731,7 +731,8 @@ static void prices_fill_a_store(void **state) {
     run_refused("$bin/bidbrain run --config bidbrain.json", "damaged, or not a state file");
 }
 
-/* Most of the time a test waits for a market. So two processes do every second one each, in folders of their own. */
+/* A test waits for its market most of the time. So two processes share the tests: each does every second one, in a
+ * folder of its own. */
 int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_job_through_a_changing_market),

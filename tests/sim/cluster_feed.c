@@ -119,7 +119,7 @@ static unsigned hook_feeds(void *context) {
     return node->cluster->feed.feeders > 0 ? STAGES : 0;
 }
 
-/* Each node changes its cut now and then. */
+/* Each node has feeders run another number of stages now and then. */
 static unsigned hook_feed_stages(void *context) {
     const struct cluster_node *node = context;
     uint64_t second = sim_now(node->cluster->sim) / SECOND_US;
