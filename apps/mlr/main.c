@@ -8,16 +8,13 @@
  * servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
-#include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/model.h"
 #include "apps/mlr/narrow.h"
 #include "apps/mlr/predict.h"
-#include "apps/mlr/samples.h"
-#include "apps/mlr/scale.h"
-#include "apps/mlr/shift.h"
+#include "apps/samples/input.h"
 #include "apps/tool.h"
 
 #include <assert.h>
@@ -28,9 +25,7 @@
 
 enum { WEIGHTS = 0 };                                                               /* the table */
 enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
-enum { TOTAL_SQUARES = 0 }; /* totals: the sum of the squares of all scaled values */
 enum {
-    DENSE_FEATURES_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* an item is its features and the label */
     CLOCKS_MAX = 1 << 20,
     EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
     PART_FEATURES = 16         /* a thread's part of a dense table is a multiple of so many rows */
@@ -80,7 +75,7 @@ enum device { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA };
 
 /* The values of options with a choice, as the command line has them. */
 struct mlr_names {
-    const char *format, *scale, *layout, *device;
+    const char *layout, *device;
 };
 
 /* Options of hashed samples: --hash-bits, --cross and --rare. */
@@ -90,40 +85,20 @@ struct mlr_hashing {
     double rare;
 };
 
-/* --shift. */
-struct shifting {
-    int64_t most, image_width; /* pixels; image_width 0: images are square */
-    uint32_t width, height;    /* of an image */
-    struct aml_stage stages[2];
-};
-
-/* The values of --data and --test, and the files that they name, since `configure`. */
-struct mlr_inputs {
-    struct aml_strings data, test;
-    struct input_list data_files, test_files;
-    const char *test_labels;
-};
-
 struct mlr {
     const char *model_out;
-    struct mlr_inputs inputs;
+    struct samples_input input;
     struct mlr_names names;
-    struct samples_file file;
-    int64_t index_base, batch;
-    double test_fraction, rate, decay, lag, lambda, momentum;
+    int64_t batch;
+    double rate, decay, lag, lambda, momentum;
     struct mlr_hashing hashing;
-    uint64_t seed;
     /* Set by mlr_configure. */
     enum layout layout;
     enum device device_choice;
-    struct samples_survey survey;
-    struct scale scale;
-    bool dense;
     struct mlr_kernel kernel;
     bool narrow; /* dense with few classes: narrow_kernel computes */
     struct mlr_narrow narrow_kernel;
     bool with_device; /* dense, on an accelerator */
-    struct shifting shifting;
     /* Set by mlr_begin for the node's present samples. */
     double first_rate;      /* --rate, or the rate that --rate 0 chooses */
     struct mlr_pace *paces; /* sparse: [slots], see struct mlr_step */
@@ -136,122 +111,47 @@ struct mlr {
 
 /* ---- Options ---- */
 
-enum { INPUT_FILES = 4 };
-
-static void input_files(const struct mlr *mlr, struct app_file files[INPUT_FILES]) {
-    files[0] = (struct app_file){.option = "data", .values = &mlr->inputs.data};
-    files[1] = (struct app_file){.option = "labels", .path = mlr->file.labels_path};
-    files[2] = (struct app_file){.option = "test", .values = &mlr->inputs.test};
-    files[3] = (struct app_file){.option = "test-labels", .path = mlr->inputs.test_labels};
-}
-
 static int take_choices(struct mlr *mlr, struct error *error) {
     static const char *const layouts[] = {"auto", "dense", "sparse", NULL};
     static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
-    int format = app_choice("format", mlr->names.format, samples_formats, error);
-    int scale = format < 0 ? format : app_choice("scale", mlr->names.scale, scale_kinds, error);
-    int layout = scale < 0 ? scale : app_choice("layout", mlr->names.layout, layouts, error);
+    int input = samples_input_choices(&mlr->input, error);
+    int layout = input < 0 ? input : app_choice("layout", mlr->names.layout, layouts, error);
     int device = layout < 0 ? layout : app_choice("device", mlr->names.device, devices, error);
     if (device < 0) {
         return device;
     }
-    mlr->file.format = (enum samples_format)format;
-    mlr->scale.kind = (enum scale_kind)scale;
     mlr->layout = (enum layout)layout;
     mlr->device_choice = (enum device)device;
     return 0;
 }
 
-/* Lists the files of --data and --test. */
-static int list_files(aml_worker *worker, struct mlr *mlr) {
-    struct mlr_inputs *inputs = &mlr->inputs;
-    struct error error = {0};
-    input_list_close(&inputs->data_files);
-    input_list_close(&inputs->test_files);
-    int result = app_list_files("data", &inputs->data, true, &inputs->data_files, &error);
-    result = result == 0 ? app_list_files("test", &inputs->test, true, &inputs->test_files, &error) : result;
-    size_t count = inputs->data_files.count + inputs->test_files.count;
-    if (result == 0 && count > AML_READ_FILES_MAX) {
-        result =
-            error_set(&error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", count, AML_READ_FILES_MAX);
-    }
-    if (result == 0) {
-        mlr->file.files = &inputs->data_files;
-        mlr->file.path = inputs->data_files.names[0].path;
-    }
-    return app_result(worker, result, &error);
-}
-
 static int check_options(aml_worker *worker, struct mlr *mlr) {
-    struct app_file files[INPUT_FILES];
     struct error error = {0};
-    int result =
-        app_check_data(worker, "samples", mlr->inputs.data.values[0], mlr->inputs.test.values[0], mlr->test_fraction);
+    int result = app_check_data(worker, "samples", mlr->input.data.values[0], mlr->input.test.values[0],
+                                mlr->input.test_fraction);
     result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
-    if (result != 0) {
-        return result;
-    }
-    if (mlr->inputs.test_labels != NULL && mlr->inputs.test.count == 0) {
-        return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
-    }
-    input_files(mlr, files);
-    result = app_check_files(worker, files, INPUT_FILES, mlr->model_out);
-    return result == 0 ? list_files(worker, mlr) : result;
+    return result != 0 ? result : samples_input_check(worker, &mlr->input, mlr->model_out);
 }
 
-/* Sets mlr->dense. */
+/* Sets mlr->input.dense. */
 static int choose_layout(aml_worker *worker, struct mlr *mlr) {
-    const struct samples_survey *survey = &mlr->survey;
+    const struct samples_survey *survey = &mlr->input.survey;
     double filled = (double)survey->values / ((double)survey->samples * survey->features);
-    bool fits = survey->features <= DENSE_FEATURES_MAX;
-    mlr->dense = mlr->layout == LAYOUT_AUTO ? fits && filled >= DENSE_FROM : mlr->layout == LAYOUT_DENSE;
-    if (mlr->dense && !fits) {
+    bool fits = survey->features <= SAMPLES_DENSE_MAX;
+    mlr->input.dense = mlr->layout == LAYOUT_AUTO ? fits && filled >= DENSE_FROM : mlr->layout == LAYOUT_DENSE;
+    if (mlr->input.dense && !fits) {
         return aml_error(worker, AML_EINPUT, "--layout dense: expected at most %d features, %s has %u",
-                         DENSE_FEATURES_MAX, mlr->file.path, survey->features);
+                         SAMPLES_DENSE_MAX, mlr->input.file.path, survey->features);
     }
     if (mlr->hashing.rare < 0) {
-        mlr->hashing.rare = !mlr->dense && survey->format == SAMPLES_CRITEO ? RARE_OF_CRITEO : 0;
+        mlr->hashing.rare = !mlr->input.dense && survey->format == SAMPLES_CRITEO ? RARE_OF_CRITEO : 0;
     }
-    if (mlr->dense && mlr->hashing.rare > 0) {
+    if (mlr->input.dense && mlr->hashing.rare > 0) {
         return aml_error(worker, AML_EINPUT, "--rare: expected sparse samples, these are dense (see --layout)");
     }
-    if (!mlr->dense && mlr->momentum > 0) {
+    if (!mlr->input.dense && mlr->momentum > 0) {
         return aml_error(worker, AML_EINPUT, "--momentum: expected dense samples, these are sparse (see --layout)");
     }
-    return 0;
-}
-
-/* ---- --shift ---- */
-
-static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
-    const struct mlr *mlr = context;
-    size_t features = mlr->survey.features;
-    (void)worker;
-    mlr_shift(in, out, mlr->shifting.width, mlr->shifting.height, (uint32_t)mlr->shifting.most, random);
-    memcpy((float *)out + features, (const float *)in + features, sizeof(float)); /* the label */
-    return 0;
-}
-
-/* Finds the images' size, and declares the stage. */
-static int declare_shift(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
-    struct shifting *shifting = &mlr->shifting;
-    uint32_t features = mlr->survey.features;
-    shifting->width = shifting->image_width > 0 ? (uint32_t)shifting->image_width : (uint32_t)lround(sqrt(features));
-    shifting->height = features / shifting->width;
-    if (!mlr->dense) {
-        return aml_error(worker, AML_EINPUT, "--shift: expected dense samples, these are sparse (see --layout)");
-    }
-    if ((uint64_t)shifting->width * shifting->height != features) {
-        return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
-                         features, shifting->width);
-    }
-    if (shifting->most >= shifting->width || shifting->most >= shifting->height) {
-        return aml_error(worker, AML_EINPUT, "--shift %lld: expected less than the image's width and height, %u x %u",
-                         (long long)shifting->most, shifting->width, shifting->height);
-    }
-    shifting->stages[0] =
-        (struct aml_stage){.name = "shift", .flags = AML_STAGE_TRAIN, .bytes = app->item_bytes, .run = run_shift};
-    app->stages = shifting->stages;
     return 0;
 }
 
@@ -260,14 +160,14 @@ static int declare_shift(aml_worker *worker, struct mlr *mlr, struct aml_app *ap
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
     bool asked = mlr->device_choice == DEVICE_CUDA;
     struct error error = {0};
-    if (asked && !mlr->dense) {
+    if (asked && !mlr->input.dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
-    if (asked && mlr->shifting.most > 0) {
+    if (asked && mlr->input.shift > 0) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected no --shift, as the device keeps the samples");
     }
     mlr->with_device =
-        asked || (mlr->device_choice == DEVICE_AUTO && mlr->dense && !mlr->narrow && mlr->shifting.most == 0);
+        asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow && mlr->input.shift == 0);
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
@@ -278,82 +178,51 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
 /* Sets up what --hash-bits and --cross ask for, and makes the survey of Criteo lines. */
 static int survey_criteo(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
-    struct mlr_hash *hash = &mlr->file.hash;
+    struct mlr_hash *hash = &mlr->input.file.hash;
     *hash = (struct mlr_hash){.bits = (uint32_t)(mlr->hashing.bits > 0 ? mlr->hashing.bits : MLR_HASH_BITS_DEFAULT)};
     if (hash->bits < MLR_HASH_BITS_MIN) {
         return aml_error(worker, AML_EINPUT, "--hash-bits: expected %d to %d, got %u", MLR_HASH_BITS_MIN,
                          MLR_HASH_BITS_MAX, hash->bits);
     }
-    if (mlr->scale.kind != SCALE_AUTO && mlr->scale.kind != SCALE_NONE && mlr->scale.kind != SCALE_UNIT) {
+    if (mlr->input.scale.kind != SCALE_AUTO && mlr->input.scale.kind != SCALE_NONE &&
+        mlr->input.scale.kind != SCALE_UNIT) {
         return aml_error(worker, AML_EINPUT, "--scale: expected none or unit for Criteo lines, got '%s'",
-                         mlr->names.scale);
+                         mlr->input.scale_name);
     }
-    mlr->scale.kind = mlr->scale.kind == SCALE_AUTO ? SCALE_NONE : mlr->scale.kind;
-    mlr->file.format = SAMPLES_CRITEO;
+    mlr->input.scale.kind = mlr->input.scale.kind == SCALE_AUTO ? SCALE_NONE : mlr->input.scale.kind;
+    mlr->input.file.format = SAMPLES_CRITEO;
     int result = mlr->hashing.crosses != NULL ? mlr_hash_add_crosses(hash, mlr->hashing.crosses, &error) : 0;
-    result = result == 0 ? samples_survey_criteo(&mlr->file, &mlr->survey, &error) : result;
+    result = result == 0 ? samples_survey_criteo(&mlr->input.file, &mlr->input.survey, &error) : result;
     return app_result(worker, result, &error);
-}
-
-/* Reads all samples to make the survey. */
-static int survey_samples(aml_worker *worker, struct mlr *mlr) {
-    struct error error = {0};
-    if (mlr->hashing.bits > 0 || mlr->hashing.crosses != NULL) {
-        return aml_error(worker, AML_EINPUT, "--%s: expected Criteo lines, %s is something else (see --format)",
-                         mlr->hashing.bits > 0 ? "hash-bits" : "cross", mlr->file.path);
-    }
-    bool find_base = mlr->index_base < 0;
-    mlr->file.index_base = find_base ? 0 : (uint32_t)mlr->index_base;
-    int result = samples_survey(&mlr->file, find_base, mlr->scale.kind == SCALE_MAX, &mlr->survey, &error);
-    if (result != 0) {
-        return app_result(worker, result, &error);
-    }
-    mlr->file.index_base = mlr->survey.index_base;
-    if (mlr->survey.labels.count < 2) {
-        return aml_error(worker, AML_EINPUT, "%s: expected at least 2 different labels, all are '%s'", mlr->file.path,
-                         mlr->survey.labels.items[0].text);
-    }
-    if (mlr->scale.kind == SCALE_AUTO) {
-        mlr->scale.kind = mlr->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
-    }
-    return 0;
-}
-
-/* Has the processes of the job compare what their surveys have found. */
-static void mark_survey(aml_worker *worker, const struct samples_survey *survey) {
-    uint64_t labels = survey->labels.count;
-    for (uint32_t l = 0; l < survey->labels.count; l++) {
-        const char *text = survey->labels.items[l].text;
-        labels = hash_bytes((const void *)text, strlen(text), labels);
-    }
-    aml_input_mark(worker, "labels", labels);
-    aml_input_mark(worker, "features", hash_pair((uint64_t)survey->features << 1 | survey->index_base, survey->format));
-    aml_input_mark(worker, "numbers of samples", hash_pair(survey->samples, survey->values));
-    if (survey->maxima != NULL) {
-        const unsigned char *maxima = (const void *)survey->maxima;
-        aml_input_mark(worker, "maxima", hash_bytes(maxima, survey->features * sizeof *survey->maxima, 0));
-    }
-    if (survey->places.count > 0) {
-        aml_input_mark(worker, "lines", survey->text);
-    }
 }
 
 static int survey_data(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     bool criteo = false;
-    samples_survey_close(&mlr->survey);
-    int result = samples_are_criteo(&mlr->file, &criteo, &error);
+    samples_survey_close(&mlr->input.survey);
+    int result = samples_are_criteo(&mlr->input.file, &criteo, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
     }
-    result = criteo ? survey_criteo(worker, mlr) : survey_samples(worker, mlr);
+    if (!criteo && (mlr->hashing.bits > 0 || mlr->hashing.crosses != NULL)) {
+        return aml_error(worker, AML_EINPUT, "--%s: expected Criteo lines, %s is something else (see --format)",
+                         mlr->hashing.bits > 0 ? "hash-bits" : "cross", mlr->input.file.path);
+    }
+    result = criteo ? survey_criteo(worker, mlr) : samples_input_survey(worker, &mlr->input);
     if (result != 0) {
         return result;
     }
-    mlr->scale.features = mlr->survey.features;
-    mlr->scale.maxima = mlr->survey.maxima;
-    mark_survey(worker, &mlr->survey);
+    mlr->input.scale.features = mlr->input.survey.features;
+    mlr->input.scale.maxima = mlr->input.survey.maxima;
+    samples_input_mark(worker, &mlr->input);
     return choose_layout(worker, mlr);
+}
+
+static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct mlr *mlr = context;
+    (void)worker;
+    samples_input_shift(&mlr->input, random, in, out);
+    return 0;
 }
 
 static int mlr_configure(aml_worker *worker, struct aml_app *app) {
@@ -363,241 +232,27 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     if (result != 0) {
         return result;
     }
-    app->tables[WEIGHTS].rows = (uint64_t)mlr->survey.features + 1;
-    app->tables[WEIGHTS].width = mlr->survey.labels.count;
-    app->tables[WEIGHTS].whole = mlr->dense;
-    app->item_varied = !mlr->dense;
-    app->slices = mlr->dense;
-    app->item_bytes = mlr->dense ? ((size_t)mlr->survey.features + 1) * sizeof(float) : 0;
+    app->tables[WEIGHTS].rows = (uint64_t)mlr->input.survey.features + 1;
+    app->tables[WEIGHTS].width = mlr->input.survey.labels.count;
+    app->tables[WEIGHTS].whole = mlr->input.dense;
+    app->item_varied = !mlr->input.dense;
+    app->slices = mlr->input.dense;
+    app->item_bytes = mlr->input.dense ? ((size_t)mlr->input.survey.features + 1) * sizeof(float) : 0;
     /* A step per clock: then the number of nodes changes the speed alone. */
-    double steps = (double)mlr->survey.samples * (1 - mlr->test_fraction) / (double)mlr->batch;
+    double steps = (double)mlr->input.survey.samples * (1 - mlr->input.test_fraction) / (double)mlr->batch;
     app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
-    mlr->seed = aml_seed(worker);
+    mlr->input.seed = aml_seed(worker);
     mlr->kernel = mlr_kernel_choose();
-    mlr->narrow = mlr->dense && mlr->momentum == 0 &&
-                  mlr_narrow_choose(mlr->survey.features, mlr->survey.labels.count, &mlr->narrow_kernel);
+    mlr->narrow = mlr->input.dense && mlr->momentum == 0 &&
+                  mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
-    result = mlr->shifting.most > 0 ? declare_shift(worker, mlr, app) : 0;
+    result = mlr->input.shift > 0 ? samples_input_declare_shift(worker, &mlr->input, app, run_shift) : 0;
     return result != 0 ? result : choose_device(worker, mlr);
-}
-
-/* ---- Reading ---- */
-
-struct emitting {
-    aml_worker *worker;
-    const struct mlr *mlr;
-    enum aml_item_use use;
-    float *values;  /* [capacity] the sample's scaled values */
-    uint64_t *keys; /* [capacity] */
-    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
-                     * and the values */
-    uint32_t capacity;
-};
-
-static bool emitting_room(struct emitting *emitting, uint32_t count) {
-    if (count < emitting->capacity) {
-        return true;
-    }
-    uint32_t capacity = 2 * count;
-    float *values = realloc(emitting->values, capacity * sizeof *values);
-    emitting->values = values != NULL ? values : emitting->values;
-    uint64_t *keys = realloc(emitting->keys, capacity * sizeof *keys);
-    emitting->keys = keys != NULL ? keys : emitting->keys;
-    float *bytes = realloc(emitting->bytes, ((size_t)capacity + 1) * sizeof *bytes);
-    emitting->bytes = bytes != NULL ? bytes : emitting->bytes;
-    if (values == NULL || keys == NULL || bytes == NULL) {
-        return false;
-    }
-    emitting->capacity = capacity;
-    return true;
-}
-
-static int emit_dense(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
-                      uint32_t label) {
-    uint32_t features = emitting->mlr->survey.features;
-    float *item = emitting->bytes;
-    memset(item, 0, features * sizeof *item);
-    for (uint32_t i = 0; i < count; i++) {
-        item[sample->features != NULL ? sample->features[i] : i] = emitting->values[i];
-    }
-    memcpy(&item[features], &label, sizeof label);
-    return aml_emit_numbered(emitting->worker, use, sample->number, item);
-}
-
-/* Emits a sparse sample of the first `used` of the keys, and of the row of the biases behind them. Its bytes are the
- * label, then the values; the label alone when all values are 1 (`ones`). */
-static int emit_keys(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t used,
-                     uint32_t label, bool ones) {
-    memcpy(&emitting->bytes[0], &label, sizeof label);
-    emitting->keys[used] = emitting->mlr->survey.features;
-    const struct aml_keys run = {.table = WEIGHTS, .count = used + 1, .keys = emitting->keys};
-    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
-                           ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
-}
-
-static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
-                       uint32_t label) {
-    uint32_t used = 0;
-    bool ones = true;
-    for (uint32_t i = 0; i < count; i++) {
-        if (emitting->values[i] != 0) {
-            emitting->keys[used++] = sample->features != NULL ? sample->features[i] : i;
-            emitting->bytes[used] = emitting->values[i];
-            ones = ones && emitting->values[i] == 1;
-        }
-    }
-    return emit_keys(emitting, use, sample, used, label, ones);
-}
-
-/* emit_sparse for values that are all 1. */
-static int emit_ones(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
-                     uint32_t label) {
-    for (uint32_t i = 0; i < count; i++) {
-        emitting->keys[i] = sample->features[i];
-    }
-    return emit_keys(emitting, use, sample, count, label, true);
-}
-
-static double sum_squares(const float *values, uint32_t count) {
-    double squares = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        squares += (double)values[i] * (double)values[i];
-    }
-    return squares;
-}
-
-static int emit_sample(void *context, const struct sample *sample, struct error *error) {
-    struct emitting *emitting = context;
-    const struct mlr *mlr = emitting->mlr;
-    enum aml_item_use use = emitting->use;
-    int64_t label = mlr_labels_find(&mlr->survey.labels, &sample->label);
-    if (label == INDEX_NONE) {
-        return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
-                         sample->label.text);
-    }
-    if (mlr->survey.dense && sample->features == NULL && sample->count != mlr->survey.features) {
-        return error_set(error, AML_EINPUT, "expected %u features as in %s, got %u", mlr->survey.features,
-                         mlr->file.path, sample->count);
-    }
-    uint32_t room = mlr->dense && mlr->survey.features > sample->count ? mlr->survey.features : sample->count;
-    if (!emitting_room(emitting, room + 1)) {
-        return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
-    }
-    if (app_held_out(aml_mix(mlr->seed, sample->place), mlr->test_fraction)) {
-        use = AML_TEST;
-    }
-    bool ones = !mlr->dense && sample->ones && sample->features != NULL && mlr->scale.kind == SCALE_NONE;
-    uint32_t count = ones ? scale_known(&mlr->scale, sample) : scale_sample(&mlr->scale, sample, emitting->values);
-    int kept = (ones         ? emit_ones
-                : mlr->dense ? emit_dense
-                             : emit_sparse)(emitting, use, sample, count, (uint32_t)label);
-    if (kept == 1 && use == AML_TRAIN) {
-        aml_total_add(emitting->worker, TOTAL_SQUARES, ones ? count : sum_squares(emitting->values, count));
-    }
-    return kept < 0 ? kept : 0;
-}
-
-static void emitting_close(struct emitting *emitting) {
-    free(emitting->values);
-    free(emitting->keys);
-    free(emitting->bytes);
-}
-
-/* A file of lines that is being read, in several threads. */
-struct line_file {
-    const struct mlr *mlr;
-    const struct samples_file *file;
-    enum aml_item_use use;
-    struct samples_head head;
-};
-
-/* Sets what the run's samples are called: by their places in all files, which the survey knows; without a survey, by
- * the places in their split. */
-static int name_samples(aml_worker *worker, const struct line_file *lines, const struct aml_lines *from,
-                        struct samples_run *run) {
-    const struct mlr *mlr = lines->mlr;
-    if (lines->use == AML_TEST || mlr->survey.format == SAMPLES_CRITEO) {
-        run->named = true;
-        run->name = aml_mix(from->file, from->split);
-        run->place = from->offset;
-        return 0;
-    }
-    const struct samples_chunk *chunk = samples_find_chunk(&mlr->survey.places, from->file, from->split, from->offset);
-    if (chunk == NULL) {
-        return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", lines->file->path);
-    }
-    run->place = chunk->place;
-    run->number = chunk->number;
-    return 0;
-}
-
-/* Emits the samples of some of the file's lines. */
-static int emit_lines(aml_worker *worker, const struct aml_lines *from, void *context) {
-    const struct line_file *lines = context;
-    struct emitting emitting = {.worker = worker, .mlr = lines->mlr, .use = lines->use};
-    uint64_t before = from->split == 0 && lines->head.begin > from->offset ? lines->head.begin - from->offset : 0;
-    struct samples_run run = {
-        .text = from->text, .size = from->size, .skip = before < from->size ? (size_t)before : from->size};
-    struct error error = {0};
-    const char *at = NULL;
-    int result = name_samples(worker, lines, from, &run);
-    if (result != 0) {
-        return result;
-    }
-    result = samples_read_run(lines->file, &lines->head, &run, emit_sample, &emitting, &at, &error);
-    emitting_close(&emitting);
-    if (result != 0 && error.code != 0 && at != NULL) {
-        return aml_error(worker, result, "%s:%llu: %s", lines->file->path,
-                         (unsigned long long)aml_line_number(worker, from, at), error.text);
-    }
-    return app_result(worker, result, &error);
-}
-
-/* Reads files of lines, which the processes divide. The format of the first is that of all. */
-static int read_lines(aml_worker *worker, const struct mlr *mlr, const struct samples_file *files,
-                      enum aml_item_use use) {
-    struct samples_file file = *files;
-    struct error error = {0};
-    int result = 0;
-    for (size_t f = 0; f < files->files->count && result == 0; f++) {
-        file.path = files->files->names[f].path;
-        struct line_file lines = {.mlr = mlr, .file = &file, .use = use};
-        result = app_result(worker, samples_read_head(&file, &lines.head, &error), &error);
-        result = result == 0 ? aml_read_lines(worker, file.path, emit_lines, &lines) : result;
-        file.format = lines.head.format;
-    }
-    return result;
-}
-
-/* Reads idx data, which is not divided. */
-static int read_idx(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file, enum aml_item_use use) {
-    struct emitting emitting = {.worker = worker, .mlr = mlr, .use = use};
-    struct error error = {0};
-    aml_input_file(worker, file->path);
-    if (file->labels_path != NULL) {
-        aml_input_file(worker, file->labels_path);
-    }
-    int result = samples_read(file, emit_sample, &emitting, &error);
-    emitting_close(&emitting);
-    return app_result(worker, result, &error);
-}
-
-static int read_files(aml_worker *worker, const struct mlr *mlr, const struct samples_file *file,
-                      enum aml_item_use use) {
-    struct error error = {0};
-    bool lines = false;
-    int result = app_result(worker, samples_are_lines(file, &lines, &error), &error);
-    return result != 0 ? result : lines ? read_lines(worker, mlr, file, use) : read_idx(worker, mlr, file, use);
 }
 
 static int mlr_read(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
-    struct samples_file test = mlr->file;
-    test.path = mlr->inputs.test.count > 0 ? mlr->inputs.test_files.names[0].path : NULL;
-    test.files = &mlr->inputs.test_files;
-    test.labels_path = mlr->inputs.test_labels;
-    int result = read_files(worker, mlr, &mlr->file, AML_TRAIN);
-    return result == 0 && test.path != NULL ? read_files(worker, mlr, &test, AML_TEST) : result;
+    return samples_input_read(worker, &mlr->input);
 }
 
 /* ---- Training ---- */
@@ -653,8 +308,8 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
 static struct mlr_weights whole_weights(const struct mlr *mlr, struct aml_rows rows) {
     return (struct mlr_weights){.rows = (float *)(void *)rows.base,
                                 .stride = rows.stride / sizeof(float),
-                                .bias = mlr->survey.features, /* of the whole table */
-                                .classes = mlr->survey.labels.count};
+                                .bias = mlr->input.survey.features, /* of the whole table */
+                                .classes = mlr->input.survey.labels.count};
 }
 
 static int device_result(aml_worker *worker, int result, const struct error *error) {
@@ -686,7 +341,8 @@ static int mlr_begin(aml_worker *worker, void *context) {
     }
     mlr->threads.count = aml_threads(worker);
     mlr->threads.losses = aligned_alloc(64, mlr->threads.count * sizeof *mlr->threads.losses);
-    mlr->threads.scratch_of = (mlr_narrow_scratch(mlr->survey.features, mlr->survey.labels.count) + 15) / 16 * 16;
+    mlr->threads.scratch_of =
+        (mlr_narrow_scratch(mlr->input.survey.features, mlr->input.survey.labels.count) + 15) / 16 * 16;
     mlr->threads.scratch =
         mlr->narrow ? aligned_alloc(64, mlr->threads.count * mlr->threads.scratch_of * sizeof(float)) : NULL;
     if (mlr->threads.losses == NULL || (mlr->narrow && mlr->threads.scratch == NULL)) {
@@ -698,10 +354,10 @@ static int mlr_begin(aml_worker *worker, void *context) {
             return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %u features", rows.count);
         }
     }
-    double length = 1 + aml_total(worker, TOTAL_SQUARES) / (double)aml_total_items(worker);
+    double length = 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
     double rate = RATE_OF_LENGTH / length * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->hashing.rare);
     mlr->first_rate = mlr->rate > 0 ? mlr->rate : rate;
-    return mlr->dense ? 0 : make_paces(worker, mlr);
+    return mlr->input.dense ? 0 : make_paces(worker, mlr);
 }
 
 /* Makes room for minibatches of `count` samples. */
@@ -713,7 +369,7 @@ static int batch_room(aml_worker *worker, struct mlr *mlr, size_t count) {
     free(batch->logits);
     free(batch->labels);
     free(batch->sparse);
-    batch->logits = aligned_alloc(64, (count * mlr->survey.labels.count * sizeof(float) + 63) / 64 * 64);
+    batch->logits = aligned_alloc(64, (count * mlr->input.survey.labels.count * sizeof(float) + 63) / 64 * 64);
     batch->labels = malloc(count * sizeof *batch->labels);
     batch->sparse = malloc(count * sizeof *batch->sparse);
     batch->room = count;
@@ -730,8 +386,8 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
     struct minibatch *batch = &mlr->minibatch;
     batch->count = count;
     batch->values = 0;
-    if (mlr->dense) {
-        uint32_t features = mlr->survey.features;
+    if (mlr->input.dense) {
+        uint32_t features = mlr->input.survey.features;
         const float *samples = items;
         size_t stride = (size_t)features + 1;
         batch->dense = (struct mlr_dense){.samples = samples, .stride = stride, .count = count, .features = features};
@@ -775,7 +431,7 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
     if (mlr->narrow) {
         mlr->narrow_kernel.logits(&batch->seen, &batch->dense, first, end,
                                   mlr->threads.scratch + thread * mlr->threads.scratch_of, batch->logits);
-    } else if (mlr->dense) {
+    } else if (mlr->input.dense) {
         mlr_dense_logits(&batch->seen, &batch->dense, first, end, batch->logits);
     } else {
         mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
@@ -788,7 +444,7 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
 static void part_backward(void *context, unsigned thread, unsigned threads) {
     struct mlr *mlr = context;
     struct minibatch *batch = &mlr->minibatch;
-    if (!mlr->dense) {
+    if (!mlr->input.dense) {
         mlr->kernel.sparse_update(&batch->weights, batch->sparse, batch->logits, batch->count, &batch->step, thread,
                                   threads, batch->touched);
         return;
@@ -850,7 +506,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
 /* Keeps the weights from before a step whose slices change them one by one. A device keeps them itself. */
 static int keep_weights(aml_worker *worker, struct mlr *mlr) {
     struct minibatch *batch = &mlr->minibatch;
-    size_t bytes = ((size_t)mlr->survey.features + 1) * batch->weights.stride * sizeof(float);
+    size_t bytes = ((size_t)mlr->input.survey.features + 1) * batch->weights.stride * sizeof(float);
     if (mlr->device != NULL) {
         return 0;
     }
@@ -907,8 +563,8 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     if (result != 0) {
         return result;
     }
-    if (mlr->dense) {
-        memset(batch->touched, 1, (size_t)mlr->survey.features + 1);
+    if (mlr->input.dense) {
+        memset(batch->touched, 1, (size_t)mlr->input.survey.features + 1);
     }
     for (size_t s = 0; s < steps && result == 0; s++) {
         size_t first = count * s / steps;
@@ -921,7 +577,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
                                         .velocity = mlr->velocity,
                                         .paces = mlr->paces};
         /* This node's share of the step's L2 is its share of the samples. */
-        double share = mlr->dense ? (double)(end - first) / samples : 1 / samples;
+        double share = mlr->input.dense ? (double)(end - first) / samples : 1 / samples;
         batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
@@ -933,7 +589,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
     double seconds = (double)(monotonic_us() - start_us) * 1e-6;
-    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->survey.labels.count, seconds);
+    aml_metric_add(worker, SPEED, 4e-9 * (double)values * mlr->input.survey.labels.count, seconds);
     return 0;
 }
 
@@ -975,10 +631,10 @@ static int mlr_finish(aml_worker *worker, void *context) {
     if (mlr->model_out == NULL) {
         return 0;
     }
-    const struct mlr_model_header header = {.scale = mlr->scale,
-                                            .index_base = mlr->file.index_base,
-                                            .hash = &mlr->file.hash,
-                                            .labels = &mlr->survey.labels};
+    const struct mlr_model_header header = {.scale = mlr->input.scale,
+                                            .index_base = mlr->input.file.index_base,
+                                            .hash = &mlr->input.file.hash,
+                                            .labels = &mlr->input.survey.labels};
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
     int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);
@@ -1025,45 +681,43 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
     mlr_forget_items(mlr);
     free(mlr->velocity);
     mlr_device_close(mlr->device);
-    samples_survey_close(&mlr->survey);
-    input_list_close(&mlr->inputs.data_files);
-    input_list_close(&mlr->inputs.test_files);
+    samples_input_close(&mlr->input);
     return status;
 }
 
 int main(int argc, char **argv) {
-    struct mlr mlr = {.names = {.format = "auto", .scale = "auto", .layout = "auto", .device = "auto"},
-                      .index_base = -1,
+    struct mlr mlr = {.input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
+                      .names = {.layout = "auto", .device = "auto"},
                       .batch = 256,
                       .decay = 0.98,
                       .hashing = {.rare = -1},
                       .lambda = 1e-4};
     const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
     const struct aml_option options[] = {
-        {"data", "FILES", AML_OPTION_STRINGS, &mlr.inputs.data, 0, 0,
+        {"data", "FILES", AML_OPTION_STRINGS, &mlr.input.data, 0, 0,
          "samples to train on; plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
-        {"labels", "FILE", AML_OPTION_STRING, &mlr.file.labels_path, 0, 0, "the labels of idx data"},
-        {"test", "FILES", AML_OPTION_STRINGS, &mlr.inputs.test, 0, 0, "samples to test on"},
-        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.inputs.test_labels, 0, 0, "the labels of idx data to test on"},
-        {"test-fraction", "X", AML_OPTION_REAL, &mlr.test_fraction, 0, 0.9,
+        {"labels", "FILE", AML_OPTION_STRING, &mlr.input.file.labels_path, 0, 0, "the labels of idx data"},
+        {"test", "FILES", AML_OPTION_STRINGS, &mlr.input.test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &mlr.input.test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &mlr.input.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &mlr.names.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
+        {"format", "NAME", AML_OPTION_STRING, &mlr.input.format_name, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
         {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX,
          "of criteo: fields are hashed into 2^B features; 0: 20"},
         {"cross", "PAIRS", AML_OPTION_STRING, &mlr.hashing.crosses, 0, 0,
          "of criteo: a feature for both fields of each pair, too, such as C1xC2,I5xC3"},
-        {"label-column", "N", AML_OPTION_INTEGER, &mlr.file.label_column, -(1 << 20), 1 << 20,
+        {"label-column", "N", AML_OPTION_INTEGER, &mlr.input.file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
-        {"index-base", "N", AML_OPTION_INTEGER, &mlr.index_base, -1, 1,
+        {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
-        {"scale", "HOW", AML_OPTION_STRING, &mlr.names.scale, 0, 0,
+        {"scale", "HOW", AML_OPTION_STRING, &mlr.input.scale_name, 0, 0,
          "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
          "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
-        {"shift", "N", AML_OPTION_INTEGER, &mlr.shifting.most, 0, 1 << 14,
+        {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
-        {"image-width", "N", AML_OPTION_INTEGER, &mlr.shifting.image_width, 0, 1 << 18,
+        {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,

@@ -1,0 +1,355 @@
+/* See input.h. */
+#include "apps/samples/input.h"
+
+#include "agileml/base/hash.h"
+#include "apps/mlr/shift.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- Options ---- */
+
+int samples_input_choices(struct samples_input *input, struct error *error) {
+    int format = app_choice("format", input->format_name, samples_formats, error);
+    int scale = format < 0 ? format : app_choice("scale", input->scale_name, scale_kinds, error);
+    if (scale < 0) {
+        return scale;
+    }
+    input->file.format = (enum samples_format)format;
+    input->scale.kind = (enum scale_kind)scale;
+    return 0;
+}
+
+static void input_files(const struct samples_input *input, struct app_file files[SAMPLES_INPUT_FILES]) {
+    files[0] = (struct app_file){.option = "data", .values = &input->data};
+    files[1] = (struct app_file){.option = "labels", .path = input->file.labels_path};
+    files[2] = (struct app_file){.option = "test", .values = &input->test};
+    files[3] = (struct app_file){.option = "test-labels", .path = input->test_labels};
+}
+
+/* Lists the files of --data and --test. */
+static int list_files(aml_worker *worker, struct samples_input *input) {
+    struct error error = {0};
+    input_list_close(&input->data_files);
+    input_list_close(&input->test_files);
+    int result = app_list_files("data", &input->data, true, &input->data_files, &error);
+    result = result == 0 ? app_list_files("test", &input->test, true, &input->test_files, &error) : result;
+    size_t count = input->data_files.count + input->test_files.count;
+    if (result == 0 && count > AML_READ_FILES_MAX) {
+        result =
+            error_set(&error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", count, AML_READ_FILES_MAX);
+    }
+    if (result == 0) {
+        input->file.files = &input->data_files;
+        input->file.path = input->data_files.names[0].path;
+    }
+    return app_result(worker, result, &error);
+}
+
+int samples_input_check(aml_worker *worker, struct samples_input *input, const char *model_out) {
+    struct app_file files[SAMPLES_INPUT_FILES];
+    if (input->test_labels != NULL && input->test.count == 0) {
+        return aml_error(worker, AML_EINPUT, "--test-labels: expected --test too");
+    }
+    input_files(input, files);
+    int result = app_check_files(worker, files, SAMPLES_INPUT_FILES, model_out);
+    return result == 0 ? list_files(worker, input) : result;
+}
+
+/* ---- Survey ---- */
+
+int samples_input_survey(aml_worker *worker, struct samples_input *input) {
+    struct error error = {0};
+    bool find_base = input->index_base < 0;
+    input->file.index_base = find_base ? 0 : (uint32_t)input->index_base;
+    int result = samples_survey(&input->file, find_base, input->scale.kind == SCALE_MAX, &input->survey, &error);
+    if (result != 0) {
+        return app_result(worker, result, &error);
+    }
+    input->file.index_base = input->survey.index_base;
+    if (input->survey.labels.count < 2) {
+        return aml_error(worker, AML_EINPUT, "%s: expected at least 2 different labels, all are '%s'", input->file.path,
+                         input->survey.labels.items[0].text);
+    }
+    if (input->scale.kind == SCALE_AUTO) {
+        input->scale.kind = input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
+    }
+    return 0;
+}
+
+void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
+    const struct samples_survey *survey = &input->survey;
+    uint64_t labels = survey->labels.count;
+    for (uint32_t l = 0; l < survey->labels.count; l++) {
+        const char *text = survey->labels.items[l].text;
+        labels = hash_bytes((const void *)text, strlen(text), labels);
+    }
+    aml_input_mark(worker, "labels", labels);
+    aml_input_mark(worker, "features", hash_pair((uint64_t)survey->features << 1 | survey->index_base, survey->format));
+    aml_input_mark(worker, "numbers of samples", hash_pair(survey->samples, survey->values));
+    if (survey->maxima != NULL) {
+        const unsigned char *maxima = (const void *)survey->maxima;
+        aml_input_mark(worker, "maxima", hash_bytes(maxima, survey->features * sizeof *survey->maxima, 0));
+    }
+    if (survey->places.count > 0) {
+        aml_input_mark(worker, "lines", survey->text);
+    }
+}
+
+/* ---- Shifted images ---- */
+
+void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out) {
+    size_t features = input->survey.features;
+    mlr_shift(in, out, input->width, input->height, (uint32_t)input->shift, random);
+    memcpy((float *)out + features, (const float *)in + features, sizeof(float)); /* the label */
+}
+
+int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,
+                                int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out,
+                                           void *context)) {
+    uint32_t features = input->survey.features;
+    input->width = input->image_width > 0 ? (uint32_t)input->image_width : (uint32_t)lround(sqrt(features));
+    input->height = features / input->width;
+    if (!input->dense) {
+        return aml_error(worker, AML_EINPUT, "--shift: expected dense samples, these are sparse (see --layout)");
+    }
+    if ((uint64_t)input->width * input->height != features) {
+        return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
+                         features, input->width);
+    }
+    if (input->shift >= input->width || input->shift >= input->height) {
+        return aml_error(worker, AML_EINPUT, "--shift %lld: expected less than the image's width and height, %u x %u",
+                         (long long)input->shift, input->width, input->height);
+    }
+    input->stages[0] =
+        (struct aml_stage){.name = "shift", .flags = AML_STAGE_TRAIN, .bytes = app->item_bytes, .run = run};
+    app->stages = input->stages;
+    return 0;
+}
+
+/* ---- Reading ---- */
+
+struct emitting {
+    aml_worker *worker;
+    const struct samples_input *input;
+    enum aml_item_use use;
+    float *values;  /* [capacity] the sample's scaled values */
+    uint64_t *keys; /* [capacity] */
+    float *bytes;   /* [capacity + 1] the item: of a dense sample all features and the label; of a sparse one the label
+                     * and the values */
+    uint32_t capacity;
+};
+
+static bool emitting_room(struct emitting *emitting, uint32_t count) {
+    if (count < emitting->capacity) {
+        return true;
+    }
+    uint32_t capacity = 2 * count;
+    float *values = realloc(emitting->values, capacity * sizeof *values);
+    emitting->values = values != NULL ? values : emitting->values;
+    uint64_t *keys = realloc(emitting->keys, capacity * sizeof *keys);
+    emitting->keys = keys != NULL ? keys : emitting->keys;
+    float *bytes = realloc(emitting->bytes, ((size_t)capacity + 1) * sizeof *bytes);
+    emitting->bytes = bytes != NULL ? bytes : emitting->bytes;
+    if (values == NULL || keys == NULL || bytes == NULL) {
+        return false;
+    }
+    emitting->capacity = capacity;
+    return true;
+}
+
+static int emit_dense(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                      uint32_t label) {
+    uint32_t features = emitting->input->survey.features;
+    float *item = emitting->bytes;
+    memset(item, 0, features * sizeof *item);
+    for (uint32_t i = 0; i < count; i++) {
+        item[sample->features != NULL ? sample->features[i] : i] = emitting->values[i];
+    }
+    memcpy(&item[features], &label, sizeof label);
+    return aml_emit_numbered(emitting->worker, use, sample->number, item);
+}
+
+/* Emits a sparse sample of the first `used` of the keys, and of the row of the biases behind them. Its bytes are the
+ * label, then the values; the label alone when all values are 1 (`ones`). */
+static int emit_keys(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t used,
+                     uint32_t label, bool ones) {
+    memcpy(&emitting->bytes[0], &label, sizeof label);
+    emitting->keys[used] = emitting->input->survey.features;
+    const struct aml_keys run = {.table = 0, .count = used + 1, .keys = emitting->keys};
+    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
+                           ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
+}
+
+static int emit_sparse(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                       uint32_t label) {
+    uint32_t used = 0;
+    bool ones = true;
+    for (uint32_t i = 0; i < count; i++) {
+        if (emitting->values[i] != 0) {
+            emitting->keys[used++] = sample->features != NULL ? sample->features[i] : i;
+            emitting->bytes[used] = emitting->values[i];
+            ones = ones && emitting->values[i] == 1;
+        }
+    }
+    return emit_keys(emitting, use, sample, used, label, ones);
+}
+
+/* emit_sparse for values that are all 1. */
+static int emit_ones(struct emitting *emitting, enum aml_item_use use, const struct sample *sample, uint32_t count,
+                     uint32_t label) {
+    for (uint32_t i = 0; i < count; i++) {
+        emitting->keys[i] = sample->features[i];
+    }
+    return emit_keys(emitting, use, sample, count, label, true);
+}
+
+static double sum_squares(const float *values, uint32_t count) {
+    double squares = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        squares += (double)values[i] * (double)values[i];
+    }
+    return squares;
+}
+
+static int emit_sample(void *context, const struct sample *sample, struct error *error) {
+    struct emitting *emitting = context;
+    const struct samples_input *input = emitting->input;
+    enum aml_item_use use = emitting->use;
+    int64_t label = mlr_labels_find(&input->survey.labels, &sample->label);
+    if (label == INDEX_NONE) {
+        return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
+                         sample->label.text);
+    }
+    if (input->survey.dense && sample->features == NULL && sample->count != input->survey.features) {
+        return error_set(error, AML_EINPUT, "expected %u features as in %s, got %u", input->survey.features,
+                         input->file.path, sample->count);
+    }
+    uint32_t room = input->dense && input->survey.features > sample->count ? input->survey.features : sample->count;
+    if (!emitting_room(emitting, room + 1)) {
+        return error_set(error, AML_ENOMEM, "no memory for a sample of %u values", sample->count);
+    }
+    if (app_held_out(aml_mix(input->seed, sample->place), input->test_fraction)) {
+        use = AML_TEST;
+    }
+    bool ones = !input->dense && sample->ones && sample->features != NULL && input->scale.kind == SCALE_NONE;
+    uint32_t count = ones ? scale_known(&input->scale, sample) : scale_sample(&input->scale, sample, emitting->values);
+    int kept = (ones           ? emit_ones
+                : input->dense ? emit_dense
+                               : emit_sparse)(emitting, use, sample, count, (uint32_t)label);
+    if (kept == 1 && use == AML_TRAIN) {
+        aml_total_add(emitting->worker, SAMPLES_TOTAL_SQUARES, ones ? count : sum_squares(emitting->values, count));
+    }
+    return kept < 0 ? kept : 0;
+}
+
+static void emitting_close(struct emitting *emitting) {
+    free(emitting->values);
+    free(emitting->keys);
+    free(emitting->bytes);
+}
+
+/* A file of lines that is being read, in several threads. */
+struct line_file {
+    const struct samples_input *input;
+    const struct samples_file *file;
+    enum aml_item_use use;
+    struct samples_head head;
+};
+
+/* Sets what the run's samples are called: by their places in all files, which the survey knows; without a survey, by
+ * the places in their split. */
+static int name_samples(aml_worker *worker, const struct line_file *lines, const struct aml_lines *from,
+                        struct samples_run *run) {
+    const struct samples_input *input = lines->input;
+    if (lines->use == AML_TEST || input->survey.format == SAMPLES_CRITEO) {
+        run->named = true;
+        run->name = aml_mix(from->file, from->split);
+        run->place = from->offset;
+        return 0;
+    }
+    const struct samples_chunk *chunk =
+        samples_find_chunk(&input->survey.places, from->file, from->split, from->offset);
+    if (chunk == NULL) {
+        return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", lines->file->path);
+    }
+    run->place = chunk->place;
+    run->number = chunk->number;
+    return 0;
+}
+
+/* Emits the samples of some of the file's lines. */
+static int emit_lines(aml_worker *worker, const struct aml_lines *from, void *context) {
+    const struct line_file *lines = context;
+    struct emitting emitting = {.worker = worker, .input = lines->input, .use = lines->use};
+    uint64_t before = from->split == 0 && lines->head.begin > from->offset ? lines->head.begin - from->offset : 0;
+    struct samples_run run = {
+        .text = from->text, .size = from->size, .skip = before < from->size ? (size_t)before : from->size};
+    struct error error = {0};
+    const char *at = NULL;
+    int result = name_samples(worker, lines, from, &run);
+    if (result != 0) {
+        return result;
+    }
+    result = samples_read_run(lines->file, &lines->head, &run, emit_sample, &emitting, &at, &error);
+    emitting_close(&emitting);
+    if (result != 0 && error.code != 0 && at != NULL) {
+        return aml_error(worker, result, "%s:%llu: %s", lines->file->path,
+                         (unsigned long long)aml_line_number(worker, from, at), error.text);
+    }
+    return app_result(worker, result, &error);
+}
+
+/* Reads files of lines, which the processes divide. The format of the first is that of all. */
+static int read_lines(aml_worker *worker, const struct samples_input *input, const struct samples_file *files,
+                      enum aml_item_use use) {
+    struct samples_file file = *files;
+    struct error error = {0};
+    int result = 0;
+    for (size_t f = 0; f < files->files->count && result == 0; f++) {
+        file.path = files->files->names[f].path;
+        struct line_file lines = {.input = input, .file = &file, .use = use};
+        result = app_result(worker, samples_read_head(&file, &lines.head, &error), &error);
+        result = result == 0 ? aml_read_lines(worker, file.path, emit_lines, &lines) : result;
+        file.format = lines.head.format;
+    }
+    return result;
+}
+
+/* Reads idx data, which is not divided. */
+static int read_idx(aml_worker *worker, const struct samples_input *input, const struct samples_file *file,
+                    enum aml_item_use use) {
+    struct emitting emitting = {.worker = worker, .input = input, .use = use};
+    struct error error = {0};
+    aml_input_file(worker, file->path);
+    if (file->labels_path != NULL) {
+        aml_input_file(worker, file->labels_path);
+    }
+    int result = samples_read(file, emit_sample, &emitting, &error);
+    emitting_close(&emitting);
+    return app_result(worker, result, &error);
+}
+
+static int read_files(aml_worker *worker, const struct samples_input *input, const struct samples_file *file,
+                      enum aml_item_use use) {
+    struct error error = {0};
+    bool lines = false;
+    int result = app_result(worker, samples_are_lines(file, &lines, &error), &error);
+    return result != 0 ? result : lines ? read_lines(worker, input, file, use) : read_idx(worker, input, file, use);
+}
+
+int samples_input_read(aml_worker *worker, const struct samples_input *input) {
+    struct samples_file test = input->file;
+    test.path = input->test.count > 0 ? input->test_files.names[0].path : NULL;
+    test.files = &input->test_files;
+    test.labels_path = input->test_labels;
+    int result = read_files(worker, input, &input->file, AML_TRAIN);
+    return result == 0 && test.path != NULL ? read_files(worker, input, &test, AML_TEST) : result;
+}
+
+void samples_input_close(struct samples_input *input) {
+    samples_survey_close(&input->survey);
+    input_list_close(&input->data_files);
+    input_list_close(&input->test_files);
+}

@@ -1,0 +1,68 @@
+/* Labelled samples as the input of an app: what its options name, the survey of them before the job, reading them into
+ * items, and images that are shifted at random. The files' formats are in samples.h.
+ *
+ * An item of a dense sample is its features, as float, and the label's number, as uint32_t. An item of a sparse sample
+ * names the rows of its features in table 0, then the row `features`, and carries the label's number, then the
+ * features' values; the label alone when all values are 1. */
+#ifndef APPS_SAMPLES_INPUT_H
+#define APPS_SAMPLES_INPUT_H
+
+#include "agileml.h"
+#include "apps/app.h"
+#include "apps/mlr/samples.h"
+#include "apps/mlr/scale.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    SAMPLES_DENSE_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* features of a dense sample */
+    SAMPLES_INPUT_FILES = 4,
+    SAMPLES_TOTAL_SQUARES = 0 /* total of the input: the sum of the squares of all scaled values */
+};
+
+/* Zeros before, and index_base -1, and names "auto". */
+struct samples_input {
+    /* Values of options. */
+    struct aml_strings data, test;
+    const char *test_labels;
+    const char *format_name, *scale_name;
+    int64_t index_base; /* -1: what the file has */
+    double test_fraction;
+    int64_t shift, image_width; /* in pixels; image_width 0: images are square */
+    /* Begun by the options, completed by `configure`. */
+    struct samples_file file;
+    struct scale scale;
+    /* Set by `configure`. */
+    struct input_list data_files, test_files;
+    struct samples_survey survey;
+    bool dense;
+    uint64_t seed;
+    uint32_t width, height; /* of an image, with `shift` */
+    struct aml_stage stages[2];
+};
+
+/* Checks the files of the options and lists them; the app has checked its choices. `model_out`: as for
+ * app_check_files. In `configure`. */
+int samples_input_check(aml_worker *worker, struct samples_input *input, const char *model_out);
+/* Sets the format and how values are scaled, by their names. */
+int samples_input_choices(struct samples_input *input, struct error *error);
+
+/* Reads all samples, which are not Criteo lines, to make the survey. In `configure`. */
+int samples_input_survey(aml_worker *worker, struct samples_input *input);
+/* Has the processes of the job compare what their surveys have found. In `configure`. */
+void samples_input_mark(aml_worker *worker, const struct samples_input *input);
+
+/* Finds the images' size for --shift, and declares `run` as the app's stage, which calls samples_input_shift. */
+int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,
+                                int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out,
+                                           void *context));
+void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out);
+
+/* Emits all samples as items. For `read`. */
+int samples_input_read(aml_worker *worker, const struct samples_input *input);
+
+void samples_input_close(struct samples_input *input);
+
+#endif
