@@ -281,7 +281,7 @@ int spill_map(struct spill_file *file, struct error *error) {
         crash_forget_mapping(file->map);
     }
     void *map = file->map == NULL ? mmap(NULL, size, PROT_READ, MAP_SHARED, file->descriptor, 0)
-                                  : mremap(file->map, file->mapped, size, MREMAP_MAYMOVE);
+                                  : memory_remap(file->map, file->mapped, size);
     if (map == MAP_FAILED) {
         return error_set(error, AML_ENOMEM, "%s: can't map %zu bytes of data that does not fit --memory: %s",
                          file->spill->folder, size, strerror(errno));

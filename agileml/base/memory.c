@@ -12,6 +12,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#if defined(__SANITIZE_THREAD__)
+#define MEMORY_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define MEMORY_TSAN 1
+#endif
+#endif
+#ifdef MEMORY_TSAN
+static const bool with_tsan = true;
+#else
+static const bool with_tsan = false;
+#endif
+
 enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* malloc keeps blocks up to this size, and so much at the heap's end */
 
 _Noreturn void memory_exhausted(size_t bytes) {
@@ -54,6 +67,15 @@ void memory_give_back(void) {
 #ifdef __GLIBC__
     malloc_trim(0);
 #endif
+}
+
+void *memory_remap(void *base, size_t mapped, size_t wanted) {
+    if (!with_tsan) {
+        return mremap(base, mapped, wanted, MREMAP_MAYMOVE);
+    }
+    /* ThreadSanitizer sees mmap but not mremap: it would take what others did at these addresses before for races. */
+    void *place = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return place == MAP_FAILED ? place : mremap(base, mapped, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, place);
 }
 
 enum {
@@ -120,7 +142,7 @@ static int arena_reserve_file(struct arena *arena, size_t mapped) {
     if (!file_grow(arena, arena->descriptor, arena->mapped, mapped)) {
         return AML_ENOMEM;
     }
-    void *base = mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
+    void *base = memory_remap(arena->base, arena->mapped, mapped);
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
     }
@@ -150,7 +172,7 @@ static int reserve(struct arena *arena, size_t bytes, size_t grown) {
     }
     void *base = arena->base == NULL
                      ? mmap(NULL, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
-                     : mremap(arena->base, arena->mapped, mapped, MREMAP_MAYMOVE);
+                     : memory_remap(arena->base, arena->mapped, mapped);
     if (base == MAP_FAILED) {
         return AML_ENOMEM;
     }

@@ -22,6 +22,8 @@ char *memory_string(const char *text);
 void memory_keep(void);
 /* Returns free memory to the kernel after all. Called when a phase that needed more memory is over. */
 void memory_give_back(void);
+/* Makes a mapping larger, and moves it where needed, as mremap does with MREMAP_MAYMOVE. */
+void *memory_remap(void *base, size_t mapped, size_t wanted);
 
 /* Where arenas go that together take more memory than they may: to files without a name, which are mapped, so that the
  * kernel can write their pages to disk and drop them, without swap. */

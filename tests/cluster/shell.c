@@ -68,6 +68,7 @@ void run_well(const char *format, ...) {
     if (status != 0) {
         fail_msg("'%s' ended with status %d: %s", command, status, read_text("err"));
     }
+    assert_no_text("err", "Sanitizer:"); /* of a node whose failure the job has survived */
 }
 
 void run_refused(const char *command, const char *message) {
