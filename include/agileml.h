@@ -106,8 +106,8 @@ struct aml_stage {
     const char *from; /* the stage before; NULL: the stage takes the item as `read` emitted it */
     unsigned flags;
     size_t bytes; /* of the output, at most AML_ITEM_BYTES_MAX */
-    /* Makes `out` (aligned to 4 bytes, not initialized) of `in`. Called in every thread, at once for different items.
-     * `context` is aml_app.context. */
+    /* Makes `out` (aligned to 4 bytes, not initialized) of `in`: the item, of varied items a struct aml_item; or what
+     * the stage before made. Called in every thread, at once for different items. `context` is aml_app.context. */
     int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
@@ -168,7 +168,8 @@ struct aml_app {
 
     /* Advanced. The stages of an item, ended by a NULL name, for items without rows: `clock` and `evaluate` get what
      * the last stage made, padded to 4 bytes; aml_items returns items as `read` emitted them. A process keeps what the
-     * stages make of one clock's items. `configure` may set it. NULL: no stages. */
+     * stages make of one clock's items. Varied items are dealt as if they were of one size, as what `clock` gets is.
+     * `configure` may set it. NULL: no stages. */
     const struct aml_stage *stages;
 
     /* 1: `read` does nothing but emit items, add to totals and name files: no other function depends on what else it

@@ -688,6 +688,10 @@ static int check_varied(aml_worker *worker, uint64_t key, const struct aml_keys 
         return check_misuse(runtime, "%s: item %llu: %s", name, (unsigned long long)key,
                             runs == NULL && run_count > 0 ? "runs are NULL" : "bytes are NULL");
     }
+    if (runtime->data.staged && run_count > 0) {
+        return check_misuse(runtime, "%s: item %llu: %u runs of rows, expected none: the app has stages", name,
+                            (unsigned long long)key, run_count);
+    }
     int result = 0;
     for (unsigned r = 0; r < run_count && result == 0; r++) {
         rows += runs[r].count;

@@ -37,6 +37,7 @@ void data_open(struct data *data, const struct aml_app *app, uint32_t shards, si
                           .budget = budget,
                           .shard_count = shards,
                           .shard_inverse = UINT64_MAX / shards + 1};
+    data->rowless = data->item_rows == 0 && (!data->varied || data->staged);
     data->item_size = round_up(app->item_rows * sizeof(uint32_t) + app->item_bytes, 4);
     data->record_size = app->item_rows > 0 ? app->item_rows * sizeof(uint64_t) + app->item_bytes : data->item_size;
     data->shards = memory_zeroed(shards, sizeof *data->shards);
@@ -59,6 +60,7 @@ void data_store_release(struct data_store *store) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         free(store->items[use]);
         free(store->places[use]);
+        free(store->offsets[use]);
     }
     free(store);
 }
@@ -586,8 +588,31 @@ static unsigned char *write_keys(unsigned char *at, const struct aml_keys *run, 
     return at + run->count * key_bytes;
 }
 
+/* Emits a varied item without rows, which is its own record. */
+static int emit_rowless(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
+                        const void *bytes, size_t size) {
+    const struct aml_item item = {.row_count = 0, .size = (uint32_t)size};
+    uint64_t first = key_hash(key);
+    unsigned char *record =
+        chunk_append(data, chunk, use, shard_of_hash(data, first), varied_hash(use, first, NULL, 0, bytes, size),
+                     sizeof item + round_up(size, 4));
+    if (record == NULL) {
+        return 0;
+    }
+    memcpy(record, &item, sizeof item);
+    record += sizeof item;
+    if (size > 0) {
+        memcpy(record, bytes, size);
+    }
+    memset(record + size, 0, round_up(size, 4) - size);
+    return 1;
+}
+
 int data_emit_varied(const struct data *data, struct data_chunk *chunk, enum aml_item_use use, uint64_t key,
                      const struct aml_keys *runs, unsigned run_count, const void *bytes, size_t size) {
+    if (data->rowless) {
+        return emit_rowless(data, chunk, use, key, bytes, size);
+    }
     struct record_head head = {.runs = (uint16_t)run_count, .size = (uint32_t)size};
     for (unsigned r = 0; r < run_count; r++) {
         head.rows += runs[r].count;

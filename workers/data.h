@@ -8,9 +8,9 @@
  * are ordered so that each thread's part of each clock is contiguous and no two threads work on the same rows at once.
  *
  *   items with fixed rows      replace their shard's records when the shard is first in a set; later sets copy them
- *   fixed items without rows   are the same as their records: a set takes the records over, and gives them back when
- *                              the node leaves the shard
- *   varied items               are made from the records for each set
+ *   rowless items              are the same as their records: a set takes the records over, and gives them back when
+ *                              the node leaves the shard. Fixed items without rows, and varied ones for stages
+ *   other varied items         are made from the records for each set
  *
  * Data beyond a limit is on disk (data_limit_memory). While the input is read, records are written out whenever there
  * are too many: of each shard, segment after segment. A set whose items and records are more than the limit is a file,
@@ -156,6 +156,7 @@ struct data {
     const unsigned *item_tables;
     size_t item_bytes;
     bool varied;
+    bool rowless; /* items have no rows, and so are the same as their records */
     unsigned table_count;
     size_t record_size; /* keys and bytes; item_size if items have no rows; 0 if they are varied */
     size_t item_size;   /* slots and bytes, padded to 4; 0 if items are varied */
@@ -205,6 +206,8 @@ struct data_set {
     struct data_store *store; /* owns items and tests; NULL: the set owns them, or `disk` */
     struct data_disk *disk;   /* maps items and tests, which are on disk; NULL: they are in memory */
     uint64_t *ids[2];         /* by enum aml_item_use, in an app with stages: see data_item_id; else NULL */
+    size_t *item_offsets[2];  /* where each item begins in items and tests, and where the last ends, if they are varied
+                               * and rowless; else NULL. The store's, if there is one */
 };
 
 /* Names an item that has no rows for as long as the job runs, in every process: its shard, and its place among the
@@ -363,6 +366,10 @@ size_t data_slice_count(const struct data_set *set, unsigned part, unsigned slic
 size_t data_part_count(const struct data_set *set, unsigned part);
 /* The set's first training item of the part: all of the part follow it. */
 size_t data_part_first(const struct data_set *set, unsigned part);
+/* An item of the set without rows, by its place in `items` or `tests`; and the place of an item. In an app with
+ * stages. */
+const void *data_item(const struct data_set *set, enum aml_item_use use, size_t place);
+size_t data_item_place(const struct data_set *set, enum aml_item_use use, const void *item);
 /* Finds the thread's test items. Returns their number. */
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items);
 
@@ -382,9 +389,10 @@ void data_set_forget(struct data_set *set);
 
 struct data_batch {
     uint32_t count;
-    uint32_t *records;    /* places among the shard's records, ascending */
-    uint32_t *places;     /* of the items in a set; NULL without a set */
-    unsigned char *items; /* copies of the records; NULL with a set */
+    uint32_t *records;           /* places among the shard's records, ascending */
+    uint32_t *places;            /* of the items in a set; NULL without a set */
+    const unsigned char **items; /* the items, in `copies` */
+    unsigned char *copies;       /* both are NULL with a set */
 };
 
 /* Finds a batch: with a set where its items are in the set, else copies of them. False: the shard's records are not in

@@ -86,11 +86,15 @@ void data_set_close(struct data *data, struct data_set *set) {
         pthread_mutex_lock(&data->lock);
         data_store_release(set->store);
         pthread_mutex_unlock(&data->lock);
-    } else if (set->disk != NULL) {
-        data_disk_close(set->disk);
     } else {
-        free(set->items);
-        free(set->tests);
+        if (set->disk != NULL) {
+            data_disk_close(set->disk);
+        } else {
+            free(set->items);
+            free(set->tests);
+        }
+        free(set->item_offsets[AML_TRAIN]);
+        free(set->item_offsets[AML_TEST]);
     }
     free(set->ids[AML_TRAIN]);
     free(set->ids[AML_TEST]);
@@ -130,6 +134,28 @@ size_t data_part_count(const struct data_set *set, unsigned part) {
 
 size_t data_part_first(const struct data_set *set, unsigned part) {
     return set->starts[(size_t)part * set->slices * set->threads * set->bins];
+}
+
+const void *data_item(const struct data_set *set, enum aml_item_use use, size_t place) {
+    return (use == AML_TRAIN ? set->items : set->tests) + item_offset(set->item_offsets[use], set->item_size, place);
+}
+
+size_t data_item_place(const struct data_set *set, enum aml_item_use use, const void *item) {
+    const size_t *offsets = set->item_offsets[use];
+    size_t offset = (size_t)((const unsigned char *)item - (use == AML_TRAIN ? set->items : set->tests));
+    if (offsets == NULL) {
+        return offset / set->item_size;
+    }
+    size_t first = 0;
+    for (size_t end = use == AML_TRAIN ? set->count : set->test_count; first < end;) {
+        size_t middle = first + (end - first) / 2;
+        if (offsets[middle] < offset) {
+            first = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return first;
 }
 
 size_t data_tests(const struct data_set *set, unsigned thread, const void **items) {

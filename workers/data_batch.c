@@ -1,5 +1,5 @@
 /* Batches: the training items of one data shard in one part of an iteration, for feeders and those they feed. Only
- * fixed items without rows have them. See data.h. */
+ * rowless items have them. See data.h. */
 #include "workers/data_solo.h"
 
 #include "agileml/base/memory.h"
@@ -51,13 +51,31 @@ static size_t first_of_part(const struct data_dealt *dealt, size_t count, uint32
     return first;
 }
 
+/* Copies the batch's items, as the shard may leave its store. Under the lock. */
+static void copy_items(const struct data *data, const struct data_shard *shard, struct data_batch *batch) {
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        bytes += record_size(data, shard_record(data, shard, AML_TRAIN, batch->records[i]));
+    }
+    batch->copies = memory_resized(NULL, bytes, 1);
+    batch->items = memory_resized(NULL, batch->count, sizeof *batch->items);
+    bytes = 0;
+    for (uint32_t i = 0; i < batch->count; i++) {
+        const unsigned char *record = shard_record(data, shard, AML_TRAIN, batch->records[i]);
+        size_t size = record_size(data, record);
+        batch->items[i] = memcpy(batch->copies + bytes, record, size);
+        bytes += size;
+    }
+}
+
 bool data_batch_open(struct data *data, uint32_t number, const struct data_dealing *dealing, unsigned part,
                      const struct data_set *set, struct data_batch *batch) {
     *batch = (struct data_batch){0};
     pthread_mutex_lock(&data->lock);
     const struct data_shard *shard = &data->shards[number];
-    bool here = shard->held && shard->spilled[AML_TRAIN].count == 0 && !data->varied && data->item_rows == 0 &&
-                (set == NULL || (set->store != NULL && shard->store == set->store));
+    bool stored =
+        set != NULL ? set->store != NULL && shard->store == set->store : !data->varied || shard->store != NULL;
+    bool here = shard->held && shard->spilled[AML_TRAIN].count == 0 && data->rowless && stored;
     if (here) {
         const struct data_dealt *dealt = dealt_of(data, number, dealing);
         size_t all = shard->runs[AML_TRAIN].count;
@@ -65,16 +83,15 @@ bool data_batch_open(struct data *data, uint32_t number, const struct data_deali
         batch->count = (uint32_t)(first_of_part(dealt, all, part + 1) - first);
         batch->records = memory_resized(NULL, batch->count, sizeof *batch->records);
         batch->places = set != NULL ? memory_resized(NULL, batch->count, sizeof *batch->places) : NULL;
-        batch->items = set == NULL ? memory_resized(NULL, batch->count, data->item_size) : NULL;
         for (uint32_t i = 0; i < batch->count; i++) {
             uint32_t record = dealt[first + i].record;
             batch->records[i] = record;
             if (set != NULL) {
                 batch->places[i] = shard->store->places[AML_TRAIN][shard->first[AML_TRAIN] + record];
-            } else {
-                memcpy(batch->items + i * data->item_size, shard_record(data, shard, AML_TRAIN, record),
-                       data->item_size);
             }
+        }
+        if (set == NULL) {
+            copy_items(data, shard, batch);
         }
     }
     pthread_mutex_unlock(&data->lock);
@@ -85,5 +102,6 @@ void data_batch_close(struct data_batch *batch) {
     free(batch->records);
     free(batch->places);
     free(batch->items);
+    free(batch->copies);
     *batch = (struct data_batch){0};
 }

@@ -268,7 +268,7 @@ static int write_items(struct sorting *sorting, size_t count, struct error *erro
     for (size_t i = 0, next; i < count && result == 0; i = next) {
         size_t bytes = 0;
         for (next = i; next < count && (next == i || bytes < PLACED_BYTES); next++) {
-            bytes += data->varied ? sorting->items[next].weight : data->item_size;
+            bytes += solo_bytes(data, &sorting->items[next]);
         }
         if (bytes > sorting->placed_room) {
             sorting->placed_room = bytes;
@@ -288,7 +288,7 @@ static void count_items(const struct sorting *sorting, size_t count, size_t *sta
         size_t block = (size_t)item->part * threads + item->thread;
         starts[block + 1]++;
         if (offsets != NULL) {
-            offsets[block + 1] += item->weight;
+            offsets[block + 1] += solo_bytes(sorting->arranging->data, item);
         }
     }
 }

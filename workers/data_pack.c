@@ -42,12 +42,17 @@ static int write_records(const struct data *data, const struct data_shard *shard
     at += shard->spilled[use].bytes;
     if (shard->order != NULL) {
         data_order_records(data, shard, use, keys, at);
-    } else if (data->varied && shard->runs[use].bytes > 0) {
-        memcpy(at, shard->runs[use].records, shard->runs[use].bytes);
-    } else if (!data->varied && data->record_size > 0) {
+    } else if (shard->store != NULL) {
         for (size_t i = 0; i < shard->runs[use].count; i++) {
-            memcpy(at + i * data->record_size, shard_record(data, shard, use, i), data->record_size);
+            const unsigned char *record = shard_record(data, shard, use, i);
+            size_t size = record_size(data, record);
+            if (size > 0) {
+                memcpy(at, record, size);
+            }
+            at += size;
         }
+    } else if (shard->runs[use].bytes > 0) {
+        memcpy(at, shard->runs[use].records, shard->runs[use].bytes);
     }
     return result;
 }
@@ -86,8 +91,24 @@ struct buffer *data_pack(struct data *data, uint32_t number, const struct data_k
 
 /* ---- Taking ---- */
 
+static bool rowless_is_good(const unsigned char *record, uint64_t left, uint32_t *bytes) {
+    struct aml_item item;
+    if (left < sizeof item) {
+        return false;
+    }
+    memcpy(&item, record, sizeof item);
+    if (item.row_count != 0 || item.size > AML_ITEM_BYTES_MAX || rowless_size(record) > left) {
+        return false;
+    }
+    *bytes = (uint32_t)rowless_size(record);
+    return true;
+}
+
 static bool varied_is_good(const struct data *data, const unsigned char *record, uint64_t left, uint32_t *bytes) {
     struct record_head head;
+    if (data->rowless) {
+        return rowless_is_good(record, left, bytes);
+    }
     if (left < sizeof head) {
         return false;
     }

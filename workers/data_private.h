@@ -10,8 +10,8 @@
 
 /* The head of a varied item's record. Behind it come `runs` pairs of table and count (uint32_t), `rows` keys (uint32_t
  * if all of them fit, else uint64_t), and `size` bytes, padded to 4. A record is never smaller than its item. A fixed
- * item's record has no head: it is item_rows keys, then the bytes; without rows it is the item. Records are not
- * aligned. */
+ * item's record has no head: it is item_rows keys, then the bytes. A rowless item's record is the item: of a varied one
+ * a struct aml_item, then its bytes, padded to 4. Records are not aligned. */
 struct record_head {
     uint32_t bytes; /* of the whole record */
     uint16_t runs;
@@ -19,11 +19,12 @@ struct record_head {
     uint32_t rows, size;
 };
 
-/* The items of a set of fixed items without rows, which are also their shards' records. */
+/* The items of a set of rowless items, which are also their shards' records. */
 struct data_store {
     unsigned refs; /* the set, and each shard whose records these are; guarded by data.lock */
     unsigned char *items[2];
     uint32_t *places[2]; /* the index in `items` of each record, in the order of the set's shards */
+    size_t *offsets[2];  /* of the items, by that index: data_set.item_offsets */
 };
 
 /* A shard's items with fixed rows. They are made once, since a row's slot, the parts and the seed stay the same for as
@@ -82,16 +83,29 @@ static inline struct record_head record_head(const unsigned char *record) {
     return head;
 }
 
-static inline size_t record_size(const struct data *data, const unsigned char *record) {
-    return data->varied ? record_head(record).bytes : data->record_size;
+/* The size of a varied item that is its own record. */
+static inline size_t rowless_size(const unsigned char *record) {
+    struct aml_item item;
+    memcpy(&item, record, sizeof item);
+    return sizeof item + round_up(item.size, 4);
 }
 
-/* Record `i` of a shard of fixed items, all of whose records are in memory. */
+static inline size_t record_size(const struct data *data, const unsigned char *record) {
+    return !data->varied ? data->record_size : data->rowless ? rowless_size(record) : record_head(record).bytes;
+}
+
+/* Where item `place` of a set or store begins. `offsets`: NULL if all items have this size. */
+static inline size_t item_offset(const size_t *offsets, size_t item_size, size_t place) {
+    return offsets != NULL ? offsets[place] : place * item_size;
+}
+
+/* Record `i` of a shard of fixed items, all of whose records are in memory; or of rowless ones that a store has. */
 static inline const unsigned char *shard_record(const struct data *data, const struct data_shard *shard,
                                                 enum aml_item_use use, size_t i) {
     const struct data_store *store = shard->store;
-    return store != NULL ? store->items[use] + store->places[use][shard->first[use] + i] * data->item_size
-                         : shard->runs[use].records + i * data->record_size;
+    return store == NULL ? shard->runs[use].records + i * data->record_size
+                         : store->items[use] + item_offset(store->offsets[use], data->item_size,
+                                                           store->places[use][shard->first[use] + i]);
 }
 
 void data_order_close(struct data_order *order); /* NULL is fine */

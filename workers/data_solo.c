@@ -1,4 +1,4 @@
-/* Sets of items that are arranged one by one: varied items, and fixed ones without rows. See data.h. */
+/* Sets of items that are arranged one by one: varied items, and rowless ones. See data.h. */
 #include "workers/data_solo.h"
 
 #include "agileml/base/hash.h"
@@ -78,11 +78,12 @@ static void sort_items(struct solo *items, size_t count, int (*order)(const void
 }
 
 /* The start of each part's and thread's items, in items or in bytes, and the end of the last. */
-static size_t *make_starts(const struct solo *items, size_t count, unsigned parts, unsigned threads, bool bytes) {
+static size_t *make_starts(const struct data *data, const struct solo *items, size_t count, unsigned parts,
+                           unsigned threads, bool bytes) {
     size_t blocks = (size_t)parts * threads;
     size_t *starts = memory_zeroed(blocks + 1, sizeof *starts);
     for (size_t i = 0; i < count; i++) {
-        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? items[i].weight : 1;
+        starts[(size_t)items[i].part * threads + items[i].thread + 1] += bytes ? solo_bytes(data, &items[i]) : 1;
     }
     for (size_t b = 0; b < blocks; b++) {
         starts[b + 1] += starts[b];
@@ -120,7 +121,7 @@ void solo_sort(struct solo *items, size_t count) {
         sort_items(items, count, order_of_set);
         return;
     }
-    size_t *starts = make_starts(items, count, parts, threads, false);
+    size_t *starts = make_starts(NULL, items, count, parts, threads, false);
     uint32_t *places = memory_zeroed(count + 1, sizeof *places); /* at first how many items are near the one before */
     struct solo *sorted = memory_resized(NULL, count, sizeof *sorted);
     for (size_t i = 0; i < count; i++) {
@@ -180,14 +181,12 @@ static struct solo *list_records(const struct data *data, const unsigned char *r
                                  struct solo *item) {
     for (size_t i = 0; i < count; i++, item++) {
         item->record = records;
-        if (data->varied) {
+        item->weight = 1;
+        if (data->varied && !data->rowless) {
             struct record_head head = record_head(records);
             item->weight = (uint32_t)varied_size(&head);
-            records += head.bytes;
-        } else {
-            item->weight = 1;
-            records += data->record_size;
         }
+        records += record_size(data, records);
     }
     return item;
 }
@@ -282,6 +281,13 @@ void solo_number_items(const struct arranging *arranging, enum aml_item_use use,
     for (size_t i = 0; i < count; i++) {
         (*ids)[place + i] = items[i].number;
     }
+    size_t **offsets = &arranging->set->item_offsets[use];
+    if (arranging->data->varied && *offsets == NULL) {
+        *offsets = memory_zeroed(use_count(arranging, use) + 1, sizeof **offsets);
+    }
+    for (size_t i = 0; i < count && arranging->data->varied; i++) {
+        (*offsets)[place + i + 1] = (*offsets)[place + i] + solo_bytes(arranging->data, &items[i]);
+    }
 }
 
 void solo_name_items(const struct arranging *arranging, enum aml_item_use use) {
@@ -303,22 +309,33 @@ void solo_name_items(const struct arranging *arranging, enum aml_item_use use) {
     free(named);
 }
 
-/* ---- Fixed items without rows ---- */
+/* ---- Rowless items ---- */
 
-static unsigned char *place_fixed(const struct arranging *arranging, const struct solo *items, size_t count,
-                                  uint32_t *places) {
-    size_t size = arranging->data->item_size;
-    unsigned char *placed = memory_resized(NULL, count, size);
+static void place_rowless(const struct data *data, const struct solo *items, size_t count, unsigned char *placed) {
     for (size_t i = 0; i < count; i++) {
+        size_t size = solo_bytes(data, &items[i]);
         if (size > 0) {
-            memcpy(placed + i * size, items[i].record, size);
+            memcpy(placed, items[i].record, size);
         }
-        places[items[i].number] = (uint32_t)i;
+        placed += size;
     }
-    return placed;
 }
 
-/* ---- Varied items ---- */
+/* Makes the items of one use the store's. `bytes`: of all. */
+static unsigned char *store_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items,
+                                  size_t count, size_t bytes) {
+    struct data_store *store = arranging->set->store;
+    store->offsets[use] = arranging->set->item_offsets[use];
+    store->places[use] = memory_resized(NULL, count, sizeof *store->places[use]);
+    store->items[use] = memory_resized(NULL, bytes, 1);
+    place_rowless(arranging->data, items, count, store->items[use]);
+    for (size_t i = 0; i < count; i++) {
+        store->places[use][items[i].number] = (uint32_t)i;
+    }
+    return store->items[use];
+}
+
+/* ---- Varied items with rows ---- */
 
 /* Where slots of a batch go. */
 struct span {
@@ -441,36 +458,33 @@ static int place_varied(const struct arranging *arranging, const struct solo *it
 
 int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
                struct error *error) {
-    size_t size = arranging->data->item_size;
-    if (arranging->data->varied) {
+    if (!arranging->data->rowless) {
         return place_varied(arranging, items, count, placed, error);
     }
-    for (size_t i = 0; i < count && size > 0; i++) {
-        memcpy(placed + i * size, items[i].record, size);
-    }
+    place_rowless(arranging->data, items, count, placed);
     return 0;
 }
 
 static int arrange_use(const struct arranging *arranging, enum aml_item_use use, struct error *error) {
     struct data_set *set = arranging->set;
-    bool varied = arranging->data->varied;
+    const struct data *data = arranging->data;
     unsigned parts = use == AML_TRAIN ? set->clocks : 1;
     size_t count;
     struct solo *items = list_items(arranging, use, parts, &count);
     parts *= use == AML_TRAIN ? set->slices : 1;
-    size_t *starts = make_starts(items, count, parts, set->threads, false);
-    size_t *offsets = varied ? make_starts(items, count, parts, set->threads, true) : NULL;
+    size_t *starts = make_starts(data, items, count, parts, set->threads, false);
+    size_t *offsets = data->varied ? make_starts(data, items, count, parts, set->threads, true) : NULL;
+    size_t bytes = offsets != NULL ? offsets[(size_t)parts * set->threads] : count * data->item_size;
     unsigned char *placed;
     int result = 0;
-    if (varied) {
-        placed = memory_resized(NULL, offsets[(size_t)parts * set->threads], 1);
-        result = place_varied(arranging, items, count, placed, error);
-    } else {
-        set->store->places[use] = memory_resized(NULL, count, sizeof(uint32_t));
-        placed = set->store->items[use] = place_fixed(arranging, items, count, set->store->places[use]);
-    }
     solo_number_items(arranging, use, items, count, 0);
     solo_name_items(arranging, use);
+    if (data->rowless) {
+        placed = store_items(arranging, use, items, count, bytes);
+    } else {
+        placed = memory_resized(NULL, bytes, 1);
+        result = place_varied(arranging, items, count, placed, error);
+    }
     free(items);
     *(use == AML_TRAIN ? &set->items : &set->tests) = placed;
     *(use == AML_TRAIN ? &set->starts : &set->test_starts) = starts;
@@ -479,7 +493,7 @@ static int arrange_use(const struct arranging *arranging, enum aml_item_use use,
 }
 
 int data_arrange_solo(const struct arranging *arranging, struct error *error) {
-    if (!arranging->data->varied) {
+    if (arranging->data->rowless) {
         arranging->set->store = memory_zeroed(1, sizeof(struct data_store));
         arranging->set->store->refs = 1;
     }

@@ -8,10 +8,15 @@
 struct solo {
     const unsigned char *record;
     uint64_t hash;
-    uint32_t weight;       /* bytes in memory */
+    uint32_t weight;       /* in dealing: the bytes in memory of a varied item with rows, else 1 */
     uint32_t number;       /* in the order of the set's records */
     uint32_t part, thread; /* `part`: of the iteration; then the slice of the part, counted over all parts */
 };
+
+/* The item's bytes in memory. */
+static inline size_t solo_bytes(const struct data *data, const struct solo *item) {
+    return !data->varied ? data->item_size : data->rowless ? rowless_size(item->record) : item->weight;
+}
 
 /* Lists a shard's items in the order of its records, and deals those of training to the set's parts and slices: each
  * item's `part` is then that of the set's blocks. `slice` is the shard's, and the first item gets the number `number`.
@@ -27,13 +32,13 @@ unsigned solo_slice(const struct arranging *arranging, enum aml_item_use use, un
 void solo_sort(struct solo *items, size_t count);
 /* Deals the items to threads, part by part, and orders them as the set has them. */
 void solo_deal_threads(struct solo *items, size_t count, unsigned threads);
-/* Writes the items of these records, one behind the other: `placed` has room for their weights if they are varied, else
- * for count x item_size bytes. New rows get slots in the items' order. */
+/* Writes the items of these records, one behind the other: `placed` has room for their bytes (solo_bytes). New rows get
+ * slots in the items' order. */
 int solo_place(const struct arranging *arranging, const struct solo *items, size_t count, unsigned char *placed,
                struct error *error);
 
-/* In an app with stages: take the numbers of the set's items from `place` on; and, when all are there, make ids of them
- * (data_set.ids). */
+/* In an app with stages: take the numbers of the set's items from `place` on, and the offsets of varied ones; and, when
+ * all are there, make ids of the numbers (data_set.ids). */
 void solo_number_items(const struct arranging *arranging, enum aml_item_use use, const struct solo *items, size_t count,
                        size_t place);
 void solo_name_items(const struct arranging *arranging, enum aml_item_use use);

@@ -265,6 +265,12 @@ static int check_stage(const struct aml_app *app, unsigned number, size_t bytes,
         return error_set(error, AML_EINPUT, "stage %s: bytes %zu: 1 to %d are possible", stage->name, stage->bytes,
                          AML_ITEM_BYTES_MAX);
     }
+    if ((stage->flags & AML_STAGE_TRAIN) != 0 && number == 0 && app->item_varied) {
+        return error_set(error, AML_EINPUT,
+                         "stage %s: expected no AML_STAGE_TRAIN: the first stage makes what is of one size of items "
+                         "that differ in size",
+                         stage->name);
+    }
     if ((stage->flags & AML_STAGE_TRAIN) != 0 && stage->bytes != bytes) {
         return error_set(error, AML_EINPUT,
                          "stage %s: bytes %zu: expected %zu as in its input, as it is left out for test items "
@@ -286,8 +292,8 @@ static int check_stages(const struct aml_app *app, struct error *error) {
     if (app->stages == NULL || app->stages[0].name == NULL) {
         return 0;
     }
-    if (app->item_varied || app->item_rows > 0) {
-        return error_set(error, AML_EINPUT, "app %s: stages: expected items without rows and of one size", app->name);
+    if (app->item_rows > 0) {
+        return error_set(error, AML_EINPUT, "app %s: stages: expected items without rows", app->name);
     }
     for (unsigned s = 0; app->stages[s].name != NULL && result == 0; s++) {
         if (s == AML_STAGES_MAX) {

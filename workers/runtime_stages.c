@@ -16,8 +16,9 @@ struct range {
     struct aml_worker *worker; /* that was called; other threads have their own */
     uint64_t clock;            /* of that call */
     const char *function;      /* of the app, that the items are made for */
-    const unsigned char *items;
-    const uint64_t *ids;
+    const struct data_set *set;
+    enum aml_item_use use;
+    size_t place; /* of the call's first item in the set */
     unsigned char *outputs;
     struct runtime_staged *staged; /* of training items; NULL: of test items */
     size_t first;                  /* of `staged`'s items: the call's first */
@@ -79,6 +80,11 @@ static int run_stages(struct aml_worker *worker, unsigned first, unsigned end, b
 
 /* ---- The items of a call ---- */
 
+/* The random bits of the call's item `i`. */
+static uint64_t range_random(const struct aml_worker *worker, const struct range *range, size_t i) {
+    return item_random(worker->runtime, range->use, range->set->ids[range->use][range->place + i], range->iteration);
+}
+
 /* Runs the stages that a batch goes through on a training item, unless a feeder has done so. */
 static int make_first(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
@@ -88,27 +94,25 @@ static int make_first(struct aml_worker *worker, const struct range *range, size
         return 0;
     }
     staged->here[number] = 1;
-    return run_stages(
-        worker, 0, staged->stages, false, item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration),
-        range->items + i * worker->runtime->data.item_size, staged->made + number * made_size(stages, staged->stages));
+    return run_stages(worker, 0, staged->stages, false, range_random(worker, range, i),
+                      data_item(range->set, AML_TRAIN, range->place + i),
+                      staged->made + number * made_size(stages, staged->stages));
 }
 
 /* Runs the other stages on the training item. */
 static int make_rest(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
     const struct runtime_staged *staged = range->staged;
-    const unsigned char *in = staged->stages > 0 ? staged->made + (range->first + i) * made_size(stages, staged->stages)
-                                                 : range->items + i * worker->runtime->data.item_size;
-    return run_stages(worker, staged->stages, stages->count, false,
-                      item_random(worker->runtime, AML_TRAIN, range->ids[i], range->iteration), in,
+    const void *in = staged->stages > 0 ? staged->made + (range->first + i) * made_size(stages, staged->stages)
+                                        : data_item(range->set, AML_TRAIN, range->place + i);
+    return run_stages(worker, staged->stages, stages->count, false, range_random(worker, range, i), in,
                       range->outputs + i * stages->out_size);
 }
 
 static int make_test(struct aml_worker *worker, const struct range *range, size_t i) {
     const struct runtime_stages *stages = &worker->runtime->stages;
-    uint64_t random = item_random(worker->runtime, AML_TEST, range->ids[i], 0);
-    return run_stages(worker, 0, stages->count, true, random, range->items + i * worker->runtime->data.item_size,
-                      range->outputs + i * stages->out_size);
+    return run_stages(worker, 0, stages->count, true, range_random(worker, range, i),
+                      data_item(range->set, AML_TEST, range->place + i), range->outputs + i * stages->out_size);
 }
 
 /* Runs `make` for the items of a range. */
@@ -177,14 +181,15 @@ const void *runtime_stage_items(struct aml_worker *worker, const void *items, si
         return items;
     }
     const struct data_set *set = &runtime->command.set->items;
-    size_t place = (size_t)((const unsigned char *)items - set->items) / runtime->data.item_size;
+    size_t place = data_item_place(set, AML_TRAIN, items);
     size_t first = place - staged->first;
     unsigned char *outputs = staged->stages == stages->count ? staged->made : stages->outputs;
     struct range range = {.worker = worker,
                           .clock = worker->clock,
                           .function = "clock",
-                          .items = items,
-                          .ids = set->ids[AML_TRAIN] + place,
+                          .set = set,
+                          .use = AML_TRAIN,
+                          .place = place,
                           .outputs = outputs + first * stages->out_size,
                           .staged = staged,
                           .first = first,
@@ -201,12 +206,13 @@ const void *runtime_stage_tests(struct aml_worker *worker, const void *items, si
         return items;
     }
     const struct data_set *set = &runtime->command.set->items;
-    size_t place = (size_t)((const unsigned char *)items - set->tests) / runtime->data.item_size;
+    size_t place = data_item_place(set, AML_TEST, items);
     struct range range = {.worker = worker,
                           .clock = worker->clock,
                           .function = "evaluate",
-                          .items = items,
-                          .ids = set->ids[AML_TEST] + place,
+                          .set = set,
+                          .use = AML_TEST,
+                          .place = place,
                           .outputs = stages->outputs + place * stages->out_size,
                           .count = count};
     make_all(&range);
@@ -425,7 +431,7 @@ static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
         for (size_t i = first > before ? first - before : 0; i < last && result == 0; i++) {
             uint64_t id = data_item_id(feeding->made.shards[b], batch->records[i]);
             result = run_stages(worker, 0, feeding->stages, false, item_random(runtime, AML_TRAIN, id, iteration),
-                                batch->items + i * runtime->data.item_size, feeding->made.bytes[b]->data + i * each);
+                                batch->items[i], feeding->made.bytes[b]->data + i * each);
         }
         before += batch->count;
     }

@@ -1,9 +1,13 @@
-/* stages: sums what a chain of stages makes of numbers, and prints the sums: they must not depend on which process runs
- * a stage. With --widen the output of a second stage is larger than that of the first by so many bytes, which
- * follow from the number. With --mistake a stage calls what it must not. A test's app, no example. */
+/* stages: sums what a chain of stages makes of numbers, and prints the sums: they must not depend on which process
+ * runs a stage. With --widen the output of a second stage is larger than that of the first by so many bytes, which
+ * follow from the number. With --varied items differ in size, which must not change the sums. With --mistake a stage
+ * calls what it must not. A test's app, no example. */
 #include "agileml.h"
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -13,6 +17,7 @@ enum { NUMBERS, RANDOM, ITEMS, WIDTH };
 struct stages {
     int64_t items, sleep_us; /* sleep_us: that the first stage takes for an item */
     int64_t widen;
+    int64_t varied; /* items carry up to so many bytes more; 0: all items are numbers alone */
     struct aml_stage *chain;
     const char *mistake;
 };
@@ -27,13 +32,39 @@ struct looked {
     int64_t before; /* items that were counted in earlier clocks */
 };
 
+/* How many bytes a varied item carries behind its number. */
+static size_t more_bytes(const struct stages *stages, uint32_t number) {
+    return number * UINT64_C(7919) % (uint64_t)(stages->varied + 1);
+}
+
 static int read_numbers(aml_worker *worker, void *context) {
     const struct stages *stages = context;
-    int kept = 0;
+    unsigned char *item = malloc(sizeof(uint32_t) + (size_t)stages->varied);
+    bool rows = stages->mistake != NULL && strcmp(stages->mistake, "rows") == 0;
+    const struct aml_keys run = {.table = SUMS, .count = 1, .keys = (const uint64_t[1]){0}};
+    int kept = item == NULL ? AML_ENOMEM : 0;
     for (uint32_t i = 0; i < stages->items && kept >= 0; i++) {
-        kept = aml_emit(worker, i % 10 == 9 ? AML_TEST : AML_TRAIN, NULL, &i);
+        enum aml_item_use use = i % 10 == 9 ? AML_TEST : AML_TRAIN;
+        size_t more = more_bytes(stages, i);
+        memcpy(item, &i, sizeof i);
+        memset(item + sizeof i, (unsigned char)i, more);
+        kept = stages->varied > 0 ? aml_emit_varied(worker, use, i, &run, rows ? 1 : 0, item, sizeof i + more)
+                                  : aml_emit_numbered(worker, use, i, item);
     }
+    free(item);
     return kept < 0 ? kept : 0;
+}
+
+/* Takes the number of a varied item, which must be as it was emitted. */
+static int take_varied(aml_worker *worker, const struct stages *stages, const struct aml_item *item, uint32_t *number) {
+    const unsigned char *bytes = aml_item_bytes(item);
+    memcpy(number, bytes, sizeof *number);
+    size_t more = more_bytes(stages, *number);
+    bool same = item->row_count == 0 && item->size == sizeof *number + more;
+    for (size_t b = 0; b < more && same; b++) {
+        same = bytes[sizeof *number + b] == (unsigned char)*number;
+    }
+    return same ? 0 : aml_error(worker, AML_EINPUT, "item %u has %u bytes, or others", *number, item->size);
 }
 
 static int make_mistake(aml_worker *worker, const struct stages *stages) {
@@ -59,7 +90,11 @@ static int tag(aml_worker *worker, uint64_t random, const void *in, void *out, v
     if (stages->sleep_us > 0) {
         nanosleep(&(struct timespec){.tv_nsec = stages->sleep_us * 1000}, NULL);
     }
-    memcpy(&tagged->number, in, sizeof tagged->number);
+    if (stages->varied == 0) {
+        memcpy(&tagged->number, in, sizeof tagged->number);
+    } else if (take_varied(worker, stages, in, &tagged->number) != 0) {
+        return AML_EINPUT;
+    }
     tagged->random = (uint32_t)(random >> 40);
     return make_mistake(worker, stages);
 }
@@ -139,11 +174,13 @@ static int finish(aml_worker *worker, void *context) {
     return result;
 }
 
-static int set_width(aml_worker *worker, struct aml_app *app) {
+static int set_sizes(aml_worker *worker, struct aml_app *app) {
     const struct stages *stages = app->context;
     struct aml_stage *chain = stages->chain;
     (void)worker;
     chain[1].bytes = sizeof(struct tagged) + (size_t)stages->widen;
+    app->item_varied = stages->varied > 0;
+    app->item_bytes = stages->varied > 0 ? 0 : sizeof(uint32_t);
     return 0;
 }
 
@@ -152,6 +189,7 @@ int main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"items", "N", AML_OPTION_INTEGER, &stages.items, 1, 10000000, "numbers to add up"},
         {"widen", "N", AML_OPTION_INTEGER, &stages.widen, 0, AML_ITEM_BYTES_MAX - 8, "bytes that a stage adds"},
+        {"varied", "N", AML_OPTION_INTEGER, &stages.varied, 0, 100000, "items carry up to so many bytes more"},
         {"sleep-us", "N", AML_OPTION_INTEGER, &stages.sleep_us, 0, 999999, "sleep so long for each item"},
         {"mistake", "NAME", AML_OPTION_STRING, &stages.mistake, 0, 0, "what a stage does that it must not"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
@@ -170,10 +208,9 @@ int main(int argc, char **argv) {
                           .table_count = 1,
                           .metrics = metrics,
                           .metric_count = 1,
-                          .item_bytes = sizeof(uint32_t),
                           .clock_alone = 1,
                           .stages = chain,
-                          .configure = set_width,
+                          .configure = set_sizes,
                           .read_only_emits = 1,
                           .read = read_numbers,
                           .clock = add_up,

@@ -33,6 +33,30 @@ static void test_the_same_outputs_whoever_makes_them(void **state) {
     assert_true(summary("failures") == 1);
 }
 
+/* Items that differ in size become the same as items of one size, in memory and on disk, also by feeders and for nodes
+ * that take over what others had. */
+static void test_items_of_different_sizes(void **state) {
+    (void)state;
+    run_well("$run -- " STAGES " && grep '^sums ' out >one");
+    double tests;
+    double same;
+    assert_true(whole_metric("report", 40, "tests", &tests));
+    run_well("$run --threads 2 --reliable 2 -- " STAGES " --varied 700 && grep '^sums ' out >varied && cmp one varied");
+    assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
+    run_well("mkdir -p spill && $run -- " STAGES " --varied 3000 --memory 1M --spill spill --log-level info && "
+             "grep '^sums ' out >disk && cmp one disk");
+    assert_text("err", "are more than --memory allows");
+    assert_true(whole_metric("report", 40, "tests", &same) && same == tests);
+    static const char app[] = "$tests/stage_app --items 1000 --sleep-us 300 --iterations 40";
+    run_well("$run -- %s && grep '^sums ' out >none", app);
+    run_well("printf 'iteration 10 kill feeder all\niteration 14 join feeder 1\niteration 20 kill node-2\n"
+             "iteration 30 join transient 1\n' >events && "
+             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- %s "
+             "--varied 2000 && grep '^sums ' out >fed && cmp none fed",
+             app);
+    assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
+}
+
 /* Feeders make what they can, and the sums are as without them, also when feeders are killed and come. */
 static void test_the_same_outputs_from_feeders(void **state) {
     (void)state;
@@ -102,6 +126,8 @@ static void test_what_a_stage_must_not_do(void **state) {
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake total",
                 "aml_total: called in a stage: expected in");
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake fail", "the stage has had enough");
+    run_refused("timeout 60 $bin/proteus run -- " STAGES " --varied 9 --mistake rows",
+                "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has stages");
 }
 
 static int set_up(void **state) {
@@ -111,11 +137,9 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
-        cmocka_unit_test(test_the_same_outputs_from_feeders),
-        cmocka_unit_test(test_a_job_chooses_its_feeders),
-        cmocka_unit_test(test_feeders_that_nobody_can_add),
-        cmocka_unit_test(test_what_a_stage_must_not_do),
+        cmocka_unit_test(test_the_same_outputs_whoever_makes_them), cmocka_unit_test(test_items_of_different_sizes),
+        cmocka_unit_test(test_the_same_outputs_from_feeders),       cmocka_unit_test(test_a_job_chooses_its_feeders),
+        cmocka_unit_test(test_feeders_that_nobody_can_add),         cmocka_unit_test(test_what_a_stage_must_not_do),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }

@@ -18,8 +18,8 @@ static inline void data_seeds_emit(struct data *data, struct data_chunk *chunk, 
         const struct aml_keys runs[2] = {{.table = 0, .count = n % 3, .keys = keys},
                                          {.table = 1, .count = 1, .keys = keys}};
         enum aml_item_use use = n % 4 == 0 ? AML_TEST : AML_TRAIN;
-        if (kind == DATA_JOB_DOCUMENTS) {
-            data_emit_varied(data, chunk, use, n, runs, 2, bytes, n % sizeof bytes);
+        if (kind == DATA_JOB_DOCUMENTS || kind == DATA_JOB_IMAGES) {
+            data_emit_varied(data, chunk, use, n, runs, kind == DATA_JOB_IMAGES ? 0 : 2, bytes, n % sizeof bytes);
         } else {
             data_emit(data, chunk, use, kind == DATA_JOB_RATINGS ? keys : NULL, bytes);
         }
@@ -35,7 +35,7 @@ static inline bool data_seeds_write(const char *folder, unsigned kind, struct bu
     memcpy(seed + 1, packed->data, packed->size);
     snprintf(name, sizeof name, "kind-%u", kind);
     bool written = corpus_write(folder, name, seed, packed->size + 1);
-    seed[0] = (unsigned char)(kind + 129); /* 129 is a multiple of DATA_JOB_KINDS: the hash is mended */
+    seed[0] = (unsigned char)(kind + 128); /* 128 is a multiple of DATA_JOB_KINDS: the hash is mended */
     snprintf(name, sizeof name, "mended-%u", kind);
     written = corpus_write(folder, name, seed, packed->size + 1) && written;
     buffer_drop(packed);

@@ -143,8 +143,14 @@ static void test_stages(void **state) {
     };
     struct fixture *fixture = sound_app();
     fixture->app.stages = stages;
-    assert_refused(fixture, "app app: stages: expected items without rows and of one size");
+    stages[0].flags = AML_STAGE_TRAIN;
+    assert_refused(fixture, "stage crop: expected no AML_STAGE_TRAIN: the first stage makes what is of one size of "
+                            "items that differ in size");
+    stages[0].flags = 0;
     fixture->app.item_varied = 0;
+    fixture->app.item_rows = 1;
+    assert_refused(fixture, "app app: stages: expected items without rows");
+    fixture->app.item_rows = 0;
     fixture->app.item_bytes = 20;
     stages[1].from = "crpo";
     assert_refused(fixture, "stage turn: from crpo: expected crop, as stages form a chain");

@@ -21,7 +21,7 @@
 enum { SHARDS = 64, PARTITIONS = 3, ITEMS = 6000, SAMPLE_FLOATS = 40, ROWS_MAX = 3000, CHUNKS = 7, CLOCKS = 40 };
 enum { LITTLE = 64 << 10, BIG_ITEM = 4321 /* its rows take more than what is placed together */, BIG_ROWS = 90000 };
 
-enum kind { SAMPLES, RATINGS, DOCUMENTS };
+enum kind { SAMPLES, RATINGS, IMAGES /* varied items for stages */, DOCUMENTS };
 
 struct fixture {
     struct job job;
@@ -60,9 +60,10 @@ static void fixture_open(struct fixture *f, enum kind kind, size_t limit) {
     for (unsigned t = 0; t < 2; t++) {
         f->job.tables[t] = (struct table_spec){.type = AML_FLOAT32, .width = 2, .row_bytes = 8};
     }
+    static const struct aml_stage stages[] = {{.name = "decode", .bytes = 4}, {.name = NULL}};
     f->app = kind == SAMPLES   ? (struct aml_app){.item_bytes = SAMPLE_FLOATS * sizeof(float)}
              : kind == RATINGS ? (struct aml_app){.item_rows = 2, .item_tables = {0, 1}, .item_bytes = sizeof(float)}
-                               : (struct aml_app){.item_varied = 1};
+                               : (struct aml_app){.item_varied = 1, .stages = kind == IMAGES ? stages : NULL};
     f->app.table_count = 2;
     cache_open(&f->cache, &f->job, PARTITIONS);
     f->rows = (struct data_rows){.slots = cache_slots, .use = slots_use, .context = &f->cache};
@@ -101,6 +102,9 @@ static int emit_item(struct fixture *f, struct data_chunk *chunk, unsigned n, ui
     }
     if (f->kind == DOCUMENTS) {
         return emit_document(f, chunk, use, n, keys);
+    }
+    if (f->kind == IMAGES) {
+        return data_emit_varied(&f->data, chunk, use, n / 3, NULL, 0, floats, n % sizeof floats);
     }
     keys[0] = hash_mix(n) % 700;
     keys[1] = hash_mix(n + 77) % 90;
@@ -159,6 +163,20 @@ static void same_items(const struct data_set *one, size_t count, const void *ite
     }
 }
 
+/* With stages, items are found by their places, and named. */
+static void check_same_places(const struct data_set *one, const struct data_set *other) {
+    for (unsigned use = AML_TRAIN; use <= AML_TEST && one->ids[AML_TRAIN] != NULL; use++) {
+        size_t count = use == AML_TRAIN ? one->count : one->test_count;
+        for (size_t i = 0; i < count; i++) {
+            const struct aml_item *item = data_item(one, use, i);
+            assert_int_equal(data_item_place(one, use, item), i);
+            assert_int_equal(data_item_place(other, use, data_item(other, use, i)), i);
+            assert_memory_equal(item, data_item(other, use, i), sizeof *item + item->size);
+            assert_true(one->ids[use][i] == other->ids[use][i]);
+        }
+    }
+}
+
 /* Both sets have the same items in all blocks. Uses the parts as clocks do, several times. */
 static void check_same(struct data_set *one, struct data_set *other) {
     const void *items;
@@ -185,6 +203,7 @@ static void check_same(struct data_set *one, struct data_set *other) {
         size_t other_count = data_tests(other, thread, &other_items);
         same_items(one, count, items, other_count, other_items);
     }
+    check_same_places(one, other);
     data_set_forget(other);
 }
 
@@ -255,7 +274,10 @@ static void test_what_fits_stays_in_memory(void **state) {
 static void test_shards_from_disk_for_other_nodes(void **state) {
     (void)state;
     const struct data_dealing dealing = {.clocks = 5, .threads = 2, .seed = 5};
-    for (unsigned kind = SAMPLES; kind <= DOCUMENTS; kind += DOCUMENTS) {
+    for (unsigned kind = SAMPLES; kind <= DOCUMENTS; kind++) {
+        if (kind == RATINGS) {
+            continue;
+        }
         struct fixture whole;
         struct fixture spilled;
         struct fixture taker;
