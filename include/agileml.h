@@ -12,7 +12,7 @@
  * Words. An *iteration* is one pass over the data, a *clock* a part of one (--clocks-per-iteration). The updates that a
  * process makes during a clock are summed and sent at the clock's end. In clock c, a read sees all updates of all
  * workers up to some clock, c - 1 - staleness or later; no newer ones from other processes; and all of its own
- * process's. (Stale synchronous parallel: Proteus (EuroSys 2017), section 2.1.)
+ * process's (but see aml_table.apply). (Stale synchronous parallel: Proteus (EuroSys 2017), section 2.1.)
  *
  * Nodes may join and leave while the job runs. So a process's data may change between clocks: then `begin` is called
  * again, and perhaps `read`. Everything that must outlive a process belongs in tables.
@@ -25,6 +25,7 @@
 #ifndef AGILEML_H
 #define AGILEML_H
 
+#include "agileml/optimizers.h"
 #include "agileml/types.h"
 
 #ifdef __cplusplus
@@ -70,6 +71,25 @@ struct aml_table {
     /* Advanced. Fills `row` (zeros before) with its start value. It must be a pure function of its arguments; any
      * thread of any node calls it, perhaps often. NULL: zeros. `context` is aml_app.context. */
     void (*start)(void *context, uint64_t key, void *row);
+    /* Advanced. An optimizer, which runs in the servers: for updates that are gradients, say, where the step that they
+     * make depends on earlier ones. Ready ones, such as Adam, stand in agileml/optimizers.h; an app may have its own.
+     *
+     * `apply` changes a row, and the row's state, by the sum of a clock's updates of all workers. It is called once for
+     * each row and each clock in which some worker has updated the row, in the order of the clocks; not for other rows.
+     * Whatever nodes fail, rows and states are as if each sum had been applied once. It must be a pure function of its
+     * arguments: any server thread of any node calls it, and after a failure perhaps for a clock again. `parameters`
+     * must stay as they are from the end of `configure` on, in every process, whether it has items or not.
+     *
+     * Workers see the rows, not the states. Their own updates are not part of a row until a server has applied them: so
+     * in clock c a read sees all updates up to some clock, c - 1 - staleness or later, and no others, not even this
+     * process's own. aml_update_param adds to the sum of this process's updates; in place that is aml_row_sum. aml_row
+     * and aml_touch are not for such a table.
+     *
+     * With AML_ADD and without changes_given. NULL: row += sum. */
+    void (*apply)(const struct aml_step *step, const void *parameters);
+    const void *parameters;
+    uint32_t state_width; /* elements of a row's state, of the table's type; zeros at first. It may be 0. A table with
+                           * states counts as two of the 16 */
 };
 
 /* How a metric's value follows from the sums of aml_metric_add over all workers. */
@@ -285,8 +305,13 @@ struct aml_rows {
      * stores or aml_touch. */
     unsigned char *touched;
     uint32_t count; /* rows */
-    /* The library's own: slots from `unchecked` on go to aml_check_row. */
+    /* In tables with `apply`, else NULL: row `slot` of the sums of this process's updates is at sums + slot * stride.
+     * An app that adds to it sets touched[slot], as aml_row_sum does. */
+    unsigned char *sums;
+    /* The library's own: slots from `unchecked` on go to aml_check_row, and those that are to be changed from
+     * `changeable` on. */
     uint32_t unchecked;
+    uint32_t changeable;
     struct aml_row_checks *checks;
     uint64_t call;
 };
@@ -300,6 +325,10 @@ static inline void *aml_row(const struct aml_rows *rows, uint32_t slot);
 /* Returns a row for reading in place. */
 static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slot);
 
+/* Advanced. Returns the sum of this process's updates of a row in this clock, to be added to in place, and marks the
+ * row as updated. For tables with `apply`. In `clock`. */
+static inline void *aml_row_sum(const struct aml_rows *rows, uint32_t slot);
+
 /* ---- In `begin`, `clock`, `evaluate` and `finish`: rows by key, for rows that no item names ----
  *
  * These functions, and those for several rows (see "Advanced"), copy rows out of this process's cache and add to them
@@ -309,10 +338,10 @@ static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slo
  * the call. With staleness such a row may be newer than rows that were read before. It stays in the cache.
  *
  * Threads. A read copies a whole row, never half of an update. It sees every update of this process whose call has
- * returned. No update is lost: sums of whole numbers are exact; floats are added in the order in which the threads
- * come, so with several threads the last bits differ from run to run. A call with several keys treats one row after the
- * other; other threads may update rows in between. These functions do not protect rows that other threads change in
- * place at the same time (struct aml_rows).
+ * returned (but see aml_table.apply). No update is lost: sums of whole numbers are exact; floats are added in the order
+ * in which the threads come, so with several threads the last bits differ from run to run. A call with several keys
+ * treats one row after the other; other threads may update rows in between. These functions do not protect rows that
+ * other threads change in place at the same time (struct aml_rows).
  *
  * Results. 0, or a negative code that the app's function must return:
  *
@@ -326,7 +355,8 @@ static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slo
 /* Copies row `key` into values[width]. */
 int aml_read_param(aml_worker *worker, unsigned table, uint64_t key, void *values);
 
-/* Adds delta[width] to row `key`; with AML_PUT overwrites the row. In `clock` only. */
+/* Adds delta[width] to row `key`; with AML_PUT overwrites the row; with aml_table.apply adds to what the server
+ * applies. In `clock` only. */
 int aml_update_param(aml_worker *worker, unsigned table, uint64_t key, const void *delta);
 
 /* ---- In `clock` and `evaluate` ---- */
@@ -536,14 +566,14 @@ unsigned aml_thread(const aml_worker *worker);  /* this thread's number, from 0;
 /* ==== Not for apps: the inside of the functions above ==== */
 
 /* Checks a slot that the table does not have, which ends the job; with PROTEUS_CHECK=1 every slot. `function` is the
- * caller's name, `change` 1 if the caller marks the row as changed. */
+ * caller's name. `change` is 1 if the caller marks the row as changed, 2 if it does so to change the row's sum. */
 #if defined(__GNUC__)
 __attribute__((cold))
 #endif
 void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, int change, const char *function);
 
 static inline void aml_mark_row(const struct aml_rows *rows, uint32_t slot, const char *function) {
-    if (slot >= rows->unchecked) {
+    if (slot >= rows->changeable) {
         aml_check_row(rows->checks, rows->call, slot, 1, function);
     } else {
 #if defined(__GNUC__)
@@ -561,6 +591,19 @@ static inline void aml_touch(const struct aml_rows *rows, uint32_t slot) {
 static inline void *aml_row(const struct aml_rows *rows, uint32_t slot) {
     aml_mark_row(rows, slot, "aml_row");
     return rows->base + slot * rows->stride;
+}
+
+static inline void *aml_row_sum(const struct aml_rows *rows, uint32_t slot) {
+    if (slot >= rows->unchecked || rows->sums == NULL) {
+        aml_check_row(rows->checks, rows->call, slot, 2, "aml_row_sum");
+    } else {
+#if defined(__GNUC__)
+        __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
+#else
+        rows->touched[slot] = 1;
+#endif
+    }
+    return rows->sums + slot * rows->stride;
 }
 
 static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slot) {

@@ -129,8 +129,24 @@ static void make_table(struct table_spec *spec, const struct aml_table *table, b
                             .flushed_sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
                             .given = table->changes_given != 0,
                             .start = table->start,
-                            .context = context};
+                            .context = context,
+                            .apply = table->apply,
+                            .parameters = table->parameters};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
+}
+
+/* Adds the tables of states behind the app's tables. */
+static void make_states(struct runtime *runtime) {
+    const struct aml_app *app = runtime->app;
+    struct job *job = &runtime->job;
+    for (unsigned t = 0; t < app->table_count; t++) {
+        if (app->tables[t].state_width > 0) {
+            unsigned state = job->table_count++;
+            job->tables[t].state = state;
+            job->tables[state] = table_state_spec(&job->tables[t], app->tables[t].state_width);
+            job->shapes[state] = table_shape(&job->tables[state]);
+        }
+    }
 }
 
 static int make_job(struct runtime *runtime, struct error *error) {
@@ -168,6 +184,7 @@ static int make_job(struct runtime *runtime, struct error *error) {
         }
         job->shapes[t] = table_shape(&job->tables[t]);
     }
+    make_states(runtime);
     for (unsigned m = 0; m < app->metric_count; m++) {
         runtime->terms.metrics[m].kind = app->metrics[m].kind;
         runtime->terms.metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
@@ -194,6 +211,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->whole);
         digest_add(&digest, spec->compressed);
         digest_add(&digest, spec->flushed_sparse); /* servers refuse flushes in another encoding than their table's */
+        digest_add(&digest, spec->apply != NULL);  /* then workers send sums */
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);
@@ -566,11 +584,13 @@ static bool allowed_here(const aml_worker *worker, unsigned calls, const char *f
 }
 
 static bool table_allowed(const aml_worker *worker, unsigned table, const char *function) {
-    unsigned count = worker->runtime->job.table_count;
-    if (table >= count) {
+    const struct job *job = &worker->runtime->job;
+    if (table >= job->table_count || job->tables[table].hidden) {
+        unsigned count = job_app_tables(job);
         check_misuse(worker->runtime, "%s: table %u, the app has %u (0 to %u)", function, table, count, count - 1);
+        return false;
     }
-    return table < count;
+    return true;
 }
 
 /* ---- Reading ---- */
@@ -663,10 +683,10 @@ int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number
 static int check_run(aml_worker *worker, uint64_t key, const struct aml_keys *run) {
     static const char name[] = "aml_emit_varied";
     const struct runtime *runtime = worker->runtime;
-    if (run->table >= runtime->job.table_count) {
+    if (run->table >= runtime->job.table_count || runtime->job.tables[run->table].hidden) {
+        unsigned tables = job_app_tables(&runtime->job);
         return check_misuse(worker->runtime, "%s: item %llu: table %u, the app has %u (0 to %d)", name,
-                            (unsigned long long)key, run->table, runtime->job.table_count,
-                            (int)runtime->job.table_count - 1);
+                            (unsigned long long)key, run->table, tables, (int)tables - 1);
     }
     if (run->keys == NULL && run->count > 0) {
         return check_misuse(worker->runtime, "%s: item %llu: keys are NULL, count is %u", name, (unsigned long long)key,
@@ -1283,7 +1303,9 @@ struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
                               .stride = rows->stride,
                               .touched = rows->touched.base,
                               .count = rows->count,
+                              .sums = cache_summed(rows) ? rows->base.base : NULL,
                               .unchecked = rows->count,
+                              .changeable = cache_summed(rows) ? 0 : rows->count,
                               .checks = &worker->check.rows[table],
                               .call = runtime->check.call};
     pthread_mutex_unlock(&runtime->lock);

@@ -53,7 +53,7 @@ void cache_close(struct cache *cache) {
 /* Calls `make` (arena_reserve or arena_grow) for each of the table's arenas, with the bytes of so many slots. */
 static int each_arena(struct cache_table *table, int (*make)(struct arena *arena, size_t bytes), size_t slots) {
     int result = make(&table->rows, slots * table->stride);
-    if (result == 0 && cache_based(table)) {
+    if (result == 0 && (cache_based(table) || cache_summed(table))) {
         result = make(&table->base, slots * table->stride);
     }
     if (result == 0 && table->spec->given) {

@@ -1,6 +1,7 @@
 /* The row cache of one process (docs/design.md, "Memory and copies"): the rows that its data touches, which the app
  * reads and changes in place, and for each row its *base*, the version last received or flushed, from which deltas are
- * computed. Sends no messages: see client.h.
+ * computed. In tables with `apply` rows are only read, and each row has, in place of the base, the *sum* of the updates
+ * since the last flush. Sends no messages: see client.h.
  *
  * Threads. Rows are added under the caller's lock (runtime.h). They are found under that lock, or without it as long as
  * no row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and while a row's first state
@@ -27,7 +28,8 @@ struct cache_table {
     size_t stride;                 /* bytes from row to row in `rows` and `base`: row_bytes rounded up to 16 */
     struct arena rows;             /* as the app sees them */
     struct arena base; /* only with cache_based: the rows as last received or flushed. With a rounding encoding it has
-                             what was sent, and rows - base is what the rounding has left unsent */
+                             what was sent, and rows - base is what the rounding has left unsent. With cache_summed:
+                             the sums of updates since the last flush, with what rounding has left unsent */
     struct arena touched; /* a byte per slot: the row was changed since the last flush */
     struct arena given;   /* with changes_given, a byte per slot: changes were given since the last flush */
     struct arena keys;    /* uint64_t per slot */
@@ -112,7 +114,14 @@ static inline unsigned char *cache_base(const struct cache_table *table, uint32_
 }
 /* Whether a row's changes are found by comparison with its base. */
 static inline bool cache_based(const struct cache_table *table) {
-    return table->spec->mode == AML_ADD && !table->spec->given;
+    return table->spec->mode == AML_ADD && !table->spec->given && table->spec->apply == NULL;
+}
+/* Whether a row's changes are kept beside it, as their sum. */
+static inline bool cache_summed(const struct cache_table *table) {
+    return table->spec->apply != NULL;
+}
+static inline unsigned char *cache_sum(const struct cache_table *table, uint32_t slot) {
+    return table->base.base + slot * table->stride;
 }
 static inline uint32_t *cache_named(const struct cache_table *table) {
     return (uint32_t *)(void *)table->named.base;

@@ -439,6 +439,13 @@ static bool after_row(struct runtime *runtime, unsigned t, uint32_t slot, enum c
                   cache_key(rows, slot));
         return false;
     }
+    if (!same && cache_summed(rows)) {
+        rows_fail(runtime,
+                  "clock: table %s: row %" PRIu64
+                  " was changed in place, but the table has `apply`: expected aml_row_sum or aml_update_param",
+                  spec->name, cache_key(rows, slot));
+        return false;
+    }
     if (same || table->copied[slot] != 0 || (rows->touched.base[slot] != 0 && !spec->given)) {
         return true;
     }
@@ -493,6 +500,7 @@ struct aml_rows check_rows(struct aml_worker *worker, unsigned table, struct aml
     rows.count = checked->count;
     rows.touched = checked->count > 0 ? checked->marks[worker->thread] : NULL;
     rows.unchecked = 0;
+    rows.changeable = 0;
     return rows;
 }
 
@@ -511,6 +519,13 @@ void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, 
     if (slot >= count) {
         check_stop(runtime, "%s: slot %u: table %s has %u rows in this process", function, slot, rows->spec->name,
                    count);
+    }
+    if (change == 1 && cache_summed(rows)) {
+        check_stop(runtime, "%s: table %s has `apply`: expected aml_row_read to read and aml_row_sum to update",
+                   function, rows->spec->name);
+    }
+    if (change == 2 && !cache_summed(rows)) {
+        check_stop(runtime, "%s: table %s has no `apply`: expected aml_row", function, rows->spec->name);
     }
     if (!runtime->check.on) {
         return; /* the row was added after aml_table_rows */

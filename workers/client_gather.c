@@ -35,6 +35,21 @@ void client_settle_flushed(const struct client *client, const struct client_part
     }
 }
 
+/* Encodes a row's sum of updates, and leaves in the sum what a rounding encoding has left out of it. `zeros` is a row
+ * of zeros, which stays such. Returns the bytes written. */
+static size_t gather_sum(const struct row_shape *shape, unsigned char *value, unsigned char *sum,
+                         unsigned char *zeros) {
+    const struct rows_codec *codec = rows_codec(shape->flushed);
+    size_t bytes = codec->delta(shape, value, sum, zeros, ROWS_AFTER_UNCHANGED);
+    if (codec->unsent != NULL) {
+        codec->unsent(shape, sum, zeros); /* `zeros` holds what was sent */
+        memset(zeros, 0, shape->row_bytes);
+    } else {
+        memset(sum, 0, shape->row_bytes);
+    }
+    return bytes;
+}
+
 /* Encodes the deltas (add) or values (put) of the touched slots, and sets the base for the next deltas:
  *
  *   with staleness       the base becomes the row
@@ -44,7 +59,9 @@ void client_settle_flushed(const struct client *client, const struct client_part
  *                        the delta, rounded alike; that may differ from the row in the last bits
  *   rounding encoding    the base always becomes the old base plus what is sent of the delta. The rest stays the
  *                        difference between row and base, through pushes and restores (client_apply), until the row is
- *                        flushed again */
+ *                        flushed again
+ *
+ * In tables with `apply` the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
@@ -53,15 +70,21 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
+    unsigned char *zeros = cache_summed(table) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
-        value += put ? codec->write(shape, value, cache_row(table, slot), NULL, 1)
-                     : codec->delta(shape, value, cache_row(table, slot), cache_base(table, slot), after);
+        if (zeros != NULL) {
+            value += gather_sum(shape, value, cache_sum(table, slot), zeros);
+        } else {
+            value += put ? codec->write(shape, value, cache_row(table, slot), NULL, 1)
+                         : codec->delta(shape, value, cache_row(table, slot), cache_base(table, slot), after);
+        }
     }
+    free(zeros);
     size_t size = (size_t)(value - values->data);
     if (size == values->size) {
         return values;

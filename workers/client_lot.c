@@ -65,8 +65,13 @@ static size_t take_put(struct client *client, unsigned t, uint32_t slot, unsigne
     return size;
 }
 
-/* Writes a summed row's change to `value`, and restores the row from its base. Returns the bytes written. */
+/* Writes an added row's change to `value`, and restores the row from its base. Returns the bytes written. */
 static size_t take_added(const struct cache_table *table, uint32_t slot, unsigned char *value) {
+    if (cache_summed(table)) {
+        memcpy(value, cache_sum(table, slot), table->spec->row_bytes);
+        memset(cache_sum(table, slot), 0, table->spec->row_bytes);
+        return table->spec->row_bytes;
+    }
     size_t size =
         rows_codec(table->shape->flushed)
             ->delta(table->shape, value, cache_row(table, slot), cache_base(table, slot), ROWS_AFTER_UNCHANGED);
@@ -78,7 +83,7 @@ static size_t take_added(const struct cache_table *table, uint32_t slot, unsigne
 static int take_table(struct client *client, unsigned t, struct message *message, struct error *error) {
     const struct cache_table *table = &client->cache->tables[t];
     const bool put = table->spec->mode == AML_PUT;
-    const enum wire_encoding encoding = put ? WIRE_FULL : table->shape->flushed;
+    const enum wire_encoding encoding = put || cache_summed(table) ? WIRE_FULL : table->shape->flushed;
     uint32_t count = 0;
     for (uint32_t slot = 0; slot < table->count; slot++) {
         count += table->touched.base[slot];
@@ -158,8 +163,8 @@ bool client_add_lot(struct client *client, const struct message *message) {
         const unsigned char *value = view.values;
         for (uint32_t i = 0; i < view.count; i++) {
             uint32_t slot = (uint32_t)cache_find(client->cache, t, view.keys[i]);
-            value += (table->spec->mode == AML_PUT ? codec->copy : codec->add)(table->shape, cache_row(table, slot),
-                                                                               value, 1);
+            unsigned char *to = cache_summed(table) ? cache_sum(table, slot) : cache_row(table, slot);
+            value += (table->spec->mode == AML_PUT ? codec->copy : codec->add)(table->shape, to, value, 1);
             table->touched.base[slot] = 1;
         }
     }

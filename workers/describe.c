@@ -128,6 +128,15 @@ static int check_table_rows(const struct aml_app *app, const struct aml_table *t
         return error_set(error, AML_EINPUT, "table %s: rows %llu: 1 to %d are possible for a table that is whole",
                          table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
     }
+    if (table->apply != NULL && (table->mode != AML_ADD || table->changes_given)) {
+        return error_set(error, AML_EINPUT, "table %s: apply: expected mode AML_ADD and changes_given 0", table->name);
+    }
+    size_t most = WIRE_ROW_BYTES_MAX / aml_type_size((unsigned)table->type);
+    if (table->state_width > (table->apply != NULL ? most : 0)) {
+        return error_set(error, AML_EINPUT, "table %s: state_width %u: 0 to %zu are possible %s apply", table->name,
+                         table->state_width, table->apply != NULL ? most : 0,
+                         table->apply != NULL ? "with" : "without");
+    }
     bool whole_numbers = table->type == AML_INT32 || table->type == AML_INT64;
     if (table->changes_given && app->lots) {
         return error_set(error, AML_EINPUT, "table %s: changes_given 1: expected 0 in an app with lots 1", table->name);
@@ -166,6 +175,18 @@ static int check_table(const struct aml_app *app, unsigned number, struct error 
                          table->width, WIRE_ROW_BYTES_MAX / element);
     }
     return check_table_rows(app, table, error);
+}
+
+/* Checks that there is room for the tables of states. */
+static int check_states(const struct aml_app *app, struct error *error) {
+    unsigned states = 0;
+    for (unsigned t = 0; t < app->table_count; t++) {
+        states += app->tables[t].state_width > 0 ? 1 : 0;
+    }
+    return app->table_count + states <= WIRE_TABLES_MAX
+               ? 0
+               : error_set(error, AML_EINPUT, "app %s: table_count %u, %u of them with state_width: at most %d in all",
+                           app->name, app->table_count, states, WIRE_TABLES_MAX);
 }
 
 /* ---- Metrics ---- */
@@ -328,6 +349,7 @@ int describe_check(const struct aml_app *app, struct error *error) {
     for (unsigned t = 0; t < app->table_count && result == 0; t++) {
         result = check_table(app, t, error);
     }
+    result = result != 0 ? result : check_states(app, error);
     for (unsigned m = 0; m < app->metric_count && result == 0; m++) {
         result = check_metric(app, m, error);
     }

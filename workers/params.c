@@ -119,11 +119,12 @@ static void prefetch_to_write(const void *line) {
 #endif
 }
 
-/* Prefetches a row and its lock. A row that was updated in this clock is prefetched for writing, even by reads: most
- * often the reader updates it next, and so fetches it from another processor once instead of twice. */
-static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t slot) {
+/* Prefetches a row, or with `update` what an update changes, and its lock. A row that was updated in this clock is
+ * prefetched for writing, even by reads: most often the reader updates it next, and so fetches it from another
+ * processor once instead of twice. */
+static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t slot, bool update) {
     const struct cache_table *rows = &runtime->node.cache.tables[table];
-    const unsigned char *row = cache_row(rows, slot);
+    const unsigned char *row = update && cache_summed(rows) ? cache_sum(rows, slot) : cache_row(rows, slot);
     const struct row_lock *lock = row_lock(runtime, table, slot);
     bool updated = __atomic_load_n(&rows->touched.base[slot], __ATOMIC_RELAXED) != 0;
     size_t bytes = rows->stride < PARAMS_FETCHED_BYTES ? rows->stride : PARAMS_FETCHED_BYTES;
@@ -140,9 +141,10 @@ static void prefetch_row(const struct runtime *runtime, unsigned table, uint32_t
 }
 
 /* Call before the use of row i of `found`: prefetches row i + PARAMS_AHEAD; at i = 0 all rows up to that one. */
-static void prefetch_ahead(const struct runtime *runtime, unsigned table, const uint32_t *slots, int i, int found) {
+static void prefetch_ahead(const struct runtime *runtime, unsigned table, const uint32_t *slots, int i, int found,
+                           bool update) {
     for (int at = i > 0 ? i + PARAMS_AHEAD : 0; at <= i + PARAMS_AHEAD && at < found; at++) {
-        prefetch_row(runtime, table, slots[at]);
+        prefetch_row(runtime, table, slots[at], update);
     }
 }
 
@@ -173,7 +175,8 @@ static void update_row(struct runtime *runtime, unsigned table, uint32_t slot, c
     if (spec->mode == AML_PUT) {
         memcpy(cache_row(rows, slot), delta, spec->row_bytes);
     } else {
-        rows_codec(WIRE_FULL)->add(rows->shape, cache_row(rows, slot), delta, 1);
+        unsigned char *to = cache_summed(rows) ? cache_sum(rows, slot) : cache_row(rows, slot);
+        rows_codec(WIRE_FULL)->add(rows->shape, to, delta, 1);
     }
     if (spec->given) {
         cache_give_row(&runtime->node.cache, table, slot, delta);
@@ -194,7 +197,7 @@ static inline int use_rows(struct runtime *runtime, unsigned table, const uint64
             return found;
         }
         for (int i = 0; i < found; i++, done++) {
-            prefetch_ahead(runtime, table, slots, i, found);
+            prefetch_ahead(runtime, table, slots, i, found, values == NULL);
             if (values != NULL) {
                 read_row(runtime, table, slots[i], values + done * bytes);
             } else {

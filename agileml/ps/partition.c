@@ -1,6 +1,7 @@
 /* A partition's clocks: flushes, commit points, updates. See partition.h. */
 #include "agileml/ps/partition_private.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,17 @@ static struct partition *partition_new(const struct job *job, uint32_t id) {
     return partition;
 }
 
+/* Makes each table and that of its states partners. */
+static void pair_tables(struct partition *partition) {
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        unsigned state = partition->job->tables[t].state;
+        if (state != 0) {
+            assert(state > t && state < partition->job->table_count);
+            table_pair(&partition->tables[t], &partition->tables[state]);
+        }
+    }
+}
+
 struct partition *partition_open(const struct job *job, uint32_t id, uint32_t partitions, struct error *error) {
     struct partition *partition = partition_new(job, id);
     for (unsigned t = 0; t < job->table_count; t++) {
@@ -20,6 +32,7 @@ struct partition *partition_open(const struct job *job, uint32_t id, uint32_t pa
             return NULL;
         }
     }
+    pair_tables(partition);
     return partition;
 }
 
@@ -33,6 +46,7 @@ struct partition *partition_copy(struct partition *partition, struct error *erro
             return NULL;
         }
     }
+    pair_tables(copy);
     return copy;
 }
 
@@ -581,7 +595,7 @@ static void table_feed(const struct table *table, uint32_t slot, uint32_t rows) 
 }
 
 /* Adds encoded rows to the table. */
-static void table_apply(const struct table *table, const struct contribution *one) {
+static void table_add(const struct table *table, const struct contribution *one) {
     const struct rows_codec *codec = rows_codec(one->encoding);
     const unsigned char *value = one->values->data;
     for (uint32_t i = 0; i < one->count;) {
@@ -602,14 +616,33 @@ static void table_undo(const struct table *table, const struct saved_rows *saved
 }
 
 /* Adds rows of `sums`, which stand there by slot, to the table. */
-static void table_apply_sums(const struct table *table, const uint32_t *slots, uint32_t count,
-                             const unsigned char *sums) {
+static void table_add_sums(const struct table *table, const uint32_t *slots, uint32_t count,
+                           const unsigned char *sums) {
     const struct rows_codec *codec = rows_codec(WIRE_FULL);
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
         table_feed(table, slots[i], run);
         codec->add(&table->shape, table_row(table, slots[i]), sums + (size_t)slots[i] * table->shape.row_bytes, run);
         i += run;
+    }
+}
+
+/* Steps of rows whose sums follow each other. */
+static void table_step(const struct table *table, uint32_t slot, uint32_t rows, const unsigned char *sums,
+                       uint64_t clock) {
+    const struct table_spec *spec = table->spec;
+    const struct table *states = table->partner;
+    struct aml_step step = {.clock = clock,
+                            .type = spec->type,
+                            .width = spec->width,
+                            .state_width = states != NULL ? states->spec->width : 0};
+    table_feed(table, slot, rows);
+    for (uint32_t i = 0; i < rows; i++) {
+        step.key = table_key(table, slot + i);
+        step.row = table_row(table, slot + i);
+        step.state = states != NULL ? table_row(states, slot + i) : NULL;
+        step.sum = sums + (size_t)i * spec->row_bytes;
+        spec->apply(&step, spec->parameters);
     }
 }
 
@@ -713,13 +746,62 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
 /* Whether to keep the deltas, to go back, instead of the old values: if they can be subtracted exactly and are much
  * smaller than the rows. Otherwise the deltas of many clocks would take more memory than the values. */
 static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
-    return partition->point_count > 0 && one->writer != 0 && rows_codec(one->encoding)->subtract != NULL &&
+    return partition->point_count > 0 && one->writer != 0 && table->spec->apply == NULL &&
+           rows_codec(one->encoding)->subtract != NULL &&
            one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
+}
+
+/* The first half of a clock's steps: old rows and states are kept, new clocks set. */
+static void steps_begin(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
+                        uint64_t clock) {
+    const unsigned both[] = {t, partition->job->tables[t].state};
+    for (unsigned i = 0; i < (both[1] != 0 ? 2U : 1U); i++) {
+        rows_keep(partition, both[i], slots, count);
+        table_stamp(&partition->tables[both[i]], slots, count, clock, 0);
+    }
+}
+
+/* The steps of a clock in which a single flush has rows of the table. Takes over the contribution. */
+static void contribution_step(struct partition *partition, unsigned t, struct contribution *one) {
+    const struct table *table = &partition->tables[t];
+    const struct rows_codec *codec = rows_codec(one->encoding);
+    const unsigned char *value = one->values->data;
+    unsigned char *sum = one->encoding == WIRE_FULL ? NULL : memory_resized(NULL, table->spec->row_bytes, 1);
+    steps_begin(partition, t, one->slots, one->count, one->clock);
+    for (uint32_t i = 0; i < one->count;) {
+        uint32_t run = sum == NULL ? slots_run(one->slots + i, one->count - i) : 1;
+        if (sum == NULL) {
+            table_step(table, one->slots[i], run, value, one->clock);
+            value += (size_t)run * table->spec->row_bytes;
+        } else {
+            value += codec->copy(&table->shape, sum, value, 1);
+            table_step(table, one->slots[i], 1, sum, one->clock);
+        }
+        i += run;
+    }
+    free(sum);
+    contribution_close(one);
+}
+
+/* The steps of a clock whose rows' sums stand in `sums` by slot. */
+static void sums_step(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
+                      const unsigned char *sums, uint64_t clock) {
+    const struct table *table = &partition->tables[t];
+    steps_begin(partition, t, slots, count, clock);
+    for (uint32_t i = 0; i < count;) {
+        uint32_t run = slots_run(slots + i, count - i);
+        table_step(table, slots[i], run, sums + (size_t)slots[i] * table->spec->row_bytes, clock);
+        i += run;
+    }
 }
 
 /* Takes over a contribution. */
 static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
+    if (table->spec->apply != NULL && one->writer != 0) {
+        contribution_step(partition, t, one);
+        return;
+    }
     const bool kept = deltas_kept(partition, table, one);
     if (table->spec->mode == AML_ADD && !kept) {
         rows_keep(partition, t, one->slots, one->count);
@@ -730,7 +812,7 @@ static void contribution_apply(struct partition *partition, unsigned t, struct c
         return;
     }
     if (one->writer != 0) {
-        table_apply(table, one);
+        table_add(table, one);
     } else {
         table_put(table, one->slots, one->count, one->values->data);
     }
@@ -751,11 +833,13 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
             contribution_apply(partition, t, &sum->waiting[i]);
         }
         sum->waiting_count = 0;
-        if (sum->summed > 0) {
-            const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
+        const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
+        if (sum->summed > 0 && partition->job->tables[t].apply != NULL) {
+            sums_step(partition, t, slots, sum->summed, sum->sums.base, pending->clock);
+        } else if (sum->summed > 0) {
             rows_keep(partition, t, slots, sum->summed);
             table_stamp(&partition->tables[t], slots, sum->summed, pending->clock, 0);
-            table_apply_sums(&partition->tables[t], slots, sum->summed, sum->sums.base);
+            table_add_sums(&partition->tables[t], slots, sum->summed, sum->sums.base);
         }
     }
 }

@@ -126,22 +126,29 @@ static bool alone_knows(const struct partition *partition, uint64_t from_clock) 
     return rounded ? partition->mixed_clock == 0 : from_clock >= partition->mixed_clock;
 }
 
+/* Whether a subscriber was the only origin since `from_clock`, so that it has the plain rows. */
+static bool subscriber_knows(const struct partition *partition, const struct subscription *subscription,
+                             uint64_t from_clock) {
+    int origin = partition_origin(partition, subscription->subscriber);
+    return origin >= 0 && partition->alone == (unsigned)origin + 1 && alone_knows(partition, from_clock);
+}
+
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push) {
     int found = partition_origin(partition, subscription->subscriber);
     uint32_t writer = found >= 0 ? (uint32_t)found + 1 : UINT32_MAX;
-    if (partition->alone == writer && alone_knows(partition, from_clock)) {
-        return;
-    }
+    bool knows = subscriber_knows(partition, subscription, from_clock);
+    bool model_lacks = model != NULL && subscriber_knows(partition, model_subscription, from_clock);
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         const struct table *table = &partition->tables[t];
         const struct slot_list *list = &subscription->lists[t];
         bool put = table->spec->mode == AML_PUT;
-        if (list->count == 0) {
+        if (list->count == 0 || (knows && table->spec->apply == NULL)) {
             continue;
         }
-        if (!put && model != NULL && model->frame_count > 0) {
+        bool lacking = model_lacks && table->spec->apply == NULL; /* the model has nothing of the table */
+        if (!put && model != NULL && model->frame_count > 0 && !lacking) {
             const struct slot_list *other = &model_subscription->lists[t];
             if (other->count == list->count && memcmp(other->slots, list->slots, list->count * sizeof(uint32_t)) == 0) {
                 share_rows(push, model, t); /* where the model has none, nothing changed */

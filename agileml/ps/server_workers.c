@@ -211,7 +211,8 @@ static void send_rows(struct server *server, struct partition *partition, actor_
 
 void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_scan *scan) {
-    if (scan->table >= server->job->table_count || !replica_may_serve(server, replica)) {
+    if (scan->table >= server->job->table_count || server->job->tables[scan->table].hidden ||
+        !replica_may_serve(server, replica)) {
         return;
     }
     if (replica->state == REPLICA_SERVING && replica->partition->clock >= scan->min_clock) {

@@ -1,7 +1,19 @@
 /* See table.h. */
 #include "agileml/ps/table.h"
 
+#include <stdio.h>
 #include <string.h>
+
+struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width) {
+    struct table_spec states = {.type = spec->type,
+                                .mode = AML_ADD,
+                                .width = width,
+                                .row_bytes = width * (uint32_t)aml_type_size(spec->type),
+                                .rows = spec->rows,
+                                .hidden = true};
+    snprintf(states.name, sizeof states.name, "%.*s/state", (int)(sizeof states.name - sizeof "/state"), spec->name);
+    return states;
+}
 
 /* Makes room for `count` slots. New rows are zeros: the caller sets their start values. */
 static int table_grow(struct table *table, uint32_t count) {
@@ -95,8 +107,18 @@ int64_t table_find(const struct table *table, uint64_t key) {
     return table->spec->rows > 0 ? (int64_t)(key / table->partitions) : index_map_find(&table->index, key);
 }
 
-int64_t table_slot(struct table *table, uint64_t key) {
+/* Fills in the row behind the last one, for which there is room. */
+static void table_make_row(struct table *table, uint64_t key) {
     const struct table_spec *spec = table->spec;
+    uint32_t slot = table->count++;
+    ((uint64_t *)(void *)table->keys.base)[slot] = key;
+    index_map_add(&table->index, key, slot);
+    if (spec->start != NULL) {
+        spec->start(spec->context, key, table_row(table, slot));
+    }
+}
+
+int64_t table_slot(struct table *table, uint64_t key) {
     if (!table_holds(table, key)) {
         return AML_EPROTOCOL;
     }
@@ -109,14 +131,15 @@ int64_t table_slot(struct table *table, uint64_t key) {
     }
     uint32_t slot = table->count;
     int result = table_grow(table, slot + 1);
+    if (result == 0 && table->partner != NULL) {
+        result = table_grow(table->partner, slot + 1);
+    }
     if (result != 0) {
         return result;
     }
-    table->count++;
-    ((uint64_t *)(void *)table->keys.base)[slot] = key;
-    index_map_add(&table->index, key, slot);
-    if (spec->start != NULL) {
-        spec->start(spec->context, key, table_row(table, slot));
+    table_make_row(table, key);
+    if (table->partner != NULL) {
+        table_make_row(table->partner, key);
     }
     return slot;
 }

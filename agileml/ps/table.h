@@ -5,11 +5,15 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/optimizers.h"
 #include "agileml/wire/rows.h"
 
 /* Fills `row` (width elements, zeroed before) with the start value of row `key`. A pure function of its arguments: any
  * node, at any time, must find the same value. Called from any thread. */
 typedef void table_start(void *context, uint64_t key, void *row);
+
+/* Changes a row and its state by the sum of a clock's updates: aml_table.apply. Called from any server thread. */
+typedef void table_apply(const struct aml_step *step, const void *parameters);
 
 struct table_spec {
     char name[WIRE_NAME_MAX];
@@ -26,6 +30,10 @@ struct table_spec {
     struct arena_files *files; /* where rows go that take too much memory; NULL: they stay there. For put tables */
     table_start *start;        /* NULL: rows start as zeros */
     void *context;
+    table_apply *apply; /* NULL: the sum of a clock's updates is added to the row. For add tables */
+    const void *parameters;
+    unsigned state; /* with `apply`: the number of the table of its rows' states, a higher one; 0: rows have no state */
+    bool hidden;    /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
 };
 
 /* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
@@ -50,6 +58,15 @@ static inline bool job_has_put_tables(const struct job *job) {
     return t < job->table_count;
 }
 
+/* The number of the tables that the app has declared: those of states come behind them. */
+static inline unsigned job_app_tables(const struct job *job) {
+    unsigned count = job->table_count;
+    while (count > 0 && job->tables[count - 1].hidden) {
+        count--;
+    }
+    return count;
+}
+
 /* How messages have a table's rows. */
 static inline struct row_shape table_shape(const struct table_spec *spec) {
     return (struct row_shape){.type = spec->type,
@@ -58,8 +75,12 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
                               .flushed = spec->compressed       ? WIRE_BF16
                                          : spec->flushed_sparse ? WIRE_SPARSE
                                                                 : WIRE_FULL,
-                              .pushed = spec->compressed ? WIRE_BF16 : WIRE_FULL};
+                              .pushed = spec->compressed ? WIRE_BF16 : WIRE_FULL,
+                              .hidden = spec->hidden};
 }
+
+/* The spec of the table of states of a table with `apply`: `width` elements of its type for each of its rows. */
+struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width);
 
 /* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */
 static inline uint32_t table_partition(const struct table_spec *spec, uint64_t key, uint32_t partitions) {
@@ -78,6 +99,8 @@ struct table {
     struct arena writers;   /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
     struct arena keys;      /* sparse tables: uint64_t per slot */
     struct index_map index; /* sparse tables: key -> slot */
+    struct table *partner;  /* of a table with states the table of states, and the other way round; NULL: none. Partners
+                             * have the same rows in the same slots: a row that is made in one is made in both */
 };
 
 enum { TABLE_SLOTS_MAX = 1 << 30 };
@@ -87,7 +110,13 @@ int table_open(struct table *table, const struct table_spec *spec, uint32_t part
                struct error *error);
 void table_close(struct table *table);
 
-/* Makes `copy` another table with the same rows. AML_ENOMEM leaves it closed. */
+/* Makes two tables, both without rows that are not in the other, partners. Neither may move in memory any more. */
+static inline void table_pair(struct table *table, struct table *states) {
+    table->partner = states;
+    states->partner = table;
+}
+
+/* Makes `copy` another table with the same rows, without a partner. AML_ENOMEM leaves it closed. */
 int table_copy(struct table *copy, const struct table *table, struct error *error);
 
 /* Whether `key` names a row of this partition's part. */

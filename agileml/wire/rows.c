@@ -330,6 +330,9 @@ int rows_check(const struct message *message, const struct row_shape *shapes, un
         }
         seen |= 1U << view.table;
         const struct row_shape *shape = &shapes[view.table];
+        if (shape->hidden && message->type != MESSAGE_UPDATE) {
+            return error_set(error, AML_EPROTOCOL, "table %u is of states, which only UPDATE has", view.table);
+        }
         if (!encoding_allowed(message, shape, view.encoding)) {
             return error_set(error, AML_EPROTOCOL, "table %u: encoding %u is not allowed here", view.table,
                              (unsigned)view.encoding);

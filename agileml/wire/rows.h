@@ -26,6 +26,7 @@ struct row_shape {
     uint32_t row_bytes;         /* in memory: width x element size */
     enum wire_encoding flushed; /* allowed in FLUSH, besides WIRE_FULL */
     enum wire_encoding pushed;  /* allowed in PUSH, besides WIRE_FULL */
+    bool hidden;                /* rows of states (ps/table.h): allowed in UPDATE alone */
 };
 
 /* What encoding the delta row - base does to the row and the base. */

@@ -38,17 +38,17 @@ static void test_what_is_always_found(void **state) {
         {"metric-in-evaluate", "aml_metric_add: metric loss: called in evaluate, but its `evaluated` is 0"},
         {"metric-in-begin", "aml_metric_add: called in begin: expected in clock or evaluate"},
         {"metric-in-finish", "aml_metric_add: called in finish: expected in clock or evaluate"},
-        {"table", "aml_table_rows: table 7, the app has 5 (0 to 4)"},
-        {"read-table", "aml_read_param: table 5, the app has 5 (0 to 4)"},
+        {"table", "aml_table_rows: table 7, the app has 6 (0 to 5)"},
+        {"read-table", "aml_read_param: table 6, the app has 6 (0 to 5)"},
         {"read-values", "aml_read_param: table dense: values are NULL"},
         {"read-keys", "aml_read_params: table dense: keys are NULL"},
         {"update-keys", "aml_update_params: table dense: keys are NULL"},
         {"read-key", "aml_read_param: table dense: row 10, expected 0 to 9"},
-        {"update-table", "aml_update_param: table 5, the app has 5 (0 to 4)"},
+        {"update-table", "aml_update_param: table 6, the app has 6 (0 to 5)"},
         {"update-delta", "aml_update_param: table dense: deltas are NULL"},
         {"update-in-begin", "aml_update_param: called in begin: expected in clock"},
         {"update-in-evaluate", "aml_update_param: called in evaluate: expected in clock"},
-        {"give-table", "aml_give_changes: table 9, the app has 5 (0 to 4)"},
+        {"give-table", "aml_give_changes: table 9, the app has 6 (0 to 5)"},
         {"give-slot", "aml_give_changes: slot 1073741824: table given has 10 rows in this process"},
         {"give-columns", "aml_give_changes: 1 columns of table given: expected ascending ones below 4"},
         {"keys", "aml_emit: keys are NULL, item_rows is 1"},
@@ -80,7 +80,7 @@ static void test_what_is_always_found(void **state) {
         {"total-early", "aml_total: called in read: expected in begin, clock, evaluate or finish"},
         {"items", "aml_items: count is NULL"},
         {"scan", "aml_scan: each is NULL"},
-        {"scan-table", "aml_scan: table 5, the app has 5 (0 to 4)"},
+        {"scan-table", "aml_scan: table 6, the app has 6 (0 to 5)"},
         {"scan-in-clock", "aml_scan: called in clock: expected in finish"},
         {"kept-worker", "aml_metric_add: called with a worker that was kept"},
         {"part", "aml_parallel: part is NULL"},
@@ -88,6 +88,11 @@ static void test_what_is_always_found(void **state) {
         {"slot", "aml_row: slot 2000: table sums has 2000 rows in this process"},
         {"slot-read", "aml_row_read: slot 4294967295: table dense has 10 rows in this process"},
         {"touch", "aml_touch: slot 10: table dense has 10 rows in this process"},
+        {"stepped-row", "aml_row: table stepped has `apply`: expected aml_row_read to read and aml_row_sum to update"},
+        {"stepped-touch",
+         "aml_touch: table stepped has `apply`: expected aml_row_read to read and aml_row_sum to update"},
+        {"row-sum", "aml_row_sum: table dense has no `apply`: expected aml_row"},
+        {"row-sum-slot", "aml_row_sum: slot 10: table stepped has 10 rows in this process"},
     };
     for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
         assert_found("", "", &mistakes[m]);
@@ -112,6 +117,9 @@ static void test_what_is_found_when_asked_for(void **state) {
         {"kept-rows", "aml_row: rows of table dense that were kept"},
         {"given-row", "aml_row: table given has changes_given: expected aml_row_read and aml_give_changes"},
         {"given", "aml_give_changes: table given: row 2: element 1 is "},
+        {"stepped-in-place", "clock: table stepped: row 3 was changed in place, but the table has `apply`: expected "
+                             "aml_row_sum or aml_update_param"},
+        {"row-sum-threads", "clock: table stepped: row 3 was changed by threads 0 and 1 at once"},
         {"clock-thread", "aml_read_param: called with the worker of another thread"},
         {"start-impure", "start of table dense: made another value when it was called again"},
         {"start-behind", "start of table dense: wrote behind the row: its width is 4"},
@@ -147,7 +155,7 @@ static void test_numbers_that_are_none(void **state) {
 
 static void test_what_is_allowed(void **state) {
     (void)state;
-    static const char *const uses[] = {"none", "two-threads-well", "given-well"};
+    static const char *const uses[] = {"none", "two-threads-well", "given-well", "row-sum-well"};
     for (size_t u = 0; u < sizeof uses / sizeof uses[0]; u++) {
         run_well("PROTEUS_CHECK=1 $bin/proteus run --reliable 2 --threads 2 -- $tests/misuse_app --mistake %s",
                  uses[u]);

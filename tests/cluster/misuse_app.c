@@ -1,6 +1,6 @@
 /* misuse: an app that misuses the library in the way that --mistake names; without --mistake it makes none. Each
- * item names a row of `sums`; `puts`, `tallies`, `given` and `dense` are there for mistakes with other kinds of
- * tables. A test's app, no example. */
+ * item names a row of `sums`; `puts`, `tallies`, `given`, `dense` and `stepped` are there for mistakes with other kinds
+ * of tables. A test's app, no example. */
 #include "agileml.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SUMS, PUTS, TALLIES, GIVEN, DENSE, TABLES };
+enum { SUMS, PUTS, TALLIES, GIVEN, DENSE, STEPPED, TABLES };
 enum { WIDTH = 4, ITEMS = 2000, DENSE_ROWS = 10 };
 enum { LOSS, TESTED, METRICS };
 
@@ -248,7 +248,7 @@ static int argument_mistake(aml_worker *worker, const struct misuse *misuse) {
         return aml_table_rows(worker, 7).count > 0 ? AML_EFAIL : 0;
     }
     if (makes(misuse, "read-table")) {
-        return aml_read_param(worker, 5, 0, values);
+        return aml_read_param(worker, TABLES, 0, values);
     }
     if (makes(misuse, "read-values")) {
         return aml_read_param(worker, DENSE, 0, NULL);
@@ -263,7 +263,7 @@ static int argument_mistake(aml_worker *worker, const struct misuse *misuse) {
         return aml_update_params(worker, DENSE, NULL, 3, values);
     }
     if (makes(misuse, "update-table")) {
-        return aml_update_param(worker, 5, 0, values);
+        return aml_update_param(worker, TABLES, 0, values);
     }
     if (makes(misuse, "update-delta")) {
         return aml_update_param(worker, DENSE, 0, NULL);
@@ -317,13 +317,15 @@ static int row_mistake(aml_worker *worker, const struct misuse *misuse, const st
     static const uint32_t columns[1] = {1};
     static const int64_t changes[1] = {5};
     static const float values[WIDTH] = {1};
-    if (aml_thread(worker) > 0 && misuse->mistake != NULL && strncmp(misuse->mistake, "two-", 4) != 0) {
+    if (aml_thread(worker) > 0 && misuse->mistake != NULL && strncmp(misuse->mistake, "two-", 4) != 0 &&
+        strncmp(misuse->mistake, "row-sum-", 8) != 0) {
         return 0;
     }
     struct aml_rows sums = aml_table_rows(worker, SUMS);
     struct aml_rows dense = aml_table_rows(worker, DENSE);
     struct aml_rows tallies = aml_table_rows(worker, TALLIES);
     struct aml_rows given = aml_table_rows(worker, GIVEN);
+    struct aml_rows stepped = aml_table_rows(worker, STEPPED);
     if (makes(misuse, "slot")) {
         *(float *)aml_row(&sums, sums.count) = 1;
     } else if (makes(misuse, "slot-read")) {
@@ -352,6 +354,21 @@ static int row_mistake(aml_worker *worker, const struct misuse *misuse, const st
         ((float *)aml_row(&sums, items[0].slot))[WIDTH] = 1;
     } else if (makes(misuse, "kept-rows")) {
         aml_row(&misuse->kept_rows, 3);
+    } else if (makes(misuse, "stepped-row")) {
+        aml_row(&stepped, 3);
+    } else if (makes(misuse, "stepped-touch")) {
+        aml_touch(&stepped, 3);
+    } else if (makes(misuse, "stepped-in-place")) {
+        *(float *)(void *)aml_row_read(&stepped, 3) += 1;
+    } else if (makes(misuse, "row-sum")) {
+        aml_row_sum(&dense, 3);
+    } else if (makes(misuse, "row-sum-slot")) {
+        aml_row_sum(&stepped, DENSE_ROWS);
+    } else if (makes(misuse, "row-sum-threads")) {
+        *(float *)aml_row_sum(&stepped, 3) += 1;
+    } else if (makes(misuse, "row-sum-well")) {
+        *(float *)aml_row_sum(&stepped, aml_thread(worker)) += 1;
+        return aml_update_param(worker, STEPPED, 3, values);
     } else if (makes(misuse, "given-row")) {
         aml_row(&given, 0);
     } else if (makes(misuse, "given")) {
@@ -447,6 +464,15 @@ int main(int argc, char **argv) {
                    .whole = 1,
                    .start = dense_start},
     };
+    static const struct aml_adagrad adagrad = {.rate = 0.1, .epsilon = 1e-6};
+    tables[STEPPED] = (struct aml_table){.name = "stepped",
+                                         .type = AML_FLOAT32,
+                                         .width = WIDTH,
+                                         .rows = DENSE_ROWS,
+                                         .whole = 1,
+                                         .apply = aml_apply_adagrad,
+                                         .parameters = &adagrad,
+                                         .state_width = aml_adagrad_state(WIDTH)};
     const struct aml_metric metrics[METRICS] = {
         [LOSS] = {.name = "loss", .kind = AML_MEAN}, [TESTED] = {.name = "tested", .kind = AML_SUM, .evaluated = 1}};
     struct aml_app app = {.name = "misuse",

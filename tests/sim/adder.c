@@ -1,13 +1,14 @@
 /* The app that adds whole numbers (app.h): every data item adds numbers, chosen by item and clock, to a few rows, so
  * that a contribution that is lost, repeated or in the wrong clock makes a row differ. The oracle adds the same up in
- * one place. */
+ * one place. In half of the jobs a table has an optimizer: steps on whole numbers that depend on their order and on a
+ * state, so that a step that is lost, repeated or with the wrong state makes the row and its state differ. */
 #include "tests/sim/app.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDER_WIDTH_MAX = 12 };
+enum { ADDER_WIDTH_MAX = 12, ADDER_STATE_MAX = 5 };
 
 /* An item of data (`put` false) adds to a row; a shard's own rows are put. */
 struct adder_touch {
@@ -26,6 +27,7 @@ struct adder {
     struct adder_shard *shards;
     uint64_t *elements;     /* what a half contributes, of all rows ... */
     unsigned char *touched; /* ... and which of them, a byte a row */
+    unsigned stepped;       /* the table with an optimizer; 0: none */
 };
 
 static uint64_t element_start(uint64_t key, unsigned element) {
@@ -52,6 +54,50 @@ static void adder_start(void *context, uint64_t key, void *row) {
     }
 }
 
+/* One step on elements modulo 2^64: whole numbers of fewer bits are the same modulo theirs. */
+static void step_elements(uint64_t clock, uint32_t width, uint64_t *row, uint32_t state_width, uint64_t *state,
+                          const uint64_t *sum) {
+    for (uint32_t e = 0; e < width; e++) {
+        row[e] = 3 * row[e] + sum[e] + (state_width > 0 ? state[e % state_width] : clock);
+    }
+    for (uint32_t e = 0; e < state_width; e++) {
+        state[e] = 5 * state[e] + sum[e % width] + clock;
+    }
+}
+
+static void take_elements(const struct aml_step *step, const void *from, uint32_t width, uint64_t *elements) {
+    for (uint32_t e = 0; e < width; e++) {
+        elements[e] = step->type == AML_INT64 ? ((const uint64_t *)from)[e] : ((const uint32_t *)from)[e];
+    }
+}
+
+static void put_elements(const struct aml_step *step, void *to, uint32_t width, const uint64_t *elements) {
+    for (uint32_t e = 0; e < width; e++) {
+        if (step->type == AML_INT64) {
+            ((uint64_t *)to)[e] = elements[e];
+        } else {
+            ((uint32_t *)to)[e] = (uint32_t)elements[e];
+        }
+    }
+}
+
+/* table_spec.apply */
+static void adder_step(const struct aml_step *step, const void *parameters) {
+    const struct app *app = parameters;
+    uint64_t row[ADDER_WIDTH_MAX];
+    uint64_t state[ADDER_STATE_MAX];
+    uint64_t sum[ADDER_WIDTH_MAX];
+    take_elements(step, step->row, step->width, row);
+    take_elements(step, step->state, step->state_width, state);
+    take_elements(step, step->sum, step->width, sum);
+    step_elements(step->clock, step->width, row, step->state_width, state, sum);
+    if (app->mistake_due(app->context, APP_STEP_TWICE)) {
+        step_elements(step->clock, step->width, row, step->state_width, state, sum);
+    }
+    put_elements(step, step->row, step->width, row);
+    put_elements(step, step->state, step->state_width, state);
+}
+
 static void adder_add_table(struct app *app, const char *name, enum aml_type type, enum aml_mode mode,
                             uint64_t dense_rows, unsigned rows, uint64_t *random) {
     struct table_spec spec = {.type = type, .mode = mode, .rows = dense_rows};
@@ -67,6 +113,39 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     }
 }
 
+/* A table with an optimizer, by random numbers of its own. */
+static void adder_add_stepped(struct app *app) {
+    struct adder *adder = app->own;
+    uint64_t random = hash_mix(app->seed ^ 0x57E9);
+    if (app_random(&random) % 2 == 0) {
+        return;
+    }
+    unsigned rows = 4 + (unsigned)(app_random(&random) % 20);
+    enum aml_type type = app_random(&random) % 2 == 0 ? AML_INT64 : AML_INT32;
+    adder_add_table(app, "stepped", type, AML_ADD, app_random(&random) % 2 * rows, rows, &random);
+    adder->stepped = app->job.table_count - 1;
+    struct table_spec *spec = &app->job.tables[adder->stepped];
+    spec->given = false;
+    spec->apply = adder_step;
+    spec->parameters = app;
+}
+
+/* The table of states, behind all others: one in four has none. */
+static void adder_add_states(struct app *app) {
+    const struct adder *adder = app->own;
+    uint64_t drawn = hash_mix(app->seed ^ 0x57A7E);
+    if (adder->stepped == 0 || drawn % 4 == 0) {
+        return;
+    }
+    struct table_spec *spec = &app->job.tables[adder->stepped];
+    struct table_spec states = table_state_spec(spec, 1 + (uint32_t)(drawn / 4 % ADDER_STATE_MAX));
+    spec->state = app->job.table_count;
+    app_add_table(app, &states);
+    for (unsigned r = app->table_rows[adder->stepped]; r < app->table_rows[adder->stepped + 1]; r++) {
+        app_add_row(app, app->rows[r].key);
+    }
+}
+
 static void shard_touch(struct app *app, unsigned shard, struct adder_touch touch) {
     struct adder *adder = app->own;
     struct adder_shard *own = &adder->shards[shard];
@@ -75,12 +154,12 @@ static void shard_touch(struct app *app, unsigned shard, struct adder_touch touc
     app_shard_names(&app->shards[shard], touch.row);
 }
 
-static void adder_add_shards(struct app *app, unsigned count, int put_table, uint64_t *random) {
+/* Items add to the first `add_rows` rows. */
+static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows, int put_table, uint64_t *random) {
     struct adder *adder = app->own;
     app->shard_count = count;
     app->shards = memory_zeroed(count, sizeof *app->shards);
     adder->shards = memory_zeroed(count, sizeof *adder->shards);
-    unsigned add_rows = put_table >= 0 ? app->table_rows[put_table] : app->row_count; /* the put table is last */
     for (unsigned s = 0; s < count; s++) {
         struct app_shard *shard = &app->shards[s];
         shard->items = (unsigned)(app_random(random) % 4) + (s == 0 ? 1 : 0);
@@ -184,7 +263,7 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
         }
         struct cache_table *table = &work->cache->tables[app->rows[r].table];
         uint32_t slot = (uint32_t)work->slots[r];
-        app_apply(app, r, elements, cache_row(table, slot));
+        app_apply(app, r, elements, cache_summed(table) ? cache_sum(table, slot) : cache_row(table, slot));
         if (table->spec->given) {
             adder_give(app, work->cache, r, slot, work->clock);
         } else {
@@ -193,10 +272,36 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
     }
 }
 
-static void adder_advance(struct app *app, uint64_t clock, uint64_t *state) {
+/* The clock's steps: what was added to a row with an optimizer is the sum. */
+static void advance_stepped(struct app *app, uint64_t clock, const uint64_t *before, uint64_t *state) {
     const struct adder *adder = app->own;
+    const struct table_spec *spec = &app->job.tables[adder->stepped];
+    uint32_t state_width = spec->state != 0 ? app->job.tables[spec->state].width : 0;
+    uint64_t sum[ADDER_WIDTH_MAX];
+    for (unsigned r = app->table_rows[adder->stepped]; r < app->table_rows[adder->stepped + 1]; r++) {
+        uint64_t *row = state + app->rows[r].first;
+        unsigned states = app->table_rows[spec->state] + r - app->table_rows[adder->stepped];
+        if (adder->touched[r] == 0) {
+            continue;
+        }
+        for (uint32_t e = 0; e < spec->width; e++) {
+            sum[e] = row[e] - before[app->rows[r].first + e];
+            row[e] = before[app->rows[r].first + e];
+        }
+        step_elements(clock, spec->width, row, state_width, state_width > 0 ? state + app->rows[states].first : NULL,
+                      sum);
+    }
+}
+
+static void adder_advance(struct app *app, uint64_t clock, uint64_t *state) {
+    struct adder *adder = app->own;
+    memset(adder->touched, 0, app->row_count);
+    memcpy(adder->elements, state, app->element_count * sizeof *state);
     for (unsigned s = 0; s < app->shard_count; s++) {
         adder_contribute(app, s, clock, state, adder->touched);
+    }
+    if (adder->stepped != 0) {
+        advance_stepped(app, clock, adder->elements, state);
     }
 }
 
@@ -226,12 +331,15 @@ void adder_open(struct app *app, unsigned shards) {
         unsigned rows = 4 + (unsigned)(app_random(&random) % 20);
         adder_add_table(app, "real", AML_FLOAT64, AML_ADD, app_random(&random) % 2 * rows, rows, &random);
     }
+    adder_add_stepped(app);
+    unsigned add_rows = app->row_count;
     int put_table = -1;
     if (app_random(&random) % 2 != 0) {
         put_table = (int)app->job.table_count;
         adder_add_table(app, "put", AML_INT64, AML_PUT, app_random(&random) % 2 * shards, shards, &random);
     }
-    adder_add_shards(app, shards, put_table, &random);
+    adder_add_states(app);
+    adder_add_shards(app, shards, add_rows, put_table, &random);
     adder->elements = memory_zeroed(app->element_count, sizeof *adder->elements);
     adder->touched = memory_zeroed(app->row_count, 1);
     app_complete(app);

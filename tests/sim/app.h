@@ -9,7 +9,10 @@
 
 #include <stdbool.h>
 
-enum { APP_TABLES_MAX = 5 };
+enum { APP_TABLES_MAX = 7 };
+
+/* Mistakes that an app makes on purpose (cluster.h). */
+enum app_mistake { APP_TOPICS_FORGOTTEN, APP_STEP_TWICE };
 
 struct app_row {
     unsigned table;
@@ -89,7 +92,7 @@ struct app {
      * mistake is to be made now (cluster.h). */
     uint64_t (*origin_of)(void *context, unsigned shard, uint64_t clock);
     void (*violation)(void *context, const char *invariant, const char *text);
-    bool (*mistake_due)(void *context);
+    bool (*mistake_due)(void *context, enum app_mistake mistake);
     void *context;
 };
 

@@ -424,8 +424,8 @@ static void app_violation(void *context, const char *invariant, const char *text
     cluster_violation(context, invariant, "%s", text);
 }
 
-static bool app_mistake_due(void *context) {
-    return cluster_mistake_due(context, MISTAKE_TOPICS_FORGOTTEN);
+static bool app_mistake_due(void *context, enum app_mistake mistake) {
+    return cluster_mistake_due(context, mistake == APP_STEP_TWICE ? MISTAKE_STEP_TWICE : MISTAKE_TOPICS_FORGOTTEN);
 }
 
 static void app_open(struct cluster *cluster) {

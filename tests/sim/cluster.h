@@ -61,6 +61,8 @@ enum mistake {
     MISTAKE_FEEDER_COUNTS,         /* the controller takes a feeder for a node that works */
     MISTAKE_PIECE_TWICE,           /* a node counts what one part has of a shard twice */
     MISTAKE_PIECE_LEFT_OUT,        /* a node does not miss what one part has of a shard */
+    MISTAKE_STEP_TWICE,            /* a server applies the sum of a clock's updates to a row twice */
+    MISTAKE_STATE_KEPT,            /* a server that goes back does not undo the state of one row's optimizer */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];

@@ -881,7 +881,7 @@ static void save_rows(void *context, const struct message *message) {
         return;
     }
     check_saved(node, message);
-    if (++node->save.table == node->cluster->app.job.table_count) {
+    if (++node->save.table == job_app_tables(&node->cluster->app.job)) {
         node->save.table = 0;
         node->save.partition++;
     }

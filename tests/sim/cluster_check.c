@@ -410,12 +410,13 @@ void cluster_check_server(struct cluster_server *server) {
 
 /* ---- Nodes ---- */
 
-/* A row of the app at `clock`, with the node's own later changes. */
+/* A row of the app at `clock`, with the node's own later changes; without these in a table with `apply`. */
 static void expected_row(struct cluster_node *node, unsigned number, uint64_t clock, uint64_t *expected) {
     struct app *app = &node->cluster->app;
     const struct app_row *row = &app->rows[number];
     memcpy(expected + row->first, app_state(app, clock) + row->first, app_width(app, number) * sizeof *expected);
-    for (unsigned o = 0; o < node->app.own_count; o++) {
+    bool plain = app->job.tables[row->table].apply == NULL;
+    for (unsigned o = 0; o < node->app.own_count && plain; o++) {
         if (node->app.own[o].clock > clock) {
             app_changes_apply(app, &node->app.own[o].changes, number, expected);
         }

@@ -43,6 +43,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_FEEDER_COUNTS] = "feeder-counts",
     [MISTAKE_PIECE_TWICE] = "piece-twice",
     [MISTAKE_PIECE_LEFT_OUT] = "piece-left-out",
+    [MISTAKE_STEP_TWICE] = "step-twice",
+    [MISTAKE_STATE_KEPT] = "state-kept",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -172,9 +174,12 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
 
 void cluster_mistake_keep_row(struct cluster_server *server, const struct message *message, struct undo_skipped *kept) {
     struct cluster *cluster = server->node->cluster;
+    const struct job *job = &cluster->app.job;
+    const unsigned t = cluster->options.mistake == MISTAKE_STATE_KEPT ? job_app_tables(job) : 0; /* of states or rows */
     *kept = (struct undo_skipped){0};
-    if (cluster->options.mistake != MISTAKE_UNDO_SKIPPED || message->type != MESSAGE_PLAN ||
-        message->epoch <= cluster->seen.first_epoch || cluster->result->mistaken) {
+    if ((cluster->options.mistake != MISTAKE_UNDO_SKIPPED && cluster->options.mistake != MISTAKE_STATE_KEPT) ||
+        t == job->table_count || message->type != MESSAGE_PLAN || message->epoch <= cluster->seen.first_epoch ||
+        cluster->result->mistaken) {
         return;
     }
     const uint64_t *state = app_state(&cluster->app, message->plan.restore);
@@ -182,14 +187,15 @@ void cluster_mistake_keep_row(struct cluster_server *server, const struct messag
     for (uint32_t p = 0; p < server->server.partition_count; p++) {
         struct partition *partition = server->server.replicas[p].partition;
         for (uint32_t slot = 0;
-             partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[0].count;
+             partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[t].count;
              slot++) {
-            int64_t row = app_find(&cluster->app, 0, table_key(&partition->tables[0], slot));
+            int64_t row = app_find(&cluster->app, t, table_key(&partition->tables[t], slot));
             if (row >= 0 &&
-                !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, 0, slot), text, sizeof text)) {
-                size_t size = cluster->app.job.tables[0].row_bytes;
-                *kept = (struct undo_skipped){.partition = partition, .slot = slot, .row = memory_zeroed(1, size)};
-                memcpy(kept->row, partition_row(partition, 0, slot), size);
+                !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, t, slot), text, sizeof text)) {
+                size_t size = job->tables[t].row_bytes;
+                *kept = (struct undo_skipped){
+                    .partition = partition, .table = t, .slot = slot, .row = memory_zeroed(1, size)};
+                memcpy(kept->row, partition_row(partition, t, slot), size);
                 return;
             }
         }
@@ -201,8 +207,9 @@ void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped 
     for (uint32_t p = 0; kept->row != NULL && p < server->server.partition_count; p++) {
         struct partition *partition = server->server.replicas[p].partition;
         if (partition == kept->partition && partition->clock == cluster->seen.plan.terms.restore &&
-            cluster_mistake_due(cluster, MISTAKE_UNDO_SKIPPED)) {
-            memcpy(table_row(&partition->tables[0], kept->slot), kept->row, cluster->app.job.tables[0].row_bytes);
+            cluster_mistake_due(cluster, cluster->options.mistake)) {
+            memcpy(table_row(&partition->tables[kept->table], kept->slot), kept->row,
+                   cluster->app.job.tables[kept->table].row_bytes);
         }
     }
     free(kept->row);

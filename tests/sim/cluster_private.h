@@ -606,6 +606,7 @@ void cluster_mistake_restart(struct cluster *cluster);
 /* Before and after a server takes a plan that puts a replica back: a row stays as it was. */
 struct undo_skipped {
     struct partition *partition;
+    unsigned table;
     uint32_t slot;
     unsigned char *row; /* NULL: none */
 };

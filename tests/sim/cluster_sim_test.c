@@ -188,6 +188,8 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_FEEDER_COUNTS] = {CAMPAIGN_ELASTIC, APP_ADDER, "I16", 0},
     [MISTAKE_PIECE_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9", 0},
     [MISTAKE_PIECE_LEFT_OUT] = {CAMPAIGN_ELASTIC, APP_ADDER, "I9", 0},
+    [MISTAKE_STEP_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0},
+    [MISTAKE_STATE_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

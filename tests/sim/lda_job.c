@@ -133,7 +133,8 @@ struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {
                              .stride = rows->stride,
                              .touched = rows->touched.base,
                              .count = rows->count,
-                             .unchecked = rows->count};
+                             .unchecked = rows->count,
+                             .changeable = rows->count};
 }
 
 void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, int change, const char *function) {
@@ -350,7 +351,8 @@ static void forget_topics(const struct app *app, const struct app_work *work) {
             unsigned char *row = cache_row(table, (uint32_t)work->slots[document->chunks[0]]);
             uint16_t first;
             memcpy(&first, row, sizeof first);
-            if (document->part == clock_part(app, work->clock) && first != 0 && app->mistake_due(app->context)) {
+            if (document->part == clock_part(app, work->clock) && first != 0 &&
+                app->mistake_due(app->context, APP_TOPICS_FORGOTTEN)) {
                 memset(row, 0, table->spec->row_bytes);
             }
         }

@@ -24,7 +24,7 @@ enum {
     SPARSE_KEYS = 3000,
     WIDE = 90000
 };
-enum { ADDED, PUT, WHOLE, LARGE, TABLES };
+enum { ADDED, PUT, WHOLE, LARGE, STATES /* of WHOLE */, TABLES };
 
 struct fixture {
     char folder[FOLDER_BYTES];
@@ -77,6 +77,10 @@ static int setup(void **state) {
     job_table(&fixture->job, PUT, "put", AML_INT64, AML_PUT, 3, 0);
     job_table(&fixture->job, WHOLE, "whole", AML_INT32, AML_ADD, 1, 0);
     job_table(&fixture->job, LARGE, "large", AML_FLOAT64, AML_ADD, WIDE, 20);
+    fixture->job.tables[STATES] = table_state_spec(&fixture->job.tables[WHOLE], 6);
+    fixture->job.shapes[STATES] = table_shape(&fixture->job.tables[STATES]);
+    fixture->job.tables[WHOLE].state = STATES;
+    fixture->job.table_count = TABLES;
     fixture->partition = new_partition(&fixture->job, PARTITION, PARTITIONS);
     *state = fixture;
     return 0;

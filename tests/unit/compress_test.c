@@ -1,7 +1,8 @@
 /* Compressed tables from end to end: workers' clients and a partition, with messages carried between them by the test.
- * Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the workers' caches. */
-#include "agileml/wire/bfloat16.h"
+ * Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the workers' caches. The
+ * same with an optimizer that adds, and counts its steps in the state. */
 #include "agileml/ps/partition.h"
+#include "agileml/wire/bfloat16.h"
 #include "workers/client.h"
 
 #include <math.h>
@@ -12,7 +13,7 @@
 
 #include <cmocka.h>
 
-enum { WORKERS = 3, ROWS = 12, WIDTH = 7, SENT_MAX = 256, KEPT_CLOCKS = 3 };
+enum { WORKERS = 3, ROWS = 12, WIDTH = 7, SENT_MAX = 256, KEPT_CLOCKS = 3, CLOCKS_MAX = 400 };
 
 static const actor_id SERVER = UINT64_C(0x990001);
 
@@ -34,6 +35,7 @@ struct cluster {
     uint64_t epoch, version, restore, durable;
     uint64_t bytes; /* of values in flushes and pushes */
     double added[ROWS * WIDTH];
+    bool updated[CLOCKS_MAX][ROWS]; /* by whomever */
     uint64_t seed;
 };
 
@@ -121,10 +123,9 @@ static void take_subscribe(struct cluster *cluster, unsigned w, const struct mes
     int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
     assert_true(count >= 0);
     if (!subscribe->again) {
-        assert_int_equal(
-            partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, false, views, (unsigned)count,
-                                NULL),
-            0);
+        assert_int_equal(partition_subscribe(cluster->partition, worker_actor(w), subscribe->request, false, views,
+                                             (unsigned)count, NULL),
+                         0);
     }
     struct message push = new_push(cluster, subscribe->known, subscribe->request);
     assert_int_equal(partition_rows(cluster->partition, views, (unsigned)count, subscribe->known, &push, NULL), 0);
@@ -149,8 +150,8 @@ static void take_flush(struct cluster *cluster, const struct message *message) {
     int count = rows_check(message, cluster->job.shapes, cluster->job.table_count, views, NULL);
     assert_true(count >= 0);
     count_bytes(cluster, message);
-    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, views,
-                                (unsigned)count, NULL) >= 0);
+    assert_true(partition_flush(cluster->partition, message->flush.origin, message->flush.clock, views, (unsigned)count,
+                                NULL) >= 0);
     assert_int_equal(partition_commit(cluster->partition, message->flush.committed, NULL), 0);
     while (partition_advance(cluster->partition)) {
         partition_point(cluster->partition);
@@ -181,7 +182,25 @@ static void carry(struct cluster *cluster) {
     }
 }
 
-static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool compressed) {
+static void step_adds(const struct aml_step *step, const void *parameters) {
+    float *row = step->row;
+    (void)parameters;
+    for (unsigned i = 0; i < WIDTH; i++) {
+        row[i] += ((const float *)step->sum)[i];
+    }
+    ((float *)step->state)[0]++;
+}
+
+/* Makes the table one with an optimizer. */
+static void add_steps(struct job *job) {
+    job->tables[0].apply = step_adds;
+    job->tables[0].state = 1;
+    job->tables[1] = table_state_spec(&job->tables[0], 1);
+    job->shapes[1] = table_shape(&job->tables[1]);
+    job->table_count = 2;
+}
+
+static struct cluster *cluster_open_with(unsigned workers, uint32_t staleness, bool compressed, bool steps) {
     struct cluster *cluster = calloc(1, sizeof *cluster);
     assert_non_null(cluster);
     cluster->job = (struct job){.table_count = 1, .staleness = staleness};
@@ -193,6 +212,9 @@ static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool c
                                                  .rows = ROWS,
                                                  .compressed = compressed};
     cluster->job.shapes[0] = table_shape(&cluster->job.tables[0]);
+    if (steps) {
+        add_steps(&cluster->job);
+    }
     cluster->epoch = 1;
     cluster->seed = 7 + staleness;
     cluster->worker_count = workers;
@@ -216,6 +238,10 @@ static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool c
     return cluster;
 }
 
+static struct cluster *cluster_open(unsigned workers, uint32_t staleness, bool compressed) {
+    return cluster_open_with(workers, staleness, compressed, false);
+}
+
 static void cluster_close(struct cluster *cluster) {
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         struct worker *worker = &cluster->workers[w];
@@ -233,6 +259,10 @@ static float *worker_row(const struct worker *worker, uint32_t key) {
     return (float *)(void *)cache_row(&worker->cache.tables[0], key);
 }
 
+static float *worker_sum(const struct worker *worker, uint32_t key) {
+    return (float *)(void *)cache_sum(&worker->cache.tables[0], key);
+}
+
 static const float *worker_base(const struct worker *worker, uint32_t key) {
     return (const float *)(const void *)cache_base(&worker->cache.tables[0], key);
 }
@@ -245,9 +275,11 @@ static void work(struct cluster *cluster, unsigned w) {
         if (chance(cluster, 3) == 0) {
             continue;
         }
+        float *to = cluster->job.tables[0].apply != NULL ? worker_sum(worker, key) : worker_row(worker, key);
+        cluster->updated[worker->clock][key] = true;
         for (unsigned i = 0; i < WIDTH; i++) {
             float delta = (float)chance(cluster, 4001) - 2000;
-            worker_row(worker, key)[i] += delta;
+            to[i] += delta;
             cluster->added[key * WIDTH + i] += (double)delta;
         }
         worker->cache.tables[0].touched.base[key] = 1;
@@ -295,7 +327,54 @@ static void check_sums(const struct cluster *cluster) {
     }
 }
 
+/* check_sums with an optimizer: what is unsent stands in the sums, workers see what was pushed, and each row has had a
+ * step for each clock in which it was updated. */
+static void check_steps(const struct cluster *cluster, double tolerance) {
+    assert_int_equal(cluster->partition->clock, cluster->workers[0].clock);
+    for (uint32_t key = 0; key < ROWS; key++) {
+        const float *value = (const float *)(const void *)partition_row(cluster->partition, 0, key);
+        unsigned steps = 0;
+        for (uint64_t clock = 1; clock <= cluster->partition->clock; clock++) {
+            steps += cluster->updated[clock][key];
+        }
+        assert_true(*(const float *)(const void *)partition_row(cluster->partition, 1, key) == (float)steps);
+        for (unsigned i = 0; i < WIDTH; i++) {
+            double sum = (double)value[i];
+            for (unsigned w = 0; w < cluster->worker_count; w++) {
+                sum += (double)worker_sum(&cluster->workers[w], key)[i];
+                double seen = (double)worker_row(&cluster->workers[w], key)[i];
+                assert_true(fabs(seen - (double)value[i]) <= fabs((double)value[i]) * tolerance);
+            }
+            assert_true(sum == cluster->added[key * WIDTH + i]);
+        }
+    }
+}
+
 /* ---- Tests ---- */
+
+/* Through restores too, after which flushes are sent again. */
+static void test_steps_are_right(void **state) {
+    (void)state;
+    for (unsigned s = 0; s < 6; s++) {
+        bool compressed = s % 2 == 1;
+        struct cluster *cluster = cluster_open_with(s < 4 ? WORKERS : 1, s % 3, compressed, true);
+        for (uint64_t clock = 4; clock <= 200; clock += 4) {
+            work_until(cluster, clock);
+            check_steps(cluster, compressed ? 1 / 127.0 : 0);
+            cluster->restore = clock - chance(cluster, KEPT_CLOCKS + 1);
+            cluster->epoch++;
+            for (unsigned w = 0; w < cluster->worker_count; w++) {
+                client_fence(&cluster->workers[w].client, cluster->epoch);
+            }
+            partition_unsubscribe(cluster->partition, NULL, NULL);
+            assert_true(partition_restore(cluster->partition, cluster->restore));
+            give_plan(cluster);
+            carry(cluster);
+            check_steps(cluster, compressed ? 1 / 127.0 : 0);
+        }
+        cluster_close(cluster);
+    }
+}
 
 static void test_sums_are_right(void **state) {
     (void)state;
@@ -450,6 +529,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_right),
         cmocka_unit_test(test_a_restore_counts_each_rest_once),
+        cmocka_unit_test(test_steps_are_right),
         cmocka_unit_test(test_messages_are_half_as_large),
         cmocka_unit_test(test_a_lone_worker_gets_nothing_back),
         cmocka_unit_test(test_a_worker_left_alone_gets_pushes),

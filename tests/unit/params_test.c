@@ -94,7 +94,7 @@ static void *main_thread(void *context) {
 }
 
 /* A node with so many worker threads, whose cache has room for ROOM rows of each table and none yet. */
-static struct fixture *open_node(unsigned threads) {
+static struct fixture *open_node_with(unsigned threads, table_apply *apply_sums) {
     struct fixture *fixture = memory_zeroed(1, sizeof *fixture);
     struct runtime *runtime = &fixture->runtime;
     struct job *job = &runtime->job;
@@ -110,6 +110,7 @@ static struct fixture *open_node(unsigned threads) {
     job->tables[DENSE].rows = job->tables[REPLICATED].rows = DENSE_ROWS;
     job->tables[REPLICATED].whole = true;
     job->tables[GIVEN].flushed_sparse = job->tables[GIVEN].given = true;
+    job->tables[SUMS].apply = apply_sums;
     for (unsigned t = 0; t < TABLES; t++) {
         job->shapes[t] = table_shape(&job->tables[t]);
     }
@@ -126,6 +127,10 @@ static struct fixture *open_node(unsigned threads) {
     params_open(runtime);
     assert_int_equal(pthread_create(&fixture->main_thread, NULL, main_thread, fixture), 0);
     return fixture;
+}
+
+static struct fixture *open_node(unsigned threads) {
+    return open_node_with(threads, NULL);
 }
 
 static void close_node(struct fixture *fixture) {
@@ -327,6 +332,36 @@ static void test_duplicates_each_count(void **state) {
     }
 }
 
+/* With an optimizer, a read does not see the process's own updates: they are summed beside the rows. */
+static void step_nothing(const struct aml_step *step, const void *parameters) {
+    (void)step;
+    (void)parameters;
+}
+
+static void test_updates_for_an_optimizer_are_summed_aside(void **state) {
+    (void)state;
+    for (unsigned threads = 1; threads <= THREADS; threads += THREADS - 1) {
+        struct fixture *fixture = open_node_with(threads, step_nothing);
+        aml_worker *worker = &fixture->workers[0];
+        const uint64_t keys[] = {7, 8, 7};
+        int64_t deltas[3][WIDTH];
+        for (unsigned i = 0; i < 3 * WIDTH; i++) {
+            deltas[i / WIDTH][i % WIDTH] = 1 << i / WIDTH;
+        }
+        assert_int_equal(aml_update_params(worker, SUMS, keys, 3, deltas), 0);
+        assert_row(fixture, SUMS, 7, 0);
+        assert_row(fixture, SUMS, 8, 0);
+        const struct cache_table *rows = &fixture->runtime.node.cache.tables[SUMS];
+        for (unsigned k = 0; k < 2; k++) {
+            int64_t slot = cache_find(&fixture->runtime.node.cache, SUMS, keys[k]);
+            assert_int_equal(((const int64_t *)(const void *)cache_sum(rows, (uint32_t)slot))[WIDTH - 1],
+                             k == 0 ? 5 : 2);
+            assert_int_equal(rows->touched.base[slot], 1);
+        }
+        close_node(fixture);
+    }
+}
+
 static void test_no_keys_are_no_work(void **state) {
     (void)state;
     struct fixture *fixture = open_node(1);
@@ -480,6 +515,7 @@ int main(void) {
         cmocka_unit_test(test_rows_are_found_while_others_are_added),
         cmocka_unit_test(test_duplicates_each_count),
         cmocka_unit_test(test_no_keys_are_no_work),
+        cmocka_unit_test(test_updates_for_an_optimizer_are_summed_aside),
         cmocka_unit_test(test_updated_rows_are_marked),
         cmocka_unit_test(test_new_rows_of_a_call_take_one_trip),
         cmocka_unit_test(test_rows_of_replicated_tables),

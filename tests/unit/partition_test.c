@@ -626,11 +626,26 @@ static void test_puts_to_rows_in_a_file_settle_at_once(void **state) {
 
 /* ---- Going back and following ---- */
 
-enum { TABLES = 5, KEYS = 10, ORIGINS = 2, COUNTS = 4 /* the table of sparse rows, each of: */, WIDE = 24 };
+enum { TABLES = 8, KEYS = 10, ORIGINS = 2, COUNTS = 4 /* the table of sparse rows, each of: */, WIDE = 24 };
+/* The tables with optimizers: Adam on floats, and one of the test's own on whole numbers whose deltas come as
+ * WIRE_SPARSE; and the first one's states. */
+enum { STEPPED = 5, STEPPED_COUNTS = 6, STATES = 7 };
 static const actor_id pair[ORIGINS] = {1 << 16, 2 << 16};
 
-/* Tables of whole numbers and of floats, to add to and to put, dense and sparse, and one whose deltas come as
- * WIRE_SPARSE. */
+static const struct aml_adam adam = {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+
+/* A step without a state that depends on the order of steps. */
+static void step_counts(const struct aml_step *step, const void *parameters) {
+    assert_ptr_equal(parameters, &adam);
+    assert_true(step->state == NULL && step->state_width == 0 && step->width == WIDE);
+    for (unsigned e = 0; e < step->width; e++) {
+        uint64_t *value = (uint64_t *)step->row + e;
+        *value = 3 * *value + ((const uint64_t *)step->sum)[e] + step->key + step->clock;
+    }
+}
+
+/* Tables of whole numbers and of floats, to add to and to put, dense and sparse, one whose deltas come as WIRE_SPARSE,
+ * and two with optimizers. */
 static struct job mixed_job(void) {
     static struct job job;
     job = (struct job){.staleness = STALENESS};
@@ -643,6 +658,20 @@ static struct job mixed_job(void) {
     job.tables[COUNTS].row_bytes = WIDE * sizeof(int64_t);
     job.tables[COUNTS].flushed_sparse = true;
     job.shapes[COUNTS] = table_shape(&job.tables[COUNTS]);
+    job_add(&job, AML_FLOAT32, AML_ADD, 0);
+    job.tables[STEPPED].apply = aml_apply_adam;
+    job.tables[STEPPED].parameters = &adam;
+    job.tables[STEPPED].state = STATES;
+    job_add(&job, AML_INT64, AML_ADD, 0);
+    job.tables[STEPPED_COUNTS].width = WIDE;
+    job.tables[STEPPED_COUNTS].row_bytes = WIDE * sizeof(int64_t);
+    job.tables[STEPPED_COUNTS].flushed_sparse = true;
+    job.tables[STEPPED_COUNTS].apply = step_counts;
+    job.tables[STEPPED_COUNTS].parameters = &adam;
+    job.shapes[STEPPED_COUNTS] = table_shape(&job.tables[STEPPED_COUNTS]);
+    job.tables[STATES] = table_state_spec(&job.tables[STEPPED], aml_adam_state(WIDTH));
+    job.shapes[STATES] = table_shape(&job.tables[STATES]);
+    job.table_count = TABLES;
     return job;
 }
 
@@ -672,8 +701,9 @@ static void assert_image(struct partition *partition, const struct image *image)
 /* Appends an origin's sparse rows of a clock: few elements of each or, at times, all; in most clocks of one origin
  * only, whose deltas are then kept as they came, before and after others in an interval of commit points. True
  * when there are any. */
-static bool add_sparse(struct message *message, const struct table_spec *spec, unsigned origin, uint64_t clock,
+static bool add_sparse(struct message *message, const struct job *job, unsigned table, unsigned origin, uint64_t clock,
                        uint64_t salt, struct wire_directory_entry *entry) {
+    const struct table_spec *spec = &job->tables[table];
     uint64_t keys[KEYS];
     struct buffer *values = buffer_new(KEYS * sparse_most(WIDE, sizeof(int64_t)));
     uint32_t count = 0;
@@ -695,7 +725,7 @@ static bool add_sparse(struct message *message, const struct table_spec *spec, u
         buffer_drop(values);
         return false;
     }
-    *entry = (struct wire_directory_entry){.table = COUNTS, .rows = count, .encoding = WIRE_SPARSE};
+    *entry = (struct wire_directory_entry){.table = table, .rows = count, .encoding = WIRE_SPARSE};
     message->frames[message->frame_count++] = buffer_copy(keys, count * sizeof keys[0]);
     message->frames[message->frame_count++] = values;
     return true;
@@ -707,12 +737,12 @@ static int flush_some(struct partition *partition, unsigned origin, uint64_t clo
     struct message message = {.type = MESSAGE_FLUSH, .frame_count = 1};
     struct wire_directory_entry directory[TABLES];
     unsigned tables = 0;
-    for (unsigned t = 0; t < COUNTS; t++) {
+    for (unsigned t = 0; t <= STEPPED; t++) {
         const struct table_spec *spec = &partition->job->tables[t];
         uint64_t keys[KEYS];
         unsigned char values[KEYS * WIDTH * 8];
         uint32_t count = 0;
-        for (unsigned k = 0; k < KEYS; k++) {
+        for (unsigned k = 0; k < KEYS && t != COUNTS; k++) {
             uint64_t random = hash_mix(hash_mix(clock * 100 + t * 10 + k) + salt);
             if (spec->mode == AML_PUT ? (k + clock / 3) % ORIGINS != origin || random % 5 == 0
                                       : (random >> origin) % 2 == 0) {
@@ -737,9 +767,8 @@ static int flush_some(struct partition *partition, unsigned origin, uint64_t clo
             message.frames[message.frame_count++] = buffer_copy(values, (size_t)count * spec->row_bytes);
         }
     }
-    if (add_sparse(&message, &partition->job->tables[COUNTS], origin, clock, salt, &directory[tables])) {
-        tables++;
-    }
+    tables += add_sparse(&message, partition->job, COUNTS, origin, clock, salt, &directory[tables]) ? 1 : 0;
+    tables += add_sparse(&message, partition->job, STEPPED_COUNTS, origin, clock, salt + 1, &directory[tables]) ? 1 : 0;
     assert_true(tables > 0);
     message.frames[0] = buffer_copy(directory, tables * sizeof directory[0]);
     return flush_message(partition, pair[origin], clock, &message);
@@ -905,7 +934,7 @@ static void copy_in_pieces(struct partition *server, struct partition *follower)
         one_clock(server, 0);
         assert_true(++pieces < 100);
     } while (cursor != 0);
-    assert_true(pieces > TABLES);
+    assert_true(pieces > TABLES && follower->tables[STATES].count > 0);
     struct message update;
     update_of(server, begun, &update);
     assert_int_equal(partition_fill(follower, &update, &error), 0);
@@ -1107,8 +1136,150 @@ static void test_subscriptions_can_be_dropped(void **state) {
     partition_close(partition);
 }
 
+/* ---- Optimizers ---- */
+
+/* Counts its calls in the state, and notes what a call was given. */
+static void step_noted(const struct aml_step *step, const void *parameters) {
+    int64_t *row = step->row;
+    int64_t *note = step->state;
+    (void)parameters;
+    assert_int_equal(step->width, WIDTH);
+    assert_int_equal(step->state_width, 2);
+    for (unsigned e = 0; e < WIDTH; e++) {
+        row[e] = 10 * row[e] + ((const int64_t *)step->sum)[e];
+    }
+    note[0]++;
+    note[1] = (int64_t)(step->key * 1000 + step->clock);
+}
+
+static struct job noted_job(uint64_t rows) {
+    static struct job job;
+    job = (struct job){.staleness = STALENESS};
+    job_add(&job, AML_INT64, AML_ADD, rows);
+    job.tables[0].apply = step_noted;
+    job.tables[0].start = NULL;
+    job.tables[0].state = 1;
+    job.tables[1] = table_state_spec(&job.tables[0], 2);
+    job.shapes[1] = table_shape(&job.tables[1]);
+    job.table_count = 2;
+    return job;
+}
+
+static void assert_noted(struct partition *partition, uint64_t key, int64_t first_element, int64_t calls,
+                         uint64_t clock) {
+    const int64_t *note =
+        (const void *)table_row(&partition->tables[1], (uint32_t)table_slot(&partition->tables[1], key));
+    assert_int_equal(row_element(partition, 0, key, 0), first_element);
+    assert_int_equal(note[0], calls);
+    assert_int_equal(note[1], calls == 0 ? 0 : key * 1000 + clock);
+}
+
+/* One call for a row and a clock, with the sum of all origins; rows that nobody updates have none. */
+static void test_a_sum_is_applied_once(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    for (unsigned dense = 0; dense < 2; dense++) {
+        struct job job = noted_job(dense * ROWS * PARTITIONS);
+        struct partition *partition = open_partition(&job, origins, 2);
+        uint64_t one = key_at(&job.tables[0], 0);
+        uint64_t two = key_at(&job.tables[0], 1);
+        uint64_t never = key_at(&job.tables[0], 2);
+        assert_int_equal(flush_row(partition, origins[0], 1, 0, one, 3), FLUSH_TAKEN);
+        assert_int_equal(flush_row(partition, origins[0], 2, 0, two, 7), FLUSH_TAKEN);
+        assert_int_equal(flush_row(partition, origins[1], 1, 0, one, 4), FLUSH_TAKEN);
+        assert_true(partition_advance(partition));
+        assert_noted(partition, one, 7, 1, 1);
+        assert_noted(partition, two, 0, 0, 0);
+        assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_TAKEN);
+        assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_REPEATED);
+        assert_true(partition_advance(partition));
+        assert_noted(partition, one, 7, 1, 1);
+        assert_noted(partition, two, 7, 1, 2);
+        assert_int_equal(flush_row(partition, origins[1], 3, 0, one, 0), FLUSH_TAKEN); /* an update by 0 is one */
+        assert_int_equal(flush_nothing(partition, origins[0], 3), FLUSH_TAKEN);
+        assert_true(partition_advance(partition));
+        assert_noted(partition, one, 70, 2, 3);
+        assert_noted(partition, never, 0, 0, 0);
+        partition_close(partition);
+    }
+}
+
+/* A worker that is alone does not know what the server makes of its updates. Another one's push is not made of its. */
+static void test_a_lone_worker_gets_rows_with_apply(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16};
+    struct job job = noted_job(0);
+    struct partition *partition = open_partition(&job, origins, 1);
+    uint64_t key = key_at(&job.tables[0], 0);
+    int64_t value;
+    subscribe(partition, origins[0], 1, 0, &key, 1);
+    assert_int_equal(flush_row(partition, origins[0], 1, 0, key, 5), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    assert_int_equal(changes(partition, origins[0], 0, &key, &value), 1);
+    assert_int_equal(value, 5);
+    partition_close(partition);
+}
+
+static void test_what_one_worker_knows_others_are_pushed(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = noted_job(0);
+    job_add(&job, AML_INT64, AML_ADD, 0); /* a plain table, last: the partition does not mind */
+    struct partition *partition = open_partition(&job, origins, 1);
+    uint64_t keys[2] = {key_at(&job.tables[0], 0), key_at(&job.tables[2], 0)};
+    for (unsigned o = 0; o < 2; o++) {
+        subscribe(partition, origins[o], 1, 0, &keys[0], 1);
+        subscribe(partition, origins[o], 2, 2, &keys[1], 1);
+    }
+    struct message flush = rows_message(&job, MESSAGE_FLUSH, 0, 1, &keys[0], (const int64_t[]){5});
+    struct message plain = rows_message(&job, MESSAGE_FLUSH, 2, 1, &keys[1], (const int64_t[]){6});
+    const struct wire_directory_entry both[] = {{.table = 0, .rows = 1}, {.table = 2, .rows = 1}};
+    buffer_drop(flush.frames[0]);
+    flush.frames[0] = buffer_copy(both, sizeof both);
+    flush.frames[3] = buffer_hold(plain.frames[1]);
+    flush.frames[4] = buffer_hold(plain.frames[2]);
+    flush.frame_count = 5;
+    message_close(&plain);
+    assert_int_equal(flush_message(partition, origins[0], 1, &flush), FLUSH_TAKEN);
+    assert_true(partition_advance(partition));
+    struct message pushes[2] = {{.type = MESSAGE_PUSH}, {.type = MESSAGE_PUSH}};
+    const struct subscription *first = partition_subscription(partition, origins[0]);
+    partition_changes(partition, first, 0, NULL, NULL, &pushes[0]);
+    partition_changes(partition, partition_subscription(partition, origins[1]), 0, first, &pushes[0], &pushes[1]);
+    assert_int_equal(pushes[0].frame_count, 3);
+    assert_int_equal(pushes[1].frame_count, 5);
+    message_close(&pushes[0]);
+    message_close(&pushes[1]);
+    partition_close(partition);
+}
+
+/* States are for followers: nobody else may send or ask for them. */
+static void test_states_are_in_updates_alone(void **state) {
+    (void)state;
+    static const enum message_type types[] = {MESSAGE_FLUSH, MESSAGE_PUSH, MESSAGE_SUBSCRIBE, MESSAGE_ROWS,
+                                              MESSAGE_UPDATE};
+    struct job job = noted_job(0);
+    job.tables[1].width = WIDTH; /* as rows_message writes rows */
+    job.tables[1].row_bytes = job.tables[0].row_bytes;
+    job.shapes[1] = table_shape(&job.tables[1]);
+    for (unsigned i = 0; i < sizeof types / sizeof types[0]; i++) {
+        struct rows_view views[WIRE_TABLES_MAX];
+        struct error error = {0};
+        int64_t value = 1;
+        uint64_t key = key_at(&job.tables[1], 0);
+        struct message message = rows_message(&job, types[i], 1, 1, &key, &value);
+        assert_int_equal(rows_check(&message, job.shapes, job.table_count, views, &error),
+                         types[i] == MESSAGE_UPDATE ? 1 : AML_EPROTOCOL);
+        message_close(&message);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_sum_is_applied_once),
+        cmocka_unit_test(test_a_lone_worker_gets_rows_with_apply),
+        cmocka_unit_test(test_what_one_worker_knows_others_are_pushed),
+        cmocka_unit_test(test_states_are_in_updates_alone),
         cmocka_unit_test(test_exactly_once),
         cmocka_unit_test(test_whole_numbers_wrap),
         cmocka_unit_test(test_strangers_and_the_window),

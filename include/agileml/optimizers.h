@@ -1,0 +1,87 @@
+/* Optimizers that run in the servers: functions for aml_table.apply (agileml.h), with their parameters. Apps get them
+ * through agileml.h. Plain C99 and C++; no function fails.
+ *
+ * In the formulas w is an element of the row, g the element of the sum of a clock's updates: a gradient, so steps go
+ * against it. A table's elements are AML_FLOAT32 or AML_FLOAT64. State is zero before the first step.
+ *
+ * Steps are lazy: a row is changed in the clocks in which some worker updates it, and in no others. Between these
+ * clocks momentum does not move it, averages do not fade, and L2 regularization does not shrink it. */
+#ifndef AGILEML_OPTIMIZERS_H
+#define AGILEML_OPTIMIZERS_H
+
+#include "agileml/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One step: of one row, in one clock in which it was updated. */
+struct aml_step {
+    uint64_t key;   /* of the row */
+    uint64_t clock; /* whose updates these are */
+    enum aml_type type;
+    uint32_t width;       /* elements of the row and the sum */
+    uint32_t state_width; /* elements of the state */
+    void *row;            /* [width] to be changed */
+    void *state;          /* [state_width] to be changed; NULL: the table has no state */
+    const void *sum;      /* [width] of all workers' updates in the clock */
+};
+
+/* Gradient descent with momentum: v = momentum v + g + l2 w; w -= rate v.
+ * With `nesterov`: w -= rate (g + l2 w + momentum v), with the new v.
+ * (Sutskever et al., On the importance of initialization and momentum in deep learning, ICML 2013, in the form of
+ * PyTorch's SGD.) With momentum 0 plain descent. State: `width` elements. */
+struct aml_momentum {
+    double rate, momentum, l2;
+    int nesterov;
+};
+void aml_apply_momentum(const struct aml_step *step, const void *parameters);
+
+/* AdaGrad: G = g + l2 w; n += G^2; w -= rate G / (sqrt(n + initial) + epsilon).
+ * (Duchi, Hazan, Singer, Adaptive Subgradient Methods for Online Learning and Stochastic Optimization, JMLR 12, 2011:
+ * figure 1, diagonal.) State: `width` elements. */
+struct aml_adagrad {
+    double rate, l2;
+    double initial; /* makes the first steps of an element shorter; 0: the first one is as long as the rate */
+    double epsilon; /* above 0 if `initial` is 0 */
+};
+void aml_apply_adagrad(const struct aml_step *step, const void *parameters);
+
+/* Adam: G = g + l2 w; m = beta1 m + (1 - beta1) G; v = beta2 v + (1 - beta2) G^2;
+ * w -= rate (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon).
+ * (Kingma, Ba, Adam: A Method for Stochastic Optimization, ICLR 2015: algorithm 1.) t counts the row's own steps, not
+ * clocks: so the first step of a row that is first updated in a late clock has length `rate`, as it should. State:
+ * 2 width + 2 elements, m, v, 1 - beta1^t and 1 - beta2^t. */
+struct aml_adam {
+    double rate, beta1, beta2, epsilon, l2;
+};
+void aml_apply_adam(const struct aml_step *step, const void *parameters);
+
+/* FTRL-Proximal: s = (sqrt(n + g^2) - sqrt(n)) / alpha; z += g - s w; n += g^2;
+ * w = 0 if |z| <= l1, else -(z - sign(z) l1) / ((beta + sqrt(n)) / alpha + l2).
+ * (McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013: algorithm 1.) Rows should start as zeros:
+ * the first step leaves nothing of another start value with s = 0. State: 2 width elements, z and n. */
+struct aml_ftrl {
+    double alpha, beta, l1, l2;
+};
+void aml_apply_ftrl(const struct aml_step *step, const void *parameters);
+
+/* The elements of state that each needs: for aml_table.state_width. */
+static inline uint32_t aml_momentum_state(uint32_t width) {
+    return width;
+}
+static inline uint32_t aml_adagrad_state(uint32_t width) {
+    return width;
+}
+static inline uint32_t aml_adam_state(uint32_t width) {
+    return 2 * width + 2;
+}
+static inline uint32_t aml_ftrl_state(uint32_t width) {
+    return 2 * width;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,198 @@
+/* The ready optimizers against their formulas, written out here once more in double precision with plain powers. */
+#include "agileml/optimizers.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 19, STEPS = 200, STATE_MAX = 2 * WIDTH + 2 };
+
+/* A row in both precisions, and what the formulas need for it. */
+struct rows {
+    float narrow[WIDTH], narrow_state[STATE_MAX], narrow_sum[WIDTH];
+    double wide[WIDTH], wide_state[STATE_MAX], sum[WIDTH];
+    double w[WIDTH], a[WIDTH], b[WIDTH]; /* by the formulas: the row, and what they keep of it */
+    unsigned steps;
+};
+
+/* Gradients of very different size, and some that are 0. */
+static double gradient(unsigned step, unsigned element) {
+    uint64_t random = hash_mix(step * UINT64_C(1000) + element);
+    double size = pow(10, (double)(element % 5) - 3);
+    return random % 7 == 0 ? 0 : ((double)(random % 20001) - 10000) / 10000 * size;
+}
+
+static struct rows start(bool zeros) {
+    struct rows rows = {.steps = 0};
+    for (unsigned e = 0; e < WIDTH && !zeros; e++) {
+        rows.narrow[e] = (float)e / 16 - 0.5F;
+        rows.wide[e] = rows.w[e] = (double)rows.narrow[e];
+    }
+    return rows;
+}
+
+static void next(struct rows *rows, void (*apply)(const struct aml_step *step, const void *parameters),
+                 uint32_t state_width, const void *parameters) {
+    rows->steps++;
+    for (unsigned e = 0; e < WIDTH; e++) {
+        rows->narrow_sum[e] = (float)gradient(rows->steps, e);
+        rows->sum[e] = (double)rows->narrow_sum[e];
+    }
+    struct aml_step step = {.clock = 3 * rows->steps,
+                            .type = AML_FLOAT32,
+                            .width = WIDTH,
+                            .state_width = state_width,
+                            .row = rows->narrow,
+                            .state = rows->narrow_state,
+                            .sum = rows->narrow_sum};
+    apply(&step, parameters);
+    step.type = AML_FLOAT64;
+    step.row = rows->wide;
+    step.state = rows->wide_state;
+    step.sum = rows->sum;
+    apply(&step, parameters);
+}
+
+/* Both rows are the formulas' to within what their numbers can hold after so many steps. */
+static void assert_rows(const struct rows *rows) {
+    for (unsigned e = 0; e < WIDTH; e++) {
+        double scale = 1 + fabs(rows->w[e]);
+        if (!(fabs(rows->wide[e] - rows->w[e]) <= 1e-11 * scale)) {
+            fail_msg("step %u, element %u: %.17g, expected %.17g", rows->steps, e, rows->wide[e], rows->w[e]);
+        }
+        if (!(fabs((double)rows->narrow[e] - rows->w[e]) <= 2e-5 * scale)) {
+            fail_msg("step %u, element %u: %.9g in float32, expected %.9g", rows->steps, e, (double)rows->narrow[e],
+                     rows->w[e]);
+        }
+    }
+}
+
+static void test_momentum(void **state) {
+    (void)state;
+    static const struct aml_momentum all[] = {{.rate = 0.1},
+                                              {.rate = 0.01, .momentum = 0.9},
+                                              {.rate = 0.01, .momentum = 0.9, .l2 = 0.05},
+                                              {.rate = 0.01, .momentum = 0.9, .l2 = 0.05, .nesterov = 1}};
+    for (unsigned p = 0; p < sizeof all / sizeof all[0]; p++) {
+        struct rows rows = start(false);
+        for (unsigned s = 0; s < STEPS; s++) {
+            next(&rows, aml_apply_momentum, aml_momentum_state(WIDTH), &all[p]);
+            for (unsigned e = 0; e < WIDTH; e++) {
+                double g = rows.sum[e] + all[p].l2 * rows.w[e];
+                rows.a[e] = all[p].momentum * rows.a[e] + g;
+                rows.w[e] -= all[p].rate * (all[p].nesterov ? g + all[p].momentum * rows.a[e] : rows.a[e]);
+            }
+            assert_rows(&rows);
+        }
+    }
+}
+
+static void test_adagrad(void **state) {
+    (void)state;
+    static const struct aml_adagrad all[] = {
+        {.rate = 0.1, .epsilon = 1e-8}, {.rate = 0.1, .initial = 0.1}, {.rate = 0.1, .epsilon = 1e-8, .l2 = 0.01}};
+    for (unsigned p = 0; p < sizeof all / sizeof all[0]; p++) {
+        struct rows rows = start(false);
+        for (unsigned s = 0; s < STEPS; s++) {
+            next(&rows, aml_apply_adagrad, aml_adagrad_state(WIDTH), &all[p]);
+            for (unsigned e = 0; e < WIDTH; e++) {
+                double g = rows.sum[e] + all[p].l2 * rows.w[e];
+                rows.a[e] += g * g;
+                rows.w[e] -= all[p].rate * g / (sqrt(rows.a[e] + all[p].initial) + all[p].epsilon);
+            }
+            assert_rows(&rows);
+        }
+    }
+}
+
+/* The formulas have powers of the betas, the optimizer none. */
+static void test_adam(void **state) {
+    (void)state;
+    static const struct aml_adam all[] = {
+        {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6},
+        {.rate = 0.01, .beta1 = 0, .beta2 = 0.5, .epsilon = 1e-3},
+        {.rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-6, .l2 = 0.01},
+    };
+    for (unsigned p = 0; p < sizeof all / sizeof all[0]; p++) {
+        struct rows rows = start(false);
+        for (unsigned s = 0; s < STEPS; s++) {
+            next(&rows, aml_apply_adam, aml_adam_state(WIDTH), &all[p]);
+            double of_m = 1 - pow(all[p].beta1, rows.steps);
+            double of_v = 1 - pow(all[p].beta2, rows.steps);
+            for (unsigned e = 0; e < WIDTH; e++) {
+                double g = rows.sum[e] + all[p].l2 * rows.w[e];
+                rows.a[e] = all[p].beta1 * rows.a[e] + (1 - all[p].beta1) * g;
+                rows.b[e] = all[p].beta2 * rows.b[e] + (1 - all[p].beta2) * g * g;
+                rows.w[e] -= all[p].rate * (rows.a[e] / of_m) / (sqrt(rows.b[e] / of_v) + all[p].epsilon);
+            }
+            if (all[p].l2 == 0) { /* else differences grow: near 0 a step's length is the rate, whatever its gradient */
+                assert_rows(&rows);
+            }
+        }
+        for (unsigned e = 0; e < WIDTH; e++) {
+            assert_true(fabs(rows.wide[e] - rows.w[e]) <= 1e-9 && fabs((double)rows.narrow[e] - rows.w[e]) <= 1e-3);
+        }
+    }
+}
+
+/* However late a row is updated first, the step has the length of the rate. */
+static void test_adams_first_step_is_as_long_as_the_rate(void **state) {
+    (void)state;
+    const struct aml_adam adam = {.rate = 0.25, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 0};
+    double row[2] = {1, 1};
+    double states[6] = {0};
+    const double sum[2] = {1e-3, -7};
+    const struct aml_step step = {.clock = 100000,
+                                  .type = AML_FLOAT64,
+                                  .width = 2,
+                                  .state_width = aml_adam_state(2),
+                                  .row = row,
+                                  .state = states,
+                                  .sum = sum};
+    aml_apply_adam(&step, &adam);
+    assert_true(fabs(row[0] - 0.75) < 1e-12 && fabs(row[1] - 1.25) < 1e-12);
+}
+
+/* The formulas solve the paper's equation 1 by its sum of all gradients. */
+static void test_ftrl(void **state) {
+    (void)state;
+    static const struct aml_ftrl all[] = {{.alpha = 0.1, .beta = 1},
+                                          {.alpha = 0.1, .beta = 1, .l1 = 0.3},
+                                          {.alpha = 0.5, .beta = 0.5, .l1 = 0.01, .l2 = 2}};
+    for (unsigned p = 0; p < sizeof all / sizeof all[0]; p++) {
+        struct rows rows = start(true);
+        unsigned zeros = 0;
+        for (unsigned s = 0; s < STEPS; s++) {
+            next(&rows, aml_apply_ftrl, aml_ftrl_state(WIDTH), &all[p]);
+            for (unsigned e = 0; e < WIDTH; e++) {
+                double g = rows.sum[e];
+                rows.a[e] += g - (sqrt(rows.b[e] + g * g) - sqrt(rows.b[e])) / all[p].alpha * rows.w[e];
+                rows.b[e] += g * g;
+                double sign = rows.a[e] < 0 ? -1 : 1;
+                rows.w[e] = fabs(rows.a[e]) <= all[p].l1
+                                ? 0
+                                : -(rows.a[e] - sign * all[p].l1) /
+                                      ((all[p].beta + sqrt(rows.b[e])) / all[p].alpha + all[p].l2);
+                zeros += rows.wide[e] == 0;
+            }
+            assert_rows(&rows);
+        }
+        assert_int_equal(zeros > STEPS, all[p].l1 > 0); /* exact zeros: what l1 is for */
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_momentum), cmocka_unit_test(test_adagrad),
+        cmocka_unit_test(test_adam),     cmocka_unit_test(test_adams_first_step_is_as_long_as_the_rate),
+        cmocka_unit_test(test_ftrl),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
