@@ -1,158 +1,44 @@
 /* See predict.h. */
 #include "apps/mlr/predict.h"
 
-#include "apps/app.h"
 #include "apps/mlr/model.h"
-#include "apps/tool.h"
+#include "apps/samples/predict.h"
 
-#include <inttypes.h>
-#include <math.h>
-#include <stdbool.h>
-#include <stdio.h>
-
-struct run {
-    const char *model_path, *format;
-    struct aml_strings data;
-    struct input_list files;
-    struct samples_file file;
+struct predictor {
     struct mlr_model model;
     struct mlr_prediction prediction;
-    struct tool_output out; /* without a path samples with labels give the accuracy alone */
-    uint64_t count, known, correct;
-    double loss; /* of the samples whose label is known */
-    bool labelled;
 };
 
-static void compare(struct run *run, const struct sample *sample) {
-    const struct mlr_prediction *prediction = &run->prediction;
-    int64_t label = mlr_labels_find(&run->model.labels, &sample->label);
-    if (label != INDEX_NONE) {
-        run->known++;
-        run->correct += label == prediction->best;
-        run->loss -= log(fmax((double)prediction->probabilities[label], 1e-38));
-    }
-}
-
-static int predict_sample(void *context, const struct sample *sample, struct error *error) {
-    struct run *run = context;
-    struct mlr_prediction *prediction = &run->prediction;
-    if (sample->features == NULL && sample->count != run->model.scale.features) {
-        return error_set(error, AML_EINPUT, "expected %u features, as %s has, got %u", run->model.scale.features,
-                         run->model_path, sample->count);
-    }
-    if (run->count++ == 0) {
-        run->labelled = sample->labelled; /* all samples of a file have labels, or none has */
-    } else if (run->labelled != sample->labelled) {
-        return error_set(error, AML_EINPUT, "expected %s, as in the files before",
-                         run->labelled ? "a label" : "no label");
-    }
-    mlr_model_predict(&run->model, sample, prediction);
-    if (run->labelled) {
-        compare(run, sample);
-    }
-    if (run->labelled && run->out.path == NULL) {
-        return 0;
-    }
-    const char *predicted = run->model.labels.items[prediction->best].text;
-    int printed = run->labelled ? fprintf(run->out.file, "%s\t", sample->label.text) : 0;
-    if (printed < 0 ||
-        fprintf(run->out.file, "%s\t%.6g\n", predicted, (double)prediction->probabilities[prediction->best]) < 0) {
-        return tool_output_failed(&run->out, error);
-    }
-    return 0;
-}
-
-/* Sets the format: the model says whether samples are Criteo lines. */
-static int choose_format(struct run *run, struct error *error) {
-    bool hashed = run->model.hash.bits > 0;
-    bool criteo = false;
-    int result = hashed ? 0 : samples_are_criteo(&run->file, &criteo, error);
-    if (result != 0) {
-        return result;
-    }
-    if (hashed && run->file.format != SAMPLES_AUTO && run->file.format != SAMPLES_CRITEO) {
-        return error_set(error, AML_EINPUT, "--format %s: expected criteo, as %s was trained on Criteo lines",
-                         run->format, run->model_path);
-    }
-    if (criteo) {
-        return error_set(error, AML_EINPUT, "%s: these are Criteo lines, but %s was not trained on such",
-                         run->file.path, run->model_path);
-    }
-    run->file.format = hashed ? SAMPLES_CRITEO : run->file.format;
-    run->file.hash = run->model.hash;
-    return 0;
-}
-
-static int predict_file(struct run *run, struct error *error) {
-    int result = choose_format(run, error);
-    result = result == 0 ? tool_output_open(&run->out, error) : result;
-    if (result != 0) {
-        return result;
-    }
-    run->file.index_base = run->model.index_base;
-    run->file.label_optional = true;
-    run->file.features = run->model.scale.features;
-    result = samples_read(&run->file, predict_sample, run, error);
-    result = tool_output_close(&run->out, result, error);
-    if (result == 0 && run->labelled) {
-        printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,
-               run->count - run->known, (double)run->correct / (double)run->count,
-               run->known > 0 ? run->loss / (double)run->known : 0);
-    } else if (result == 0 && run->out.path != NULL) {
-        printf("predictions %" PRIu64 "\n", run->count);
-    }
+static int load(void *context, const char *path, struct samples_model *model, struct error *error) {
+    struct predictor *predictor = context;
+    int result = mlr_model_load(path, &predictor->model, error);
+    *model = (struct samples_model){.labels = &predictor->model.labels,
+                                    .features = predictor->model.scale.features,
+                                    .index_base = predictor->model.index_base,
+                                    .hash = &predictor->model.hash};
     return result;
 }
 
-static int predict(void *context, struct error *error) {
-    struct run *run = context;
-    if (run->data.count == 0) {
-        return error_set(error, AML_EINPUT, "--data FILE is missing: expected samples to predict");
-    }
-    int format = app_choice("format", run->format, samples_formats, error);
-    if (format < 0) {
-        return format;
-    }
-    run->file.format = (enum samples_format)format;
-    int result = app_list_files("data", &run->data, false, &run->files, error);
-    if (result == 0) {
-        run->file.files = &run->files;
-        run->file.path = run->files.names[0].path;
-    }
-    result = result == 0 ? mlr_model_load(run->model_path, &run->model, error) : result;
-    if (result == 0) {
-        result = predict_file(run, error);
-        mlr_prediction_close(&run->prediction);
-        mlr_model_close(&run->model);
-    }
-    input_list_close(&run->files);
-    return result;
+static const float *predict(void *context, const struct sample *sample, uint32_t *best) {
+    struct predictor *predictor = context;
+    mlr_model_predict(&predictor->model, sample, &predictor->prediction);
+    *best = predictor->prediction.best;
+    return predictor->prediction.probabilities;
+}
+
+static void predictor_close(void *context) {
+    struct predictor *predictor = context;
+    mlr_prediction_close(&predictor->prediction);
+    mlr_model_close(&predictor->model);
 }
 
 int mlr_predict_main(int argc, char **argv) {
-    struct run run = {.format = "auto"};
-    const struct aml_option options[] = {
-        {"predict", "MODEL", AML_OPTION_STRING, &run.model_path, 0, 0, "a model that --model-out wrote"},
-        {"data", "FILES", AML_OPTION_STRINGS, &run.data, 0, 0,
-         "samples, with labels to compare with or without; format as in training"},
-        {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
-        {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
-        {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
-         "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
-         "than the model has features"},
-        {"out", "FILE", AML_OPTION_STRING, &run.out.path, 0, 0,
-         "write lines of label (if there is one), prediction and its probability there, in the order of --data"},
-        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
-    };
-    const struct tool tool = {.app = "mlr",
-                              .option = "predict",
-                              .usage =
-                                  "mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n"
-                                  "With labelled samples as data: prints accuracy and loss, and with --out writes\n"
-                                  "predictions. With samples without labels: prints lines of prediction and\n"
-                                  "probability, or with --out writes them.",
-                              .options = options,
-                              .run = predict,
-                              .context = &run};
-    return tool_main(&tool, argc, argv);
+    struct predictor predictor = {0};
+    const struct samples_predictor how = {.app = "mlr",
+                                          .formats = "auto, libsvm, text, csv, idx or criteo",
+                                          .load = load,
+                                          .predict = predict,
+                                          .close = predictor_close,
+                                          .context = &predictor};
+    return samples_predict_main(&how, argc, argv);
 }

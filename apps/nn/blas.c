@@ -28,23 +28,18 @@ static void dense_forward(const struct nn_dense *dense, const float *x, size_t x
 }
 
 static void dense_weights(const struct nn_dense *dense, const float *x, size_t x_stride, const float *dy, size_t n,
-                          size_t first, size_t end, float *dw) {
+                          size_t first, size_t end, float scale, float *dw) {
     size_t out = dense->out;
     size_t rows = (end < dense->in ? end : dense->in) - (first < dense->in ? first : dense->in);
-    if (n == 0) {
-        memset(dw + first * out, 0, (end - first) * out * sizeof *dw);
-        return;
-    }
-    if (rows > 0) {
-        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)out, (blasint)n, 1, x + first,
-                    (blasint)x_stride, dy, (blasint)out, 0, dw + first * out, (blasint)out);
+    if (n > 0 && rows > 0) {
+        cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)rows, (blasint)out, (blasint)n, scale, x + first,
+                    (blasint)x_stride, dy, (blasint)out, 1, dw + first * out, (blasint)out);
     }
     if (end > dense->in) {
         float *db = dw + dense->in * out;
-        memset(db, 0, out * sizeof *db);
         for (size_t s = 0; s < n; s++) {
             for (size_t o = 0; o < out; o++) {
-                db[o] += dy[s * out + o];
+                db[o] += scale * dy[s * out + o];
             }
         }
     }

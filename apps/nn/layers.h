@@ -40,7 +40,8 @@ static inline size_t nn_conv_workspace(const struct nn_conv *conv, size_t n) {
 /* One implementation of the layers with weights. Samples of x are x_stride floats apart; in all other arrays they lie
  * one behind the other.
  *
- * dense_weights: the rows first..end-1 of dw[in + 1][out] = (x 1)^T dy. Several threads may compute rows of one dw.
+ * dense_weights: adds `scale` times rows first..end-1 of (x 1)^T dy to those of dw[in + 1][out]. Several threads may
+ * compute rows of one dw.
  *
  * conv_weights: adds to dw[k k channels + 1][filters].
  *
@@ -49,7 +50,7 @@ struct nn_products {
     void (*dense_forward)(const struct nn_dense *dense, const float *x, size_t x_stride, const float *w, size_t n,
                           float *y);
     void (*dense_weights)(const struct nn_dense *dense, const float *x, size_t x_stride, const float *dy, size_t n,
-                          size_t first, size_t end, float *dw);
+                          size_t first, size_t end, float scale, float *dw);
     void (*dense_inputs)(const struct nn_dense *dense, const float *dy, const float *w, size_t n, float *dx);
     void (*conv_forward)(const struct nn_conv *conv, const float *x, size_t x_stride, const float *w, size_t n,
                          float *workspace, float *y);

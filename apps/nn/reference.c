@@ -19,14 +19,14 @@ static void dense_forward(const struct nn_dense *dense, const float *x, size_t x
 }
 
 static void dense_weights(const struct nn_dense *dense, const float *x, size_t x_stride, const float *dy, size_t n,
-                          size_t first, size_t end, float *dw) {
+                          size_t first, size_t end, float scale, float *dw) {
     for (size_t i = first; i < end; i++) {
         for (size_t o = 0; o < dense->out; o++) {
             double sum = 0;
             for (size_t s = 0; s < n; s++) {
                 sum += (i < dense->in ? (double)x[s * x_stride + i] : 1) * (double)dy[s * dense->out + o];
             }
-            dw[i * dense->out + o] = (float)sum;
+            dw[i * dense->out + o] += scale * (float)sum;
         }
     }
 }

@@ -2,7 +2,6 @@
 #include "apps/samples/input.h"
 
 #include "agileml/base/hash.h"
-#include "apps/mlr/shift.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -101,26 +100,36 @@ void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
 
 void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out) {
     size_t features = input->survey.features;
-    mlr_shift(in, out, input->width, input->height, (uint32_t)input->shift, random);
+    mlr_shift(in, out, &input->image, (uint32_t)input->shift, random);
     memcpy((float *)out + features, (const float *)in + features, sizeof(float)); /* the label */
+}
+
+bool samples_input_find_image(struct samples_input *input) {
+    uint32_t features = input->survey.features;
+    uint32_t channels = input->channels > 0 ? (uint32_t)input->channels : 1;
+    uint32_t pixels = features / channels;
+    uint32_t square = (uint32_t)lround(sqrt(pixels));
+    uint32_t width = input->image_width > 0 ? (uint32_t)input->image_width : square > 0 ? square : 1;
+    input->image = (struct mlr_image){.width = width, .height = pixels / width, .channels = channels};
+    return pixels / width > 0 && (uint64_t)(pixels / width) * width * channels == features;
 }
 
 int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,
                                 int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out,
                                            void *context)) {
     uint32_t features = input->survey.features;
-    input->width = input->image_width > 0 ? (uint32_t)input->image_width : (uint32_t)lround(sqrt(features));
-    input->height = features / input->width;
+    bool found = samples_input_find_image(input);
+    const struct mlr_image *image = &input->image;
     if (!input->dense) {
         return aml_error(worker, AML_EINPUT, "--shift: expected dense samples, these are sparse (see --layout)");
     }
-    if ((uint64_t)input->width * input->height != features) {
+    if (!found) {
         return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
-                         features, input->width);
+                         features, image->width);
     }
-    if (input->shift >= input->width || input->shift >= input->height) {
+    if (input->shift >= image->width || input->shift >= image->height) {
         return aml_error(worker, AML_EINPUT, "--shift %lld: expected less than the image's width and height, %u x %u",
-                         (long long)input->shift, input->width, input->height);
+                         (long long)input->shift, image->width, image->height);
     }
     input->stages[0] =
         (struct aml_stage){.name = "shift", .flags = AML_STAGE_TRAIN, .bytes = app->item_bytes, .run = run};

@@ -11,6 +11,7 @@
 #include "apps/app.h"
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
+#include "apps/mlr/shift.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,6 +32,7 @@ struct samples_input {
     int64_t index_base; /* -1: what the file has */
     double test_fraction;
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
+    int64_t channels;           /* of a pixel; 0: 1 */
     /* Begun by the options, completed by `configure`. */
     struct samples_file file;
     struct scale scale;
@@ -39,7 +41,7 @@ struct samples_input {
     struct samples_survey survey;
     bool dense;
     uint64_t seed;
-    uint32_t width, height; /* of an image, with `shift` */
+    struct mlr_image image; /* with `shift`, or after samples_input_find_image */
     struct aml_stage stages[2];
 };
 
@@ -53,6 +55,9 @@ int samples_input_choices(struct samples_input *input, struct error *error);
 int samples_input_survey(aml_worker *worker, struct samples_input *input);
 /* Has the processes of the job compare what their surveys have found. In `configure`. */
 void samples_input_mark(aml_worker *worker, const struct samples_input *input);
+
+/* Sets `image` by image_width and channels, after the survey. Returns false when the features are no such image. */
+bool samples_input_find_image(struct samples_input *input);
 
 /* Finds the images' size for --shift, and declares `run` as the app's stage, which calls samples_input_shift. */
 int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,

@@ -32,6 +32,7 @@ static bool is_shifted(const float *in, const float *out, int right, int down) {
 
 static void test_every_shift(void **state) {
     (void)state;
+    const struct mlr_image image = {.width = WIDTH, .height = HEIGHT, .channels = 1};
     float in[WIDTH * HEIGHT];
     float out[WIDTH * HEIGHT];
     for (unsigned i = 0; i < WIDTH * HEIGHT; i++) {
@@ -42,7 +43,7 @@ static void test_every_shift(void **state) {
         unsigned shifts = (unsigned)((2 * most + 1) * (2 * most + 1));
         for (unsigned n = 0; n < 200 * shifts; n++) {
             unsigned found = 0;
-            mlr_shift(in, out, WIDTH, HEIGHT, (uint32_t)most, hash_mix(n));
+            mlr_shift(in, out, &image, (uint32_t)most, hash_mix(n));
             for (int right = -most; right <= most; right++) {
                 for (int down = -most; down <= most; down++) {
                     bool fits = is_shifted(in, out, right, down);
@@ -59,7 +60,32 @@ static void test_every_shift(void **state) {
     }
 }
 
+/* The channels of a pixel go together. */
+static void test_channels(void **state) {
+    (void)state;
+    enum { CHANNELS = 3 };
+    const struct mlr_image plain = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    const struct mlr_image colours = {.width = WIDTH, .height = HEIGHT, .channels = CHANNELS};
+    float in[WIDTH * HEIGHT];
+    float out[WIDTH * HEIGHT];
+    float in_colours[WIDTH * HEIGHT * CHANNELS];
+    float out_colours[WIDTH * HEIGHT * CHANNELS];
+    for (unsigned i = 0; i < WIDTH * HEIGHT; i++) {
+        in[i] = (float)(i + 1);
+        for (unsigned c = 0; c < CHANNELS; c++) {
+            in_colours[i * CHANNELS + c] = in[i] * (float)(c + 1);
+        }
+    }
+    for (unsigned n = 0; n < 100; n++) {
+        mlr_shift(in, out, &plain, 3, hash_mix(n));
+        mlr_shift(in_colours, out_colours, &colours, 3, hash_mix(n));
+        for (unsigned i = 0; i < WIDTH * HEIGHT * CHANNELS; i++) {
+            assert_true(out_colours[i] == out[i / CHANNELS] * (float)(i % CHANNELS + 1));
+        }
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_shift)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_shift), cmocka_unit_test(test_channels)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,13 +106,13 @@ static void test_dense(void **state) {
             c.x = filled(N * c.x_stride, 1);
             c.w = filled(weights, 2);
             float *dy = filled(N * dense.out, 3);
-            float *results[3] = {filled(N * dense.out, 4), filled(weights, 5), filled(N * dense.in, 6)};
+            float *results[3] = {filled(N * dense.out, 4), calloc(weights, sizeof(float)), filled(N * dense.in, 6)};
             size_t sizes[3] = {N * dense.out, weights, N * dense.in};
             struct function function = {dense_forward, &c, dy, N * dense.out};
             dense_forward(&c, results[0]);
             for (size_t row = 0; row <= dense.in; row += 2) { /* in parts */
                 size_t end = row + 2 < dense.in + 1 ? row + 2 : dense.in + 1;
-                c.products->dense_weights(&dense, c.x, c.x_stride, dy, N, row, end, results[1]);
+                c.products->dense_weights(&dense, c.x, c.x_stride, dy, N, row, end, 1, results[1]);
             }
             c.products->dense_inputs(&dense, dy, c.w, N, results[2]);
             assert_gradient(&function, c.w, results[1], weights);
@@ -122,6 +122,16 @@ static void test_dense(void **state) {
                 assert_gradient(&function, c.x + i * c.x_stride, dx, dense.in);
                 free(dx);
             }
+            /* Adds: -1 times the same gives zeros, and no samples change nothing. */
+            float *sum = malloc(weights * sizeof *sum);
+            assert_non_null(sum);
+            memcpy(sum, results[1], weights * sizeof *sum);
+            c.products->dense_weights(&dense, c.x, c.x_stride, dy, 0, 0, dense.in + 1, 1, sum);
+            c.products->dense_weights(&dense, c.x, c.x_stride, dy, N, 0, dense.in + 1, -1, sum);
+            for (size_t i = 0; i < weights; i++) {
+                assert_true(fabsf(sum[i]) < 1e-5F);
+            }
+            free(sum);
             for (int r = 0; r < 3; r++) {
                 if (p == 0) {
                     reference[r] = results[r];
@@ -130,10 +140,6 @@ static void test_dense(void **state) {
                     free(results[r]);
                     free(reference[r]);
                 }
-            }
-            c.products->dense_weights(&dense, c.x, c.x_stride, dy, 0, 0, dense.in + 1, c.w);
-            for (size_t i = 0; i < weights; i++) {
-                assert_true(c.w[i] == 0); /* of no samples */
             }
             free(c.x);
             free(c.w);

@@ -1,0 +1,70 @@
+/* The arithmetic of a network on a batch of samples, in several threads: forward, backward, gradient. The memory for it
+ * is made once for a number of samples; no call but compute_room allocates.
+ *
+ * Layers before the first dense one, over images mostly, go through few samples at a time, so that what is between them
+ * stays in a processor's cache. From the first dense layer on, a thread takes all its samples at once. Gradients of
+ * dense layers are computed last, by rows, so that threads need no copies of them to be summed. */
+#ifndef APPS_NET_COMPUTE_H
+#define APPS_NET_COMPUTE_H
+
+#include "apps/net/network.h"
+#include "apps/nn/layers.h"
+
+/* The samples of a batch: sample s is samples[s * stride], the values of the network's input. */
+struct compute_batch {
+    const float *samples;
+    size_t stride; /* floats */
+    size_t count;
+    const uint32_t *labels; /* [count] */
+    /* With dropout: a number for each sample, on which alone depends what is dropped; NULL: nothing is dropped. */
+    const uint64_t *keys;
+};
+
+/* A thread's own memory. */
+struct compute_thread {
+    _Alignas(64) struct nn_loss loss; /* summed up; the caller sets it to zeros */
+    float *values;                    /* between a layer and the pool behind it */
+    float *errors[2];                 /* of few samples */
+    float *workspace;                 /* of a convolution */
+    float *gradient; /* [own_parameters] of all layers but dense ones: sums of the samples since compute_gradient */
+};
+
+struct compute {
+    const struct network *network;
+    size_t first_dense;
+    size_t first_trained; /* the first layer with parameters */
+    size_t own_parameters;
+    size_t own_first[NETWORK_LAYERS_MAX]; /* a layer's place in compute_thread.gradient */
+    size_t room;                          /* samples */
+    unsigned threads;
+    float *values[NETWORK_LAYERS_MAX]; /* [room][out]: what a layer gives; NULL: in place of its input, or few samples'
+                                          only */
+    unsigned char *places[NETWORK_LAYERS_MAX]; /* [room][out] of a pool */
+    float *errors[NETWORK_LAYERS_MAX];         /* [room][in] of a dense layer: the loss's gradient by its input */
+    struct compute_thread *thread;             /* [threads] */
+};
+
+/* Makes room for batches of up to `samples`; once more for more. Returns 0, and compute_close must follow; or
+ * AML_ENOMEM, with nothing to close. */
+int compute_room(struct compute *compute, const struct network *network, size_t samples, unsigned threads,
+                 struct error *error);
+void compute_close(struct compute *compute);
+
+/* Computes what the network gives for the thread's part of the batch: probabilities in values[last][s][classes]. Adds
+ * to the thread's loss. */
+void compute_forward(struct compute *compute, const float *parameters, const struct compute_batch *batch,
+                     unsigned thread);
+/* Computes the errors of the thread's part of the batch, after compute_forward. */
+void compute_backward(struct compute *compute, const float *parameters, const struct compute_batch *batch,
+                      unsigned thread);
+/* Adds `scale` times the gradient of the loss, summed over the batch, to the thread's part of target[parameters]; after
+ * compute_backward in all threads. */
+void compute_gradient(struct compute *compute, const struct compute_batch *batch, unsigned thread, float scale,
+                      float *target);
+
+/* [count][classes], after compute_forward. */
+static inline const float *compute_probabilities(const struct compute *compute) {
+    return compute->values[compute->network->count - 1];
+}
+
+#endif

@@ -1,0 +1,519 @@
+/* net: neural networks by minibatch gradient descent, on AgileML. All parameters are one replicated table, in rows of a
+ * fixed width that lie one behind the other: so a layer's weights are a matrix in the rows themselves. The layers are
+ * in apps/nn, the network's shape in network.c, its arithmetic in compute.c, the model's file in model.c, `net
+ * --predict` in predict.c.
+ *
+ * A clock is a step over --batch samples *of all nodes together*. Each process computes its part of the gradient, and
+ * the servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/net.md. */
+#include "agileml.h"
+#include "agileml/base/clock.h"
+#include "agileml/base/hash.h"
+#include "apps/app.h"
+#include "apps/net/compute.h"
+#include "apps/net/model.h"
+#include "apps/net/network.h"
+#include "apps/net/predict.h"
+#include "apps/samples/input.h"
+#include "apps/tool.h"
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAMETERS = 0 };                                                            /* the table */
+enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
+enum {
+    ROW_WIDTH = 256, /* parameters of a row: 1 KiB */
+    CLOCKS_MAX = 1 << 20,
+    EVALUATED_TOGETHER = 256 /* test samples whose values are in memory at once */
+};
+
+/* The learning rate over time, which counts iterations from 0. */
+struct schedule {
+    double rate;    /* --rate */
+    double warm_up; /* iterations in which the rate rises from 0 */
+    double decay;   /* factor from iteration to iteration */
+    double anneal;  /* the iteration at whose end the rate is 0, down a cosine; 0: none */
+};
+
+/* The step under way. */
+struct step {
+    struct compute_batch batch;
+    const float *parameters;
+    float *target;   /* what the gradient is added to */
+    float scale;     /* the gradient's factor */
+    float decay;     /* this process's part of what L2 takes from weights */
+    float *in_place; /* the parameters, to be changed by the velocity; NULL: `target` are the parameters */
+    bool learn;
+};
+
+struct net {
+    const char *model_out, *layers;
+    struct samples_input input;
+    int64_t batch;
+    double lambda, momentum;
+    struct schedule schedule;
+    /* Set by net_configure. */
+    struct network network;
+    bool drops; /* there is dropout */
+    /* Made when needed, for good. */
+    struct compute compute;
+    uint32_t *labels; /* [compute.room] */
+    uint64_t *keys;   /* [compute.room] */
+    float *velocity;  /* [parameters] with --momentum or --lambda */
+    float *copy;      /* [parameters] where the table's rows do not lie side by side, as with PROTEUS_CHECK */
+    struct step step;
+};
+
+/* ---- Options ---- */
+
+static int check_options(aml_worker *worker, struct net *net) {
+    struct samples_input *input = &net->input;
+    struct error error = {0};
+    int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
+    result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
+    return result != 0 ? result : samples_input_check(worker, input, net->model_out);
+}
+
+static int survey_data(aml_worker *worker, struct net *net) {
+    struct samples_input *input = &net->input;
+    struct error error = {0};
+    bool criteo = false;
+    samples_survey_close(&input->survey);
+    int result = samples_are_criteo(&input->file, &criteo, &error);
+    if (result != 0) {
+        return app_result(worker, result, &error);
+    }
+    if (criteo) {
+        return aml_error(worker, AML_EINPUT, "%s: these are Criteo lines: mlr trains on such", input->file.path);
+    }
+    result = samples_input_survey(worker, input);
+    if (result != 0) {
+        return result;
+    }
+    if (input->survey.features > SAMPLES_DENSE_MAX) {
+        return aml_error(worker, AML_EINPUT, "%s: expected at most %d features, got %u", input->file.path,
+                         SAMPLES_DENSE_MAX, input->survey.features);
+    }
+    input->dense = true;
+    input->scale.features = input->survey.features;
+    input->scale.maxima = input->survey.maxima;
+    samples_input_mark(worker, input);
+    return 0;
+}
+
+/* Sets the network's shape by the samples and --layers. */
+static int shape_network(aml_worker *worker, struct net *net) {
+    struct samples_input *input = &net->input;
+    struct error error = {0};
+    struct network_shape shape = {.height = 1, .width = 1, .channels = input->survey.features};
+    bool image =
+        samples_input_find_image(input) && (input->image_width > 0 || input->image.width == input->image.height);
+    if (image) {
+        shape = (struct network_shape){.height = input->image.height,
+                                       .width = input->image.width,
+                                       .channels = input->image.channels,
+                                       .image = true};
+    } else if (input->image_width > 0 || input->channels > 1) {
+        return aml_error(worker, AML_EINPUT,
+                         "--image-width, --channels: %u features are no image %u pixels wide of %u channels",
+                         input->survey.features, input->image.width, input->image.channels);
+    }
+    int result = network_parse(&net->network, net->layers, &shape, input->survey.labels.count, &error);
+    net->drops = false;
+    for (size_t l = 0; result == 0 && l < net->network.count; l++) {
+        net->drops = net->drops || net->network.layers[l].kind == NETWORK_DROPOUT;
+    }
+    return app_result(worker, result, &error);
+}
+
+static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct net *net = context;
+    (void)worker;
+    samples_input_shift(&net->input, random, in, out);
+    return 0;
+}
+
+static int net_configure(aml_worker *worker, struct aml_app *app) {
+    struct net *net = app->context;
+    struct samples_input *input = &net->input;
+    int result = check_options(worker, net);
+    result = result == 0 ? survey_data(worker, net) : result;
+    result = result == 0 ? shape_network(worker, net) : result;
+    if (result != 0) {
+        return result;
+    }
+    app->tables[PARAMETERS].rows = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
+    app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
+    /* A step per clock: then the number of nodes changes the speed alone. */
+    double steps = (double)input->survey.samples * (1 - input->test_fraction) / (double)net->batch;
+    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
+    input->seed = aml_seed(worker);
+    nn_blas_begin();
+    return input->shift > 0 ? samples_input_declare_shift(worker, input, app, run_shift) : 0;
+}
+
+static void start_row(void *context, uint64_t key, void *row) {
+    const struct net *net = context;
+    network_start(&net->network, net->input.seed, key * ROW_WIDTH, ROW_WIDTH, row);
+}
+
+static int net_read(aml_worker *worker, void *context) {
+    const struct net *net = context;
+    return samples_input_read(worker, &net->input);
+}
+
+/* ---- Training ---- */
+
+/* Returns the rate of a step that ends at `time`, in iterations. */
+static double schedule_rate(const struct schedule *schedule, double time) {
+    static const double PI = 3.14159265358979323846;
+    double rate = schedule->rate * pow(schedule->decay, time);
+    if (time < schedule->warm_up) {
+        rate *= time / schedule->warm_up;
+    }
+    if (schedule->anneal > 0) {
+        rate *= time < schedule->anneal ? (1 + cos(PI * time / schedule->anneal)) / 2 : 0;
+    }
+    return rate;
+}
+
+/* Makes room for `count` samples at once. */
+static int room(aml_worker *worker, struct net *net, size_t count) {
+    struct error error = {0};
+    unsigned threads = aml_threads(worker);
+    if (count <= net->compute.room && threads == net->compute.threads) {
+        return 0;
+    }
+    free(net->labels);
+    free(net->keys);
+    net->labels = malloc(count * sizeof *net->labels);
+    net->keys = malloc(count * sizeof *net->keys);
+    if (net->labels == NULL || net->keys == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for %zu samples: use a smaller --batch", count);
+    }
+    return app_result(worker, compute_room(&net->compute, &net->network, count, threads, &error), &error);
+}
+
+static bool rows_are_flat(const struct aml_rows *rows) {
+    return rows->stride == ROW_WIDTH * sizeof(float);
+}
+
+/* Returns the bytes of a row that are parameters. */
+static size_t row_bytes(const struct net *net, size_t row) {
+    size_t left = net->network.parameters - row * ROW_WIDTH;
+    return (left < ROW_WIDTH ? left : ROW_WIDTH) * sizeof(float);
+}
+
+/* Sets *parameters to all parameters, side by side: the table's rows, or a copy. */
+static int flat_parameters(aml_worker *worker, struct net *net, float **parameters) {
+    struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
+    *parameters = (float *)(void *)rows.base;
+    if (rows_are_flat(&rows)) {
+        return 0;
+    }
+    net->copy = net->copy != NULL ? net->copy : malloc(net->network.parameters * sizeof *net->copy);
+    if (net->copy == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for a copy of %zu parameters", net->network.parameters);
+    }
+    for (size_t r = 0; r < rows.count; r++) {
+        memcpy(net->copy + r * ROW_WIDTH, rows.base + r * rows.stride, row_bytes(net, r));
+    }
+    *parameters = net->copy;
+    return 0;
+}
+
+/* Puts changed parameters into the table. */
+static void put_parameters(aml_worker *worker, const struct net *net) {
+    struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
+    for (size_t r = 0; r < rows.count && !rows_are_flat(&rows); r++) {
+        memcpy(rows.base + r * rows.stride, net->copy + r * ROW_WIDTH, row_bytes(net, r));
+    }
+    memset(rows.touched, 1, rows.count);
+}
+
+static void begin_step(aml_worker *worker, struct net *net, const float *parameters, const float *items, size_t count,
+                       bool learn) {
+    size_t features = net->input.survey.features;
+    struct step *step = &net->step;
+    *step = (struct step){.learn = learn};
+    step->batch = (struct compute_batch){.samples = items,
+                                         .stride = features + 1,
+                                         .count = count,
+                                         .labels = net->labels,
+                                         .keys = learn && net->drops ? net->keys : NULL};
+    for (size_t s = 0; s < count; s++) {
+        const float *item = items + s * step->batch.stride;
+        memcpy(&net->labels[s], item + features, sizeof net->labels[s]);
+        if (step->batch.keys != NULL) { /* what is dropped depends on the sample and the clock alone */
+            uint64_t sample = hash_bytes((const void *)item, step->batch.stride * sizeof *item, net->input.seed);
+            net->keys[s] = hash_mix(sample + aml_clock(worker));
+        }
+    }
+    step->parameters = parameters;
+}
+
+/* Computes errors, for a thread's part of the samples. */
+static void part_errors(void *context, unsigned thread, unsigned threads) {
+    struct net *net = context;
+    struct step *step = &net->step;
+    (void)threads;
+    compute_forward(&net->compute, step->parameters, &step->batch, thread);
+    if (step->learn) {
+        compute_backward(&net->compute, step->parameters, &step->batch, thread);
+    }
+}
+
+/* The part of first..end-1 that a thread has. */
+struct range {
+    size_t first, end;
+};
+
+static struct range part_of(size_t count, unsigned thread, unsigned threads) {
+    return (struct range){.first = count * thread / threads, .end = count * (thread + 1) / threads};
+}
+
+/* Lets the velocity fade, and adds L2's part. */
+static void part_fade(void *context, unsigned thread, unsigned threads) {
+    struct net *net = context;
+    const struct step *step = &net->step;
+    struct range part = part_of(net->network.parameters, thread, threads);
+    float momentum = (float)net->momentum;
+    for (size_t i = part.first; i < part.end; i++) {
+        step->target[i] *= momentum;
+    }
+    for (size_t l = 0; l < net->network.count && step->decay > 0; l++) {
+        const struct network_layer *layer = &net->network.layers[l];
+        size_t first = layer->first > part.first ? layer->first : part.first;
+        size_t end = layer->first + layer->weights < part.end ? layer->first + layer->weights : part.end;
+        for (size_t i = first; i < end; i++) {
+            step->target[i] += step->decay * step->parameters[i];
+        }
+    }
+}
+
+static void part_gradient(void *context, unsigned thread, unsigned threads) {
+    struct net *net = context;
+    (void)threads;
+    compute_gradient(&net->compute, &net->step.batch, thread, net->step.scale, net->step.target);
+}
+
+static void part_move(void *context, unsigned thread, unsigned threads) {
+    const struct net *net = context;
+    struct range part = part_of(net->network.parameters, thread, threads);
+    float *parameters = net->step.in_place;
+    const float *velocity = net->step.target;
+    for (size_t i = part.first; i < part.end; i++) {
+        parameters[i] -= velocity[i];
+    }
+}
+
+static struct nn_loss take_losses(struct net *net) {
+    struct nn_loss sum = {0};
+    for (unsigned t = 0; t < net->compute.threads; t++) {
+        struct nn_loss *loss = &net->compute.thread[t].loss;
+        sum.loss += loss->loss;
+        sum.correct += loss->correct;
+        *loss = (struct nn_loss){0};
+    }
+    return sum;
+}
+
+static int net_clock(aml_worker *worker, const void *items, size_t count, void *context) {
+    struct net *net = context;
+    struct step *step = &net->step;
+    uint64_t start_us = monotonic_us();
+    unsigned clocks = aml_clocks_per_iteration(worker);
+    double samples = (double)aml_total_items(worker) / clocks; /* of the step, in all nodes */
+    double rate = schedule_rate(&net->schedule, (double)aml_clock(worker) / clocks);
+    bool direct = net->momentum == 0 && net->lambda == 0;
+    float *parameters;
+    int result = room(worker, net, count);
+    result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
+    if (result != 0) {
+        return result;
+    }
+    if (!direct && net->velocity == NULL) {
+        net->velocity = calloc(net->network.parameters, sizeof *net->velocity);
+        if (net->velocity == NULL) {
+            return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %zu parameters",
+                             net->network.parameters);
+        }
+    }
+    begin_step(worker, net, parameters, items, count, true);
+    step->scale = (float)(direct ? -rate / samples : rate / samples);
+    step->target = direct ? parameters : net->velocity;
+    step->in_place = direct ? NULL : parameters;
+    step->decay = (float)(rate * net->lambda * (double)count / samples);
+    aml_parallel(worker, part_errors, net);
+    if (!direct) {
+        aml_parallel(worker, part_fade, net);
+    }
+    aml_parallel(worker, part_gradient, net);
+    if (!direct) {
+        aml_parallel(worker, part_move, net);
+    }
+    put_parameters(worker, net);
+    struct nn_loss loss = take_losses(net);
+    aml_metric_add(worker, LOSS, loss.loss, (double)count);
+    aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
+    double seconds = (double)(monotonic_us() - start_us) * 1e-6;
+    aml_metric_add(worker, SPEED, 2e-9 * (double)net->network.products * (double)count, seconds);
+    return 0;
+}
+
+static int net_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
+    struct net *net = context;
+    size_t stride = (size_t)net->input.survey.features + 1;
+    float *parameters;
+    int result = room(worker, net, count < EVALUATED_TOGETHER ? count : EVALUATED_TOGETHER);
+    result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
+    for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
+        size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
+        begin_step(worker, net, parameters, (const float *)items + first * stride, together, false);
+        aml_parallel(worker, part_errors, net);
+    }
+    if (result == 0) {
+        struct nn_loss loss = take_losses(net);
+        aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
+        aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
+    }
+    return result;
+}
+
+/* ---- Saving ---- */
+
+struct gathering {
+    float *parameters; /* [count] */
+    size_t count;
+};
+
+static int gather_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    const struct gathering *gathering = context;
+    for (size_t r = 0; r < count; r++) {
+        size_t first = keys[r] * ROW_WIDTH;
+        size_t left = gathering->count - first;
+        memcpy(gathering->parameters + first, (const float *)rows + r * ROW_WIDTH,
+               (left < ROW_WIDTH ? left : ROW_WIDTH) * sizeof(float));
+    }
+    return 0;
+}
+
+static int net_finish(aml_worker *worker, void *context) {
+    const struct net *net = context;
+    struct error error = {0};
+    if (net->model_out == NULL) {
+        return 0;
+    }
+    struct gathering gathering = {.count = net->network.parameters};
+    gathering.parameters = malloc(gathering.count * sizeof *gathering.parameters);
+    if (gathering.parameters == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for %zu parameters", gathering.count);
+    }
+    /* Rows that no clock has changed are not among those of the scan. */
+    network_start(&net->network, net->input.seed, 0, gathering.count, gathering.parameters);
+    int result = aml_scan(worker, PARAMETERS, gather_rows, &gathering);
+    const struct net_model_header header = {.scale = net->input.scale,
+                                            .index_base = net->input.file.index_base,
+                                            .layers = net->layers,
+                                            .network = &net->network,
+                                            .labels = &net->input.survey.labels};
+    result = result == 0 ? net_model_write(net->model_out, &header, gathering.parameters, &error) : result;
+    free(gathering.parameters);
+    return app_result(worker, result, &error);
+}
+
+/* ---- The command line ---- */
+
+static int run_job(struct net *net, const struct aml_option *options, int argc, char **argv) {
+    struct aml_table tables[] = {[PARAMETERS] = {.name = "parameters",
+                                                 .type = AML_FLOAT32,
+                                                 .mode = AML_ADD,
+                                                 .width = ROW_WIDTH,
+                                                 .whole = 1,
+                                                 .start = start_row}};
+    const struct aml_metric metrics[] = {
+        [LOSS] = {.name = "loss", .kind = AML_MEAN},
+        [TRAIN_ACCURACY] = {.name = "train_accuracy", .kind = AML_MEAN},
+        [TEST_LOSS] = {.name = "test_loss", .kind = AML_MEAN, .evaluated = 1},
+        [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
+        [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
+    };
+    static const char *const steering[] = {"rate", "decay", "warm-up", "anneal", NULL};
+    struct aml_app app = {
+        .name = "net",
+        .summary = "neural networks of dense and convolutional layers; also: net --predict MODEL --data FILE",
+        .options = options,
+        .steering = steering,
+        .tables = tables,
+        .table_count = 1,
+        .metrics = metrics,
+        .metric_count = sizeof metrics / sizeof metrics[0],
+        .clock_alone = 1,
+        .evaluate_every = CLOCKS_MAX, /* after each iteration: clocks are short */
+        .configure = net_configure,
+        .read_only_emits = 1,
+        .read = net_read,
+        .clock = net_clock,
+        .evaluate = net_evaluate,
+        .finish = net_finish,
+        .context = net,
+    };
+    int status = aml_main(&app, argc, argv);
+    compute_close(&net->compute);
+    free(net->labels);
+    free(net->keys);
+    free(net->velocity);
+    free(net->copy);
+    samples_input_close(&net->input);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct net net = {.layers = "dense 128",
+                      .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1, .channels = 1},
+                      .batch = 128,
+                      .momentum = 0.9,
+                      .schedule = {.rate = 0.05, .decay = 1}};
+    struct samples_input *input = &net.input;
+    const char *predict = NULL; /* for --help only: predict.c reads `net --predict` */
+    const struct aml_option options[] = {
+        {"data", "FILES", AML_OPTION_STRINGS, &input->data, 0, 0,
+         "samples to train on; plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
+        {"labels", "FILE", AML_OPTION_STRING, &input->file.labels_path, 0, 0, "the labels of idx data"},
+        {"test", "FILES", AML_OPTION_STRINGS, &input->test, 0, 0, "samples to test on"},
+        {"test-labels", "FILE", AML_OPTION_STRING, &input->test_labels, 0, 0, "the labels of idx data to test on"},
+        {"test-fraction", "X", AML_OPTION_REAL, &input->test_fraction, 0, 0.9,
+         "hold out this part of the data to test on"},
+        {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"label-column", "N", AML_OPTION_INTEGER, &input->file.label_column, -(1 << 20), 1 << 20,
+         "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
+         "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
+        {"scale", "HOW", AML_OPTION_STRING, &input->scale_name, 0, 0,
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
+        {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
+         "of images, in pixels; 0: they are square"},
+        {"channels", "N", AML_OPTION_INTEGER, &input->channels, 1, 1 << 10,
+         "of a pixel, whose values stand side by side"},
+        {"layers", "TEXT", AML_OPTION_STRING, &net.layers, 0, 0,
+         "the layers before the output, such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
+        {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
+         "move each image by up to N pixels in each direction, at random, anew in each iteration"},
+        {"batch", "N", AML_OPTION_INTEGER, &net.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
+        {"rate", "X", AML_OPTION_REAL, &net.schedule.rate, 0, 1e6, "learning rate"},
+        {"warm-up", "X", AML_OPTION_REAL, &net.schedule.warm_up, 0, 1e6,
+         "iterations in which the rate rises from 0 to its value"},
+        {"decay", "X", AML_OPTION_REAL, &net.schedule.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"anneal", "N", AML_OPTION_REAL, &net.schedule.anneal, 0, 1e6,
+         "the rate falls along a cosine and is 0 after so many iterations; 0: it does not"},
+        {"momentum", "X", AML_OPTION_REAL, &net.momentum, 0, 0.999, "of steps; 0: none"},
+        {"lambda", "X", AML_OPTION_REAL, &net.lambda, 0, 100, "L2 regularization, of all weights but biases"},
+        {"model-out", "FILE", AML_OPTION_STRING, &net.model_out, 0, 0, "write the model there (docs/net.md)"},
+        {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,
+         "no job: predict labels by a model that --model-out wrote; see net --predict --help"},
+        {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
+    };
+    return tool_is_asked("predict", argc, argv) ? net_predict_main(argc, argv) : run_job(&net, options, argc, argv);
+}

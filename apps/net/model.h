@@ -1,0 +1,60 @@
+/* The file of a trained network. The reader checks everything.
+ *
+ * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
+ *
+ *     bytes      what
+ *     8          magic: "AMLNNMDL"
+ *     4          version: 1
+ *     4          how values are scaled (enum scale_kind without SCALE_AUTO)
+ *     4          index of the first feature in libsvm files: 0 or 1
+ *     4          d: features, 1..SAMPLES_DENSE_MAX
+ *     4 + 4 + 4  height, width and channels of a sample, whose product is d
+ *     4          1: samples are images; 0: vectors, d channels of height and width 1
+ *     4          K: classes, 2..MLR_CLASSES_MAX
+ *     4          L: bytes of the description, at most NETWORK_TEXT_MAX
+ *     4          P: parameters of the network
+ *     L          the layers as --layers describes them (network.h)
+ *     56 K       the labels of the classes in their order (labels.h), each filled up with zeros
+ *     4 d        floats: the features' largest absolute values, with SCALE_MAX only; none negative
+ *     4 P        floats: the parameters, in the order and shapes of network.h
+ *     4          CRC-32 (zlib's) of all bytes before
+ *
+ * Every float is finite. */
+#ifndef APPS_NET_MODEL_H
+#define APPS_NET_MODEL_H
+
+#include "agileml/base/error.h"
+#include "apps/mlr/labels.h"
+#include "apps/mlr/scale.h"
+#include "apps/net/network.h"
+
+enum { NET_MODEL_VERSION = 1 };
+
+struct net_model_header {
+    struct scale scale; /* and the number of features */
+    uint32_t index_base;
+    const char *layers; /* the description; NULL: none */
+    const struct network *network;
+    const struct mlr_labels *labels; /* sorted */
+};
+
+/* Writes a whole file or none, by the rules of model_file.h. Returns 0 or a code as model_file_end; AML_EFAIL for a
+ * parameter that is not finite. */
+int net_model_write(const char *path, const struct net_model_header *header, const float *parameters,
+                    struct error *error);
+
+struct net_model {
+    struct scale scale; /* its maxima are `maxima` */
+    uint32_t index_base;
+    struct network network;
+    struct mlr_labels labels;
+    float *maxima;
+    float *parameters;
+};
+
+/* Returns 0 and a model that net_model_close frees; or, with nothing to free, AML_EINPUT, AML_EFAIL (reading failed) or
+ * AML_ENOMEM. */
+int net_model_load(const char *path, struct net_model *model, struct error *error);
+void net_model_close(struct net_model *model);
+
+#endif

@@ -1,0 +1,72 @@
+/* The shape of a network: its layers as --layers describes them, and where their parameters are. No values.
+ *
+ * A description is a list of layers with commas between them, from the input on:
+ *
+ *     conv FxK     F filters of K x K pixels with stride 1, over images; the output has the image's size
+ *     pool K       the largest value of each window of K x K pixels
+ *     dense N      N units, each from all values
+ *     norm         layer norm: of the channels of each pixel, or of all values behind a dense layer
+ *     dropout P    in training, a part P of the values, by chance, is 0
+ *
+ * relu follows each conv and dense layer, behind the norm that follows it directly. A dense layer of one unit for each
+ * class ends the network; it is not in the description. */
+#ifndef APPS_NET_NETWORK_H
+#define APPS_NET_NETWORK_H
+
+#include "agileml/base/error.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    NETWORK_LAYERS_MAX = 128,     /* with relu and the output */
+    NETWORK_TEXT_MAX = 4000,      /* bytes of a description */
+    NETWORK_KERNEL_MAX = 31,      /* K of conv */
+    NETWORK_UNITS_MAX = 1 << 16,  /* of a layer: filters, units */
+    NETWORK_VALUES_MAX = 1 << 24, /* of a sample behind a layer */
+    NETWORK_PARAMETERS_MAX = 1 << 28
+};
+
+enum network_kind { NETWORK_CONV, NETWORK_POOL, NETWORK_DENSE, NETWORK_NORM, NETWORK_RELU, NETWORK_DROPOUT };
+
+/* The values of a sample between two layers: an image [height][width][channels], or a vector of `channels` values. */
+struct network_shape {
+    size_t height, width, channels;
+    bool image;
+};
+
+static inline size_t network_values(const struct network_shape *shape) {
+    return shape->height * shape->width * shape->channels;
+}
+
+struct network_layer {
+    enum network_kind kind;
+    struct network_shape in, out;
+    size_t k;                 /* conv, pool */
+    float drop;               /* dropout */
+    size_t first, parameters; /* its parameters: their place among all, and number; in the shapes of layers.h */
+    size_t weights;           /* how many of them are weights, which L2 shrinks */
+    size_t fan_in;            /* conv, dense: weights of one output */
+};
+
+struct network {
+    struct network_shape input;
+    size_t classes;
+    struct network_layer layers[NETWORK_LAYERS_MAX];
+    size_t count;
+    size_t parameters;
+    size_t products; /* multiplications of a sample's way forward, and back: none by the first layer with weights */
+};
+
+/* Returns 0; or AML_EINPUT with one line about the description: which layer, what was expected. `text` may be NULL or
+ * empty: the output layer alone. */
+int network_parse(struct network *network, const char *text, const struct network_shape *input, size_t classes,
+                  struct error *error);
+
+/* Writes the start values of the parameters first..first + count - 1; zeros behind the last one. Weights are uniform,
+ * of variance 2 / fan_in (He et al., Delving Deep into Rectifiers, 2015), the output's of 1 / fan_in; a pure function
+ * of its arguments. */
+void network_start(const struct network *network, uint64_t seed, size_t first, size_t count, float *values);
+
+#endif

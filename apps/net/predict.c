@@ -1,0 +1,78 @@
+/* See predict.h. */
+#include "apps/net/predict.h"
+
+#include "agileml/base/memory.h"
+#include "apps/net/compute.h"
+#include "apps/net/model.h"
+#include "apps/samples/predict.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct predictor {
+    struct net_model model;
+    struct compute compute;
+    float *values; /* [features] of the sample, scaled */
+    float *scaled; /* [capacity] of the sample's values */
+    uint32_t capacity;
+};
+
+static void predictor_close(void *context) {
+    struct predictor *predictor = context;
+    net_model_close(&predictor->model);
+    compute_close(&predictor->compute);
+    free(predictor->values);
+    free(predictor->scaled);
+    *predictor = (struct predictor){0};
+}
+
+static int load(void *context, const char *path, struct samples_model *model, struct error *error) {
+    struct predictor *predictor = context;
+    int result = net_model_load(path, &predictor->model, error);
+    result = result == 0 ? compute_room(&predictor->compute, &predictor->model.network, 1, 1, error) : result;
+    if (result != 0) {
+        predictor_close(predictor);
+        return result;
+    }
+    predictor->values = memory_zeroed(predictor->model.scale.features, sizeof *predictor->values);
+    *model = (struct samples_model){.labels = &predictor->model.labels,
+                                    .features = predictor->model.scale.features,
+                                    .index_base = predictor->model.index_base};
+    return 0;
+}
+
+static const float *predict(void *context, const struct sample *sample, uint32_t *best) {
+    struct predictor *predictor = context;
+    const struct net_model *model = &predictor->model;
+    const uint32_t label = 0; /* any: the loss is of no use here */
+    uint32_t features = model->scale.features;
+    if (sample->count > predictor->capacity) {
+        predictor->capacity = sample->count;
+        predictor->scaled = memory_resized(predictor->scaled, predictor->capacity, sizeof *predictor->scaled);
+    }
+    uint32_t count = scale_sample(&model->scale, sample, predictor->scaled);
+    memset(predictor->values, 0, features * sizeof *predictor->values);
+    for (uint32_t i = 0; i < count; i++) {
+        predictor->values[sample->features != NULL ? sample->features[i] : i] = predictor->scaled[i];
+    }
+    const struct compute_batch batch = {.samples = predictor->values, .stride = features, .count = 1, .labels = &label};
+    compute_forward(&predictor->compute, model->parameters, &batch, 0);
+    const float *probabilities = compute_probabilities(&predictor->compute);
+    *best = 0;
+    for (uint32_t k = 1; k < model->labels.count; k++) {
+        *best = probabilities[k] > probabilities[*best] ? k : *best;
+    }
+    return probabilities;
+}
+
+int net_predict_main(int argc, char **argv) {
+    struct predictor predictor = {0};
+    const struct samples_predictor how = {.app = "net",
+                                          .formats = "auto, libsvm, text, csv or idx",
+                                          .load = load,
+                                          .predict = predict,
+                                          .close = predictor_close,
+                                          .context = &predictor};
+    nn_blas_begin();
+    return samples_predict_main(&how, argc, argv);
+}

@@ -1,0 +1,214 @@
+/* Tests of net with real processes: that one node or several, one thread or several, and nodes that come and go lead to
+ * the same losses; a network learns what logistic regression can't; models that are written and read again; what is
+ * refused; accuracy where the real data is at hand. Nothing here depends on time. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
+
+#define IMAGES       "--data train.csv --test test.csv --batch 40 --iterations 12"
+#define CONVOLUTIONS "--layers 'conv 6x3, pool 2, conv 8x3, norm, pool 2, dense 16' --rate 0.02"
+
+/* ---- The tests ---- */
+
+static void test_the_same_losses_however_it_is_run(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
+                                           "--reliable 2 --transient 2 --stage 3"};
+    static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 30' --momentum 0 --rate 0.2",
+                                          "--layers 'dense 30, dropout 0.2' --lambda 1e-3 --shift 1"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        double loss = 0;
+        double test_loss = 0;
+        for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+            run_well("$run %s -- net " IMAGES " %s", clusters[c], options[o]);
+            loss = c == 0 ? summary("loss") : loss;
+            test_loss = c == 0 ? summary("test_loss") : test_loss;
+            /* The order in which floats are added is another; training makes differences grow. */
+            assert_true(fabs(summary("loss") - loss) < 0.1 * loss);
+            assert_true(fabs(summary("test_loss") - test_loss) < 0.1 * test_loss);
+            assert_true(summary("items_processed") == 12.0 * SAMPLES);
+        }
+        if (o == 0) {
+            assert_true(summary("test_accuracy") > 0.95);
+        }
+    }
+}
+
+/* The shapes are where they want: a layer of convolutions finds them, logistic regression doesn't. */
+static void test_layers_learn_more(void **state) {
+    (void)state;
+    run_well("$run -- net " IMAGES " " CONVOLUTIONS);
+    assert_true(summary("test_accuracy") > 0.95);
+    run_well("$run -- net " IMAGES " --layers ''");
+    assert_true(summary("test_accuracy") < 0.8);
+}
+
+static void test_nodes_come_and_go(void **state) {
+    (void)state;
+    run_well("$run -- net " IMAGES " --iterations 40 " CONVOLUTIONS);
+    assert_true(summary("test_accuracy") > 0.96);
+    double accuracy = summary("test_accuracy");
+    run_well("printf 'iteration 4 join transient 2\\niteration 12 kill node-3\\niteration 25 evict transient all "
+             "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- net " IMAGES
+             " --iterations 40 " CONVOLUTIONS);
+    check_iterations(SAMPLES);
+    assert_true(fabs(summary("test_accuracy") - accuracy) < 0.03);
+}
+
+/* The rate's course: with a rate that is 0 from the second iteration on nothing changes any more. */
+static void test_schedules(void **state) {
+    (void)state;
+    double first = 0;
+    double last = 0;
+    run_well("$run -- net " IMAGES " --momentum 0 --anneal 1");
+    assert_true(whole_metric("report", 1, "test_loss", &first));
+    assert_true(whole_metric("report", 12, "test_loss", &last));
+    assert_true(fabs(first - last) < 1e-5 * first);
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1");
+    double loss = summary("loss");
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1 --decay 0.5");
+    assert_true(summary("loss") > loss);
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1 --warm-up 12");
+    assert_true(summary("loss") > loss);
+}
+
+static void test_a_model_is_written_and_read(void **state) {
+    (void)state;
+    static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 20, dropout 0.3' --scale max",
+                                          "--layers '' --scale unit"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        run_well("$run --reliable 2 -- net " IMAGES " --model-out model %s", options[o]);
+        double accuracy = 0;
+        double loss = 0;
+        run_well("$bin/net --predict model --data test.csv --out predictions");
+        char *text = read_text("out");
+        assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &accuracy, &loss), 2);
+        assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
+        assert_true(fabs(loss - summary("test_loss")) < 1e-4);
+        free(text);
+        run_well("test $(wc -l <predictions) = %d", TESTS);
+        run_well("cut -d, -f2- test.csv >unlabelled.csv; $bin/net --predict model --data unlabelled.csv >more; "
+                 "cut -f2- predictions | cmp - more");
+    }
+    assert_int_equal(run("head -c 100 model >damaged && $bin/net --predict damaged --data test.csv"), 2);
+    run_refused("$run -- mlr --data train.csv --iterations 1 --model-out other && "
+                "$bin/net --predict other --data test.csv",
+                "other: ");
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    run_refused("$run -- net", "--data FILE is missing");
+    run_refused("$run -- net --data nowhere", "nowhere: cannot open: No such file or directory");
+    run_refused("$run -- net --data train.csv --layers 'dense 3, convolution 7'",
+                "--layers: layer 2, 'convolution 7': expected conv FxK, pool K, dense N, norm or dropout P");
+    run_refused("$run -- net --data train.csv --layers 'pool 11'", "the images there have 10 x 10 pixels");
+    run_refused("$run -- net --data train.csv --layers 'pool 2' --image-width 7",
+                "100 features are no image 7 pixels wide of 1 channels");
+    run_refused("$run -- net --data train.csv --channels 3", "of 3 channels");
+    run_refused("printf '1 1:1 2:3\\n2 1:2\\n' >two; $run -- net --data two --layers 'conv 4x3'",
+                "layer 1, 'conv 4x3': expected images, 2 features are none: see --image-width and --channels");
+    run_refused("$run -- net --data train.csv --shift 10", "--shift 10: expected less than the image's width");
+    run_refused("$run -- net --data train.csv --momentum 1", "--momentum");
+    run_refused("$run -- net --data train.csv --model-out nowhere/model",
+                "nowhere/model: can't write it: No such file");
+}
+
+static void test_a_training_that_diverges_writes_no_model(void **state) {
+    (void)state;
+    assert_int_equal(run("$run -- net --data train.csv --rate 1e3 --lambda 100 --iterations 3 --model-out wild"), 1);
+    assert_text("err", "training diverged");
+    assert_int_equal(run("test -e wild"), 1);
+}
+
+static void test_accuracy_on_mnist(void **state) {
+    (void)state;
+    char shared[512];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source != NULL ? source : ".");
+    char *resolved = realpath(shared, NULL);
+    if (resolved == NULL || getenv("PROTEUS_SANITIZED") != NULL) {
+        free(resolved);
+        print_message("skipped: the samples are not at hand in ../shared/data, or the build is slow\n");
+        skip();
+    }
+    static const char *const clusters[] = {"--reliable 1 --threads 2", "--reliable 2"};
+    double accuracy = 0;
+    for (size_t c = 0; c < 2; c++) {
+        run_well("data=%s; $run %s -- net --data $data/train-images-idx3-ubyte.gz "
+                 "--labels $data/train-labels-idx1-ubyte.gz --test $data/t10k-images-idx3-ubyte.gz "
+                 "--test-labels $data/t10k-labels-idx1-ubyte.gz --iterations 4 --anneal 5 --rate 0.1",
+                 resolved, clusters[c]);
+        assert_true(summary("test_accuracy") >= 0.97);
+        assert_true(c == 0 || fabs(summary("test_accuracy") - accuracy) <= 0.003);
+        accuracy = summary("test_accuracy");
+    }
+    free(resolved);
+}
+
+/* ---- The group ---- */
+
+static unsigned random_state = 1;
+
+static double random_uniform(void) {
+    random_state = random_state * 1664525U + 1013904223U;
+    return (random_state >> 8) / 16777216.0;
+}
+
+/* Images of a bar, a bar of the other direction, a diagonal and a square, anywhere in some noise. */
+static void write_images(const char *name, unsigned count) {
+    FILE *file = open_file(name, "we");
+    for (unsigned s = 0; s < count; s++) {
+        double image[SIDE][SIDE];
+        unsigned label = s % CLASSES;
+        unsigned x = (unsigned)(random_uniform() * (SIDE - 4));
+        unsigned y = (unsigned)(random_uniform() * (SIDE - 4));
+        for (unsigned p = 0; p < SIDE * SIDE; p++) {
+            image[p / SIDE][p % SIDE] = 0.3 * random_uniform();
+        }
+        for (unsigned i = 0; i < 4; i++) {
+            image[y + (label == 0 ? 1 : label == 3 ? i / 2 : i)][x + (label == 1 ? 1 : label == 3 ? i % 2 : i)] = 1;
+        }
+        fprintf(file, "%u", label);
+        for (unsigned p = 0; p < SIDE * SIDE; p++) {
+            fprintf(file, ",%.3f", image[p / SIDE][p % SIDE]);
+        }
+        fprintf(file, "\n");
+    }
+    fclose(file);
+}
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("net_test") != 0) {
+        return -1;
+    }
+    write_images("train.csv", SAMPLES);
+    write_images("test.csv", TESTS);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_the_same_losses_however_it_is_run),
+        cmocka_unit_test(test_layers_learn_more),
+        cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_schedules),
+        cmocka_unit_test(test_a_model_is_written_and_read),
+        cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_a_training_that_diverges_writes_no_model),
+        cmocka_unit_test(test_accuracy_on_mnist),
+    };
+    return cmocka_run_group_tests_name("net", tests, set_up, shell_close);
+}

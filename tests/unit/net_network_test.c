@@ -1,0 +1,304 @@
+/* Networks of apps/net: what descriptions become and which are refused; gradients of whole networks against differences
+ * of the loss; that threads, batches and the memory for them make no difference. */
+#include "apps/net/compute.h"
+#include "apps/net/network.h"
+
+#include "agileml/base/hash.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { SAMPLES = 11, CLASSES = 4 };
+
+static const struct network_shape IMAGES = {.height = 6, .width = 7, .channels = 1, .image = true};
+static const struct network_shape COLOURS = {.height = 6, .width = 5, .channels = 3, .image = true};
+static const struct network_shape VECTORS = {.height = 1, .width = 1, .channels = 9};
+
+static struct network parsed(const char *text, const struct network_shape *input) {
+    struct network network;
+    struct error error = {0};
+    if (network_parse(&network, text, input, CLASSES, &error) != 0) {
+        fail_msg("'%s': %s", text, error.text);
+    }
+    return network;
+}
+
+/* ---- Descriptions ---- */
+
+static void assert_kinds(const char *text, const char *kinds) {
+    struct network network = parsed(text, &IMAGES);
+    assert_int_equal(network.count, strlen(kinds));
+    for (size_t l = 0; l < network.count; l++) {
+        assert_int_equal("cpdnrx"[network.layers[l].kind], kinds[l]);
+    }
+}
+
+static void test_layers(void **state) {
+    (void)state;
+    assert_kinds("", "d");
+    assert_kinds(" ", "d");
+    assert_kinds(NULL, "d");
+    assert_kinds("dense 5", "drd");
+    assert_kinds("conv 32x5, pool 2, dense 128", "cprdrd");
+    assert_kinds("conv 4x3,conv 8x1 , norm,  pool 3,dense 7,norm,dropout 0.5", "crcnprdnrxd");
+    assert_kinds("norm, dropout 0.1, pool 2, pool 2, norm", "nxppnd");
+    struct network network = parsed("conv 32x5, pool 2, dense 128", &IMAGES);
+    assert_int_equal(network.layers[0].parameters, 26 * 32);
+    assert_int_equal(network.layers[0].weights, 25 * 32);
+    assert_int_equal(network_values(&network.layers[1].out), 3 * 3 * 32);
+    assert_int_equal(network.layers[3].first, 26 * 32);
+    assert_int_equal(network.layers[5].fan_in, 128);
+    assert_int_equal(network.parameters, 26 * 32 + (9 * 32 + 1) * 128 + 129 * CLASSES);
+    assert_int_equal(network.products, 2 * 42 * 25 * 32 + 3 * (9 * 32 * 128 + 128 * CLASSES));
+}
+
+static void test_bad_layers(void **state) {
+    (void)state;
+    static const char *const refused[][2] = {
+        {"conf 3x3", "layer 1, 'conf 3x3': expected conv FxK, pool K, dense N, norm or dropout P"},
+        {"dense 8, ", "layer 2, '': expected conv FxK"},
+        {",", "layer 1, ''"},
+        {"dense", "expected dense N"},
+        {"dense 0", "expected dense N"},
+        {"dense -3", "expected dense N"},
+        {"dense 65537", "N up to 65536"},
+        {"dense 3 4", "expected dense N"},
+        {"dense 99999999999999999999999", "expected dense N"},
+        {"conv 3", "as conv 32x5"},
+        {"conv 3x", "as conv 32x5"},
+        {"conv 3x32", "K up to 31"},
+        {"pool 1", "K from 2 to 16"},
+        {"pool 7", "the images there have 7 x 6 pixels"},
+        {"pool 3, pool 3", "layer 2, 'pool 3': the images there have 2 x 2 pixels"},
+        {"dense 9, conv 3x3", "layer 2, 'conv 3x3': expected no conv behind a dense layer"},
+        {"dense 9, pool 2", "expected no pool behind a dense layer"},
+        {"norm 3", "expected norm alone"},
+        {"dropout", "expected dropout P"},
+        {"dropout 0", "expected dropout P"},
+        {"dropout 1", "up to 0.95"},
+        {"dropout nan", "expected dropout P"},
+        {"dropout 0.50000000000000000000", "expected dropout P"},
+        {"dense 65536, dense 65536", "more than 268435456 parameters up to layer 2"},
+    };
+    struct network network;
+    for (size_t r = 0; r < sizeof refused / sizeof refused[0]; r++) {
+        struct error error = {0};
+        assert_int_equal(network_parse(&network, refused[r][0], &IMAGES, CLASSES, &error), AML_EINPUT);
+        if (strstr(error.text, refused[r][1]) == NULL || strstr(error.text, "--layers: ") == NULL) {
+            fail_msg("'%s': %s", refused[r][0], error.text);
+        }
+    }
+    struct error error = {0};
+    assert_int_equal(network_parse(&network, "conv 3x3", &VECTORS, CLASSES, &error), AML_EINPUT);
+    char many[NETWORK_TEXT_MAX + 10] = "norm";
+    for (size_t l = 1; l < NETWORK_LAYERS_MAX; l++) {
+        strcat(many, ",norm");
+    }
+    error = (struct error){0};
+    assert_int_equal(network_parse(&network, many, &IMAGES, CLASSES, &error), AML_EINPUT); /* with the output */
+    memset(many, ' ', sizeof many - 1);
+    error = (struct error){0};
+    assert_int_equal(network_parse(&network, many, &IMAGES, CLASSES, &error), AML_EINPUT);
+}
+
+static void test_start_values(void **state) {
+    (void)state;
+    struct network network = parsed("dense 300, norm", &VECTORS);
+    size_t count = network.parameters + 100;
+    float *values = malloc(count * sizeof *values);
+    float *parts = malloc(count * sizeof *parts);
+    double squares = 0;
+    assert_non_null(values);
+    assert_non_null(parts);
+    network_start(&network, 5, 0, count, values);
+    for (size_t first = 0; first < count; first += 64) { /* any part is the same */
+        network_start(&network, 5, first, count - first < 64 ? count - first : 64, parts + first);
+    }
+    assert_memory_equal(values, parts, count * sizeof *values);
+    for (size_t i = 0; i < 9 * 300; i++) {
+        squares += (double)values[i] * (double)values[i];
+    }
+    assert_true(fabs(squares / (9 * 300) - 2.0 / 9) < 0.02);
+    for (size_t i = 0; i < 300; i++) {
+        assert_true(values[9 * 300 + i] == 0);  /* biases */
+        assert_true(values[10 * 300 + i] == 1); /* gains */
+        assert_true(values[10 * 300 + 300 + i] == 0);
+    }
+    assert_true(values[network.parameters] == 0);
+    network_start(&network, 6, 0, count, parts);
+    assert_memory_not_equal(values, parts, 300 * sizeof *values);
+    free(values);
+    free(parts);
+}
+
+/* ---- Arithmetic ---- */
+
+struct trial {
+    struct network network;
+    struct compute compute;
+    struct compute_batch batch;
+    float *samples, *parameters;
+    uint32_t labels[SAMPLES];
+    uint64_t keys[SAMPLES];
+};
+
+static void trial_open(struct trial *trial, const char *text, const struct network_shape *input, unsigned threads) {
+    struct error error = {0};
+    *trial = (struct trial){.network = parsed(text, input)};
+    size_t stride = network_values(input) + 1;
+    trial->samples = malloc(SAMPLES * stride * sizeof(float));
+    trial->parameters = malloc(trial->network.parameters * sizeof(float));
+    assert_non_null(trial->samples);
+    assert_non_null(trial->parameters);
+    for (size_t i = 0; i < SAMPLES * stride; i++) {
+        trial->samples[i] = (float)(int32_t)(hash_mix(i) >> 40) * 0x1p-23F - 0.5F;
+    }
+    for (size_t s = 0; s < SAMPLES; s++) {
+        trial->labels[s] = (uint32_t)(hash_mix(s) % CLASSES);
+        trial->keys[s] = s;
+    }
+    network_start(&trial->network, 1, 0, trial->network.parameters, trial->parameters);
+    for (size_t i = 0; i < trial->network.parameters; i++) {
+        trial->parameters[i] += (float)(hash_mix(i) >> 40) * 0x1p-26F; /* so that no relu is at 0 */
+    }
+    trial->batch = (struct compute_batch){
+        .samples = trial->samples, .stride = stride, .count = SAMPLES, .labels = trial->labels, .keys = trial->keys};
+    assert_int_equal(compute_room(&trial->compute, &trial->network, SAMPLES, threads, &error), 0);
+}
+
+static void trial_close(struct trial *trial) {
+    compute_close(&trial->compute);
+    free(trial->samples);
+    free(trial->parameters);
+}
+
+static double trial_loss(struct trial *trial) {
+    double loss = 0;
+    for (unsigned t = 0; t < trial->compute.threads; t++) {
+        trial->compute.thread[t].loss = (struct nn_loss){0};
+        compute_forward(&trial->compute, trial->parameters, &trial->batch, t);
+        loss += trial->compute.thread[t].loss.loss;
+    }
+    return loss;
+}
+
+static void trial_gradient(struct trial *trial, float scale, float *gradient) {
+    for (unsigned t = 0; t < trial->compute.threads; t++) {
+        compute_backward(&trial->compute, trial->parameters, &trial->batch, t);
+    }
+    for (unsigned t = 0; t < trial->compute.threads; t++) {
+        compute_gradient(&trial->compute, &trial->batch, t, scale, gradient);
+    }
+}
+
+static const struct {
+    const char *text;
+    const struct network_shape *input;
+} NETWORKS[] = {
+    {"", &VECTORS},
+    {"dense 8", &VECTORS},
+    {"dropout 0.3, dense 12, norm, dropout 0.4, dense 6", &VECTORS},
+    {"norm, dense 8", &VECTORS},
+    {"conv 4x3, pool 2, dense 9", &IMAGES},
+    {"conv 3x3, conv 4x2, norm, pool 2, conv 2x3, dropout 0.2, pool 3, dense 5, dense 6", &IMAGES},
+    {"conv 4x3, norm, dropout 0.3, pool 2, pool 2, norm", &COLOURS},
+    {"pool 2, conv 3x5, conv 1x3, conv 2x3", &COLOURS},
+};
+
+/* By the norm of the difference, as a few differences are of a relu or a maximum that changes. */
+static void test_gradients(void **state) {
+    (void)state;
+    const float step = 0x1p-13F;
+    for (size_t n = 0; n < sizeof NETWORKS / sizeof NETWORKS[0]; n++) {
+        struct trial trial;
+        trial_open(&trial, NETWORKS[n].text, NETWORKS[n].input, 3);
+        float *gradient = calloc(trial.network.parameters, sizeof *gradient);
+        double squares = 0;
+        double wrong = 0;
+        assert_non_null(gradient);
+        trial_loss(&trial);
+        trial_gradient(&trial, 2, gradient);
+        for (size_t i = 0; i < trial.network.parameters; i++) {
+            float before = trial.parameters[i];
+            trial.parameters[i] = before + step;
+            double more = trial_loss(&trial);
+            trial.parameters[i] = before - step;
+            double less = trial_loss(&trial);
+            trial.parameters[i] = before;
+            double expected = 2 * (more - less) / (2 * (double)step);
+            squares += expected * expected;
+            wrong += (expected - (double)gradient[i]) * (expected - (double)gradient[i]);
+        }
+        if (!(squares > 0 && sqrt(wrong / squares) < 0.02)) {
+            fail_msg("'%s': the gradient is wrong by %g of its length", NETWORKS[n].text, sqrt(wrong / squares));
+        }
+        free(gradient);
+        trial_close(&trial);
+    }
+}
+
+/* Any number of threads gives the same, and the same memory is good for one batch after the other. */
+static void test_threads(void **state) {
+    (void)state;
+    for (size_t n = 0; n < sizeof NETWORKS / sizeof NETWORKS[0]; n++) {
+        struct trial one;
+        struct trial several;
+        trial_open(&one, NETWORKS[n].text, NETWORKS[n].input, 1);
+        trial_open(&several, NETWORKS[n].text, NETWORKS[n].input, 16); /* more than samples */
+        size_t count = one.network.parameters;
+        float *expected = calloc(count, sizeof *expected);
+        float *gradient = calloc(count, sizeof *gradient);
+        assert_non_null(expected);
+        assert_non_null(gradient);
+        double loss = trial_loss(&one);
+        trial_gradient(&one, 1, expected);
+        for (int time = 0; time < 2; time++) {
+            assert_true(fabs(trial_loss(&several) - loss) < 1e-4 * loss);
+            trial_gradient(&several, 0.5F, gradient); /* adds */
+        }
+        for (size_t i = 0; i < count; i++) {
+            assert_true(fabsf(gradient[i] - expected[i]) < 1e-4F + 1e-3F * fabsf(expected[i]));
+        }
+        free(expected);
+        free(gradient);
+        trial_close(&one);
+        trial_close(&several);
+    }
+}
+
+/* Nothing is dropped in tests: a sample's probabilities do not depend on the others of its batch. */
+static void test_forward_alone(void **state) {
+    (void)state;
+    struct trial trial;
+    trial_open(&trial, "conv 4x3, pool 2, dropout 0.5, dense 9", &IMAGES, 2);
+    trial.batch.keys = NULL;
+    trial_loss(&trial);
+    float expected[CLASSES];
+    memcpy(expected, compute_probabilities(&trial.compute) + (SAMPLES - 1) * CLASSES, sizeof expected);
+    trial.batch.samples += (SAMPLES - 1) * trial.batch.stride;
+    trial.batch.labels += SAMPLES - 1;
+    trial.batch.count = 1;
+    trial_loss(&trial);
+    float sum = 0;
+    for (size_t k = 0; k < CLASSES; k++) {
+        assert_true(fabsf(compute_probabilities(&trial.compute)[k] - expected[k]) < 1e-5F);
+        sum += expected[k];
+    }
+    assert_true(fabsf(sum - 1) < 1e-5F);
+    trial_close(&trial);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layers),    cmocka_unit_test(test_bad_layers), cmocka_unit_test(test_start_values),
+        cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),    cmocka_unit_test(test_forward_alone),
+    };
+    nn_blas_begin();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
