@@ -19,7 +19,7 @@ void cache_open(struct cache *cache, const struct job *job, uint32_t partitions)
         table->rows.files = table->spec->files;
         table->shape = &job->shapes[t];
         size_t room = (size_t)table->spec->row_bytes + table->spec->row_guard;
-        index_map_bound(&table->index, table->spec->rows);
+        slot_index_bound(&table->index, table->spec->rows);
         table->stride = (room + CACHE_ROW_ALIGNMENT - 1) / CACHE_ROW_ALIGNMENT * CACHE_ROW_ALIGNMENT;
     }
 }
@@ -39,7 +39,7 @@ void cache_close(struct cache *cache) {
         arena_close(&table->stamps);
         arena_close(&table->clocks);
         arena_close(&table->arrived);
-        index_map_close(&table->index);
+        slot_index_close(&table->index);
     }
     for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
         free(cache->lists[l].slots);
@@ -87,14 +87,14 @@ int64_t cache_find(const struct cache *cache, unsigned table_number, uint64_t ke
     if (table->spec->whole) {
         return key < __atomic_load_n(&table->count, __ATOMIC_ACQUIRE) ? (int64_t)key : INDEX_NONE;
     }
-    return index_map_find(&table->index, key);
+    return slot_index_find(&table->index, cache_keys(table), key);
 }
 
 void cache_find_all(const struct cache *cache, unsigned table_number, const uint64_t *keys, uint32_t *slots,
                     size_t count) {
     const struct cache_table *table = &cache->tables[table_number];
     if (!table->spec->whole) {
-        index_map_find_all(&table->index, keys, count, slots);
+        slot_index_find_all(&table->index, cache_keys(table), keys, count, slots);
         return;
     }
     for (size_t i = 0; i < count; i++) {
@@ -105,7 +105,7 @@ void cache_find_all(const struct cache *cache, unsigned table_number, const uint
 
 void cache_trim(struct cache *cache) {
     for (unsigned t = 0; t < cache->job->table_count; t++) {
-        index_map_trim(&cache->tables[t].index);
+        slot_index_trim(&cache->tables[t].index);
     }
 }
 
@@ -161,7 +161,7 @@ static int64_t slot_of(struct cache *cache, unsigned table_number, uint64_t key)
         return (int64_t)key;
     }
     uint32_t slot = add_slot(cache, table_number, key);
-    index_map_add_shared(&table->index, key, slot);
+    slot_index_add_shared(&table->index, cache_keys(table));
     return slot;
 }
 

@@ -18,7 +18,7 @@
 #define CACHE_NAMED_ALWAYS UINT32_MAX
 
 /* In place of a slot: the key has none. */
-#define CACHE_SLOT_NONE INDEX_VALUE_NONE
+#define CACHE_SLOT_NONE SLOT_INDEX_NONE
 
 struct cache_table {
     const struct table_spec *spec;
@@ -38,7 +38,7 @@ struct cache_table {
     struct arena clocks;  /* uint32_t per slot: the clock of that push, or CACHE_CLOCK_VOID */
     struct arena arrived; /* a byte per slot: the row has its first state with all own updates, which are added after
                              the stamp is set; see cache_arrived */
-    struct index_map index; /* key -> slot; unused for replicated tables */
+    struct slot_index index; /* of `keys`; unused for replicated tables */
 };
 
 /* The slots of one table in one partition that are in use, in the order in which they were added. */
@@ -139,8 +139,11 @@ static inline bool cache_arrived(const struct cache_table *table, uint32_t slot)
 static inline void cache_set_arrived(const struct cache_table *table, uint32_t slot, bool arrived) {
     __atomic_store_n(&table->arrived.base[slot], (unsigned char)arrived, __ATOMIC_RELEASE);
 }
+static inline const uint64_t *cache_keys(const struct cache_table *table) {
+    return (const uint64_t *)(const void *)table->keys.base;
+}
 static inline uint64_t cache_key(const struct cache_table *table, uint32_t slot) {
-    return ((const uint64_t *)(const void *)table->keys.base)[slot];
+    return cache_keys(table)[slot];
 }
 
 #endif

@@ -85,7 +85,7 @@ static bool find_cached(const struct cache *cache, unsigned table, const uint64_
                         uint32_t *slots) {
     const struct cache_table *rows = &cache->tables[table];
     for (size_t i = 0; i < count && count > 1; i++) {
-        index_map_prefetch(&rows->index, keys[i]);
+        slot_index_prefetch(&rows->index, keys[i]);
     }
     for (size_t i = 0; i < count; i++) {
         int64_t slot = cache_find(cache, table, keys[i]);

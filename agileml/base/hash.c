@@ -3,8 +3,6 @@
 
 #include "agileml/base/memory.h"
 
-#include <assert.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,170 +28,44 @@ uint64_t hash_long(const unsigned char *bytes, size_t size, uint64_t seed) {
 enum { INDEX_CAPACITY_MIN = 64 };
 
 struct index_entry {
-    uint64_t key;                    /* written before value_plus_one, and never again */
-    _Atomic uint32_t value_plus_one; /* 0: free */
+    uint64_t key;
+    uint32_t value_plus_one; /* 0: free */
 };
 
-/* Behind the head come the entries of a hash table, or (`bound` > 0) value_plus_one of each key below `bound`. */
-struct index_entries {
-    _Alignas(sizeof(struct index_entry)) size_t mask; /* the number of entries, a power of two, less one */
-    size_t bound;                                     /* 0: a hash table */
-    struct index_entries *outgrown;                   /* see struct index_map */
-};
-
-static struct index_entries *entries_of(const struct index_map *map) {
-    return atomic_load_explicit(&map->entries, memory_order_acquire);
-}
-
-static inline struct index_entry *entries_hashed(const struct index_entries *entries) {
-    return (struct index_entry *)(uintptr_t)(entries + 1);
-}
-
-static inline _Atomic uint32_t *entries_direct(const struct index_entries *entries) {
-    return (_Atomic uint32_t *)(uintptr_t)(entries + 1);
-}
-
-static size_t entries_bytes(size_t capacity, size_t bound) {
-    return sizeof(struct index_entries) +
-           (bound > 0 ? bound * sizeof(_Atomic uint32_t) : capacity * sizeof(struct index_entry));
-}
-
-/* Returns the key's value plus one, or 0. */
-static inline uint32_t hashed_find(const struct index_entries *entries, uint64_t key) {
-    for (size_t at = hash_mix(key) & entries->mask;; at = (at + 1) & entries->mask) {
-        const struct index_entry *entry = &entries_hashed(entries)[at];
-        uint32_t value_plus_one = atomic_load_explicit(&entry->value_plus_one, memory_order_acquire);
-        if (value_plus_one == 0 || entry->key == key) {
-            return value_plus_one;
-        }
+/* The entry of the key, or the free one where it belongs. */
+static struct index_entry *entry_of(const struct index_map *map, uint64_t key) {
+    size_t at = hash_mix(key) & (map->capacity - 1);
+    while (map->entries[at].value_plus_one != 0 && map->entries[at].key != key) {
+        at = (at + 1) & (map->capacity - 1);
     }
-}
-
-static inline uint32_t direct_find(const struct index_entries *entries, uint64_t key) {
-    return key < entries->bound ? atomic_load_explicit(&entries_direct(entries)[key], memory_order_acquire) : 0;
+    return &map->entries[at];
 }
 
 int64_t index_map_find(const struct index_map *map, uint64_t key) {
-    const struct index_entries *entries = entries_of(map);
-    if (entries == NULL) {
-        return INDEX_NONE;
-    }
-    return (int64_t)(entries->bound > 0 ? direct_find(entries, key) : hashed_find(entries, key)) - 1;
+    return map->capacity > 0 ? (int64_t)entry_of(map, key)->value_plus_one - 1 : INDEX_NONE;
 }
 
-static inline void entries_prefetch(const struct index_entries *entries, uint64_t key) {
-    if (entries->bound == 0) {
-        __builtin_prefetch(&entries_hashed(entries)[hash_mix(key) & entries->mask]);
-    } else if (key < entries->bound) {
-        __builtin_prefetch((const void *)(uintptr_t)&entries_direct(entries)[key]);
-    }
-}
-
-void index_map_prefetch(const struct index_map *map, uint64_t key) {
-    const struct index_entries *entries = entries_of(map);
-    if (entries != NULL) {
-        entries_prefetch(entries, key);
-    }
-}
-
-void index_map_find_all(const struct index_map *map, const uint64_t *keys, size_t count, uint32_t *values) {
-    enum { AHEAD = 16 }; /* keys that are fetched before they are looked up */
-    const struct index_entries *entries = entries_of(map);
-    for (size_t i = 0; i < count && entries != NULL && entries->bound > 0; i++) {
-        values[i] = direct_find(entries, keys[i]) - 1;
-    }
-    for (size_t i = 0; i < count && entries != NULL && entries->bound == 0; i++) {
-        if (i + AHEAD < count) {
-            entries_prefetch(entries, keys[i + AHEAD]);
-        }
-        values[i] = hashed_find(entries, keys[i]) - 1;
-    }
-    for (size_t i = 0; i < count && entries == NULL; i++) {
-        values[i] = INDEX_VALUE_NONE;
-    }
-}
-
-static void entries_place(struct index_entries *entries, uint64_t key, uint32_t value_plus_one) {
-    if (entries->bound > 0) {
-        assert(key < entries->bound);
-        atomic_store_explicit(&entries_direct(entries)[key], value_plus_one, memory_order_release);
-        return;
-    }
-    struct index_entry *at = entries_hashed(entries);
-    size_t place = hash_mix(key) & entries->mask;
-    while (atomic_load_explicit(&at[place].value_plus_one, memory_order_relaxed) != 0) {
-        place = (place + 1) & entries->mask;
-    }
-    at[place].key = key;
-    atomic_store_explicit(&at[place].value_plus_one, value_plus_one, memory_order_release);
-}
-
-/* Returns a copy with twice as many entries, or by key if that takes no more memory. The caller keeps the old ones. */
-static struct index_entries *entries_grown(const struct index_map *map, const struct index_entries *old) {
-    size_t capacity = old != NULL ? 2 * (old->mask + 1) : INDEX_CAPACITY_MIN;
-    bool direct = map->bound > 0 && map->bound <= capacity * sizeof(struct index_entry) / sizeof(_Atomic uint32_t);
-    size_t bound = direct ? (size_t)map->bound : 0;
-    struct index_entries *grown = memory_zeroed(1, entries_bytes(capacity, bound));
-    grown->mask = capacity - 1;
-    grown->bound = bound;
-    for (size_t i = 0; old != NULL && i <= old->mask; i++) {
-        const struct index_entry *entry = &entries_hashed(old)[i];
-        uint32_t value_plus_one = atomic_load_explicit(&entry->value_plus_one, memory_order_relaxed);
-        if (value_plus_one != 0) {
-            entries_place(grown, entry->key, value_plus_one);
+static void map_grow(struct index_map *map) {
+    const struct index_map old = *map;
+    map->capacity = old.capacity > 0 ? 2 * old.capacity : INDEX_CAPACITY_MIN;
+    map->entries = memory_zeroed(map->capacity, sizeof *map->entries);
+    for (size_t i = 0; i < old.capacity; i++) {
+        if (old.entries[i].value_plus_one != 0) {
+            *entry_of(map, old.entries[i].key) = old.entries[i];
         }
     }
-    return grown;
-}
-
-void index_map_bound(struct index_map *map, uint64_t bound) {
-    assert(entries_of(map) == NULL);
-    map->bound = bound;
-}
-
-void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value) {
-    struct index_entries *entries = entries_of(map);
-    if (entries == NULL || (entries->bound == 0 && (map->count + 1) * 8 > (entries->mask + 1) * 5)) {
-        struct index_entries *old = entries;
-        entries = entries_grown(map, old);
-        if (old != NULL) {
-            old->outgrown = map->outgrown;
-            map->outgrown = old;
-        }
-        atomic_store_explicit(&map->entries, entries, memory_order_release);
-    }
-    entries_place(entries, key, value + 1);
-    map->count++;
-}
-
-void index_map_trim(struct index_map *map) {
-    while (map->outgrown != NULL) {
-        struct index_entries *entries = map->outgrown;
-        map->outgrown = entries->outgrown;
-        free(entries);
-    }
+    free(old.entries);
 }
 
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value) {
-    index_map_add_shared(map, key, value);
-    index_map_trim(map);
-}
-
-void index_map_copy(struct index_map *copy, const struct index_map *map) {
-    const struct index_entries *entries = entries_of(map);
-    if (entries != NULL) {
-        size_t bytes = entries_bytes(entries->mask + 1, entries->bound);
-        struct index_entries *copied = memory_resized(NULL, 1, bytes);
-        memcpy(copied, entries, bytes);
-        copied->outgrown = NULL;
-        atomic_store_explicit(&copy->entries, copied, memory_order_release);
+    if ((map->count + 1) * 8 > map->capacity * 5) {
+        map_grow(map);
     }
-    copy->count = map->count;
-    copy->bound = map->bound;
+    *entry_of(map, key) = (struct index_entry){.key = key, .value_plus_one = value + 1};
+    map->count++;
 }
 
 void index_map_close(struct index_map *map) {
-    index_map_trim(map);
-    free(entries_of(map));
+    free(map->entries);
     memset(map, 0, sizeof *map);
 }

@@ -2,7 +2,6 @@
 #ifndef AGILEML_BASE_HASH_H
 #define AGILEML_BASE_HASH_H
 
-#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -72,42 +71,20 @@ static inline uint64_t hash_bytes(const unsigned char *bytes, size_t size, uint6
 
 enum { INDEX_NONE = -1 };
 
-struct index_entries;
+struct index_entry;
 
-/* In place of a value: the key is not in the map. */
-#define INDEX_VALUE_NONE UINT32_MAX
-
-/* A map with open addressing and linear probing, at most 5/8 full; of bounded keys (index_map_bound) an array by key as
- * soon as that takes no more memory. Values are indexes that the caller chooses, below INDEX_VALUE_NONE. A zeroed
- * struct is an empty map.
- *
- * Threads: lookups may run in parallel. index_map_add_shared may run beside them, in one thread at a time; every other
- * function needs the map to itself. */
+/* A map with open addressing and linear probing, at most 5/8 full. Values are indexes that the caller chooses, below
+ * UINT32_MAX. A zeroed struct is an empty map. Lookups may run in parallel. For rows there is slot_index.h, which takes
+ * a quarter of the memory. */
 struct index_map {
-    size_t count;                            /* the first field, as clang 14 rejects {0} for an atomic pointer */
-    _Atomic(struct index_entries *) entries; /* NULL: empty */
-    struct index_entries *outgrown; /* old arrays that lookups may still be reading; each points to the one before */
-    uint64_t bound;                 /* 0: none */
+    size_t count, capacity;
+    struct index_entry *entries;
 };
-
-/* Promises that the empty map will have keys below `bound` alone. Any key can be looked up. */
-void index_map_bound(struct index_map *map, uint64_t bound);
 
 /* Returns the value of `key`, or INDEX_NONE. */
 int64_t index_map_find(const struct index_map *map, uint64_t key);
-/* Sets values[i] to the value of keys[i], or to INDEX_VALUE_NONE. */
-void index_map_find_all(const struct index_map *map, const uint64_t *keys, size_t count, uint32_t *values);
-/* Has the processor fetch what index_map_find(key) will read. */
-void index_map_prefetch(const struct index_map *map, uint64_t key);
 /* Adds `key`, which is not in the map. */
 void index_map_add(struct index_map *map, uint64_t key, uint32_t value);
-/* Adds `key` while other threads look up. A lookup finds either nothing or `value`; a thread that finds `value` also
- * sees everything that this thread wrote before. Entries that the map has outgrown remain until index_map_trim, and at
- * most double the map's memory. */
-void index_map_add_shared(struct index_map *map, uint64_t key, uint32_t value);
-void index_map_trim(struct index_map *map);
-/* Makes `copy`, which is zeroed, equal to `map`. */
-void index_map_copy(struct index_map *copy, const struct index_map *map);
 void index_map_close(struct index_map *map);
 
 #endif

@@ -70,7 +70,7 @@ void table_close(struct table *table) {
     arena_close(&table->errors);
     arena_close(&table->writers);
     arena_close(&table->keys);
-    index_map_close(&table->index);
+    slot_index_close(&table->index);
     table->count = 0;
 }
 
@@ -93,7 +93,7 @@ int table_copy(struct table *copy, const struct table *table, struct error *erro
     }
     if (table->spec->rows == 0) {
         memcpy(copy->keys.base, table->keys.base, table->count * sizeof(uint64_t));
-        index_map_copy(&copy->index, &table->index);
+        slot_index_copy(&copy->index, &table->index);
     }
     return 0;
 }
@@ -104,7 +104,8 @@ bool table_holds(const struct table *table, uint64_t key) {
 }
 
 int64_t table_find(const struct table *table, uint64_t key) {
-    return table->spec->rows > 0 ? (int64_t)(key / table->partitions) : index_map_find(&table->index, key);
+    return table->spec->rows > 0 ? (int64_t)(key / table->partitions)
+                                 : slot_index_find(&table->index, table_keys(table), key);
 }
 
 /* Fills in the row behind the last one, for which there is room. */
@@ -112,7 +113,7 @@ static void table_make_row(struct table *table, uint64_t key) {
     const struct table_spec *spec = table->spec;
     uint32_t slot = table->count++;
     ((uint64_t *)(void *)table->keys.base)[slot] = key;
-    index_map_add(&table->index, key, slot);
+    slot_index_add(&table->index, table_keys(table));
     if (spec->start != NULL) {
         spec->start(spec->context, key, table_row(table, slot));
     }

@@ -5,6 +5,7 @@
 
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/slot_index.h"
 #include "agileml/optimizers.h"
 #include "agileml/wire/rows.h"
 
@@ -92,18 +93,19 @@ struct table {
     const struct table_spec *spec;
     struct row_shape shape;
     uint32_t partition, partitions;
-    uint32_t count;         /* slots in use */
-    struct arena rows;      /* count x row_bytes */
-    struct arena clocks;    /* uint32_t per slot: the last clock that changed the row */
-    struct arena errors;    /* where pushes round: as `rows`, what the codec's `feed` keeps of them */
-    struct arena writers;   /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
-    struct arena keys;      /* sparse tables: uint64_t per slot */
-    struct index_map index; /* sparse tables: key -> slot */
-    struct table *partner;  /* of a table with states the table of states, and the other way round; NULL: none. Partners
-                             * have the same rows in the same slots: a row that is made in one is made in both */
+    uint32_t count;          /* slots in use */
+    struct arena rows;       /* count x row_bytes */
+    struct arena clocks;     /* uint32_t per slot: the last clock that changed the row */
+    struct arena errors;     /* where pushes round: as `rows`, what the codec's `feed` keeps of them */
+    struct arena writers;    /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
+    struct arena keys;       /* sparse tables: uint64_t per slot */
+    struct slot_index index; /* sparse tables: of `keys` */
+    struct table *partner;   /* of a table with states the table of states, and the other way round; NULL: none.
+                              * Partners have the same rows in the same slots: a row that is made in one is made in
+                              * both */
 };
 
-enum { TABLE_SLOTS_MAX = 1 << 30 };
+enum { TABLE_SLOTS_MAX = SLOT_INDEX_MAX };
 
 /* Opens the partition's part; dense rows get their start values now. */
 int table_open(struct table *table, const struct table_spec *spec, uint32_t partition, uint32_t partitions,
@@ -128,9 +130,11 @@ int64_t table_find(const struct table *table, uint64_t key);
 /* The slot of `key`; a sparse row that is not there yet is made with its start value. AML_EPROTOCOL when
  * the key is not of this partition or beyond a dense table's rows; AML_ELIMIT when the table is full. */
 int64_t table_slot(struct table *table, uint64_t key);
+static inline const uint64_t *table_keys(const struct table *table) {
+    return (const uint64_t *)(const void *)table->keys.base;
+}
 static inline uint64_t table_key(const struct table *table, uint32_t slot) {
-    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition
-                                 : ((const uint64_t *)(const void *)table->keys.base)[slot];
+    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition : table_keys(table)[slot];
 }
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;

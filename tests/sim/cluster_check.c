@@ -235,8 +235,7 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
     for (unsigned r = 0; r < cluster->run.partition_row_counts[partition->id]; r++) {
         const struct app_row *row = &cluster->app.rows[rows[r]];
         const struct table *table = &partition->tables[row->table];
-        int64_t slot =
-            table->spec->rows > 0 ? (int64_t)(row->key / table->partitions) : index_map_find(&table->index, row->key);
+        int64_t slot = table_find(table, row->key);
         if (slot < 0) {
             if (memcmp(state + row->first, start + row->first, table->spec->width * sizeof *state) != 0) {
                 cluster_violation(cluster, "I1", "%s: partition %u at clock %llu lacks row %llu of table %s", what,

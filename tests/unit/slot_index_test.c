@@ -1,0 +1,200 @@
+/* The index of rows by key (agileml/base/slot_index.c), as a hash table and as an array by key. */
+#include "agileml/base/slot_index.h"
+
+#include "agileml/base/hash.h"
+
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { BOUND = 20000, KEYS = BOUND / 2, FEW = 40 };
+
+static const uint64_t BOUNDS[] = {0, BOUND, UINT64_MAX}; /* none; an array in the end; never an array */
+
+/* The n-th key: all below BOUND, no two the same. */
+static uint64_t key_of(uint32_t n) {
+    return (n * UINT64_C(7919) + 13) % BOUND;
+}
+
+static const uint64_t *all_keys(void) {
+    static uint64_t keys[KEYS];
+    for (uint32_t n = 0; n < KEYS && keys[KEYS - 1] == 0; n++) {
+        keys[n] = key_of(n);
+    }
+    return keys;
+}
+
+static void add_keys(struct slot_index *index, uint32_t from, uint32_t until) {
+    for (uint32_t n = from; n < until; n++) {
+        assert_int_equal(index->count, n);
+        slot_index_add(index, all_keys());
+    }
+}
+
+static void assert_holds(const struct slot_index *index, uint32_t count) {
+    static uint32_t slots[KEYS];
+    const uint64_t *keys = all_keys();
+    for (uint32_t n = 0; n < KEYS; n++) {
+        slot_index_prefetch(index, keys[n]);
+        assert_int_equal(slot_index_find(index, keys, keys[n]), n < count ? (int64_t)n : INDEX_NONE);
+    }
+    slot_index_find_all(index, keys, keys, KEYS, slots);
+    for (uint32_t n = 0; n < KEYS; n++) {
+        assert_int_equal(slots[n], n < count ? n : SLOT_INDEX_NONE);
+    }
+}
+
+static void assert_lacks(const struct slot_index *index, uint64_t key) {
+    uint32_t slot = 0;
+    slot_index_prefetch(index, key);
+    slot_index_find_all(index, all_keys(), &key, 1, &slot);
+    assert_int_equal(slot, SLOT_INDEX_NONE);
+    assert_int_equal(slot_index_find(index, all_keys(), key), INDEX_NONE);
+}
+
+static void test_finds_what_was_added(void **state) {
+    (void)state;
+    for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
+        struct slot_index index = {0};
+        slot_index_bound(&index, BOUNDS[b]);
+        assert_holds(&index, 0);
+        add_keys(&index, 0, FEW);
+        assert_holds(&index, FEW);
+        add_keys(&index, FEW, KEYS);
+        assert_holds(&index, KEYS);
+        assert_int_equal(index.count, KEYS);
+        slot_index_close(&index);
+    }
+}
+
+static void test_lacks_keys_at_and_beyond_the_bound(void **state) {
+    (void)state;
+    const uint64_t beyond[] = {BOUND, BOUND + 1, UINT32_MAX, UINT64_MAX};
+    for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
+        struct slot_index index = {0};
+        slot_index_bound(&index, BOUNDS[b]);
+        add_keys(&index, 0, KEYS);
+        for (unsigned k = 0; k < sizeof beyond / sizeof *beyond; k++) {
+            assert_lacks(&index, beyond[k]);
+        }
+        slot_index_close(&index);
+    }
+}
+
+static void test_small_bounds(void **state) {
+    (void)state;
+    const uint64_t keys[] = {0};
+    struct slot_index index = {0};
+    slot_index_bound(&index, 1);
+    assert_lacks(&index, 0);
+    slot_index_add(&index, keys);
+    assert_int_equal(slot_index_find(&index, keys, 0), 0);
+    assert_lacks(&index, 1);
+    slot_index_close(&index);
+}
+
+/* So many slots leave few bits of a hash in an entry: other keys have the same ones. */
+static void test_keys_with_equal_tags(void **state) {
+    (void)state;
+    enum { MANY = 1 << 20 };
+    static uint64_t keys[MANY];
+    static uint32_t slots[MANY];
+    struct slot_index index = {0};
+    for (uint32_t n = 0; n < MANY; n++) {
+        keys[n] = (uint64_t)n << 40 | n % 3;
+        slot_index_add(&index, keys);
+    }
+    slot_index_find_all(&index, keys, keys, MANY, slots);
+    for (uint32_t n = 0; n < MANY; n++) {
+        assert_true(slots[n] == n && slot_index_find(&index, keys, keys[n]) == (int64_t)n);
+        assert_true(slot_index_find(&index, keys, keys[n] + 3) == INDEX_NONE);
+    }
+    slot_index_close(&index);
+}
+
+static void test_a_copy_goes_on_by_itself(void **state) {
+    (void)state;
+    for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
+        for (uint32_t copied = 0; copied <= KEYS; copied += KEYS / 2) {
+            struct slot_index index = {0};
+            struct slot_index copy = {0};
+            slot_index_bound(&index, BOUNDS[b]);
+            add_keys(&index, 0, copied);
+            slot_index_copy(&copy, &index);
+            add_keys(&copy, copied, KEYS);
+            assert_holds(&index, copied);
+            assert_holds(&copy, KEYS);
+            slot_index_close(&copy);
+            slot_index_close(&index);
+        }
+    }
+}
+
+/* ---- Lookups beside additions ---- */
+
+struct reader {
+    const struct slot_index *index;
+    pthread_t thread;
+    atomic_bool *done;
+    bool good;
+};
+
+/* A lookup finds nothing or the key's value, and what was found once remains. */
+static void *read_beside(void *context) {
+    struct reader *reader = context;
+    uint32_t found = 0;
+    bool last;
+    reader->good = true;
+    do {
+        last = atomic_load(reader->done);
+        for (uint32_t n = 0; n < KEYS; n += 1 + n / 16) {
+            int64_t value = slot_index_find(reader->index, all_keys(), key_of(n));
+            reader->good = reader->good && (value == (int64_t)n || (value == INDEX_NONE && n >= found));
+            found = value != INDEX_NONE && n >= found ? n + 1 : found;
+        }
+    } while (!last);
+    reader->good = reader->good && found > KEYS / 2;
+    return NULL;
+}
+
+static void test_lookups_beside_additions(void **state) {
+    (void)state;
+    for (unsigned b = 0; b < sizeof BOUNDS / sizeof *BOUNDS; b++) {
+        struct slot_index index = {0};
+        atomic_bool done = false;
+        struct reader readers[2];
+        slot_index_bound(&index, BOUNDS[b]);
+        all_keys(); /* makes them, before the threads */
+        for (unsigned r = 0; r < 2; r++) {
+            readers[r] = (struct reader){.index = &index, .done = &done};
+            assert_int_equal(pthread_create(&readers[r].thread, NULL, read_beside, &readers[r]), 0);
+        }
+        for (uint32_t n = 0; n < KEYS; n++) {
+            slot_index_add_shared(&index, all_keys());
+        }
+        atomic_store(&done, true);
+        for (unsigned r = 0; r < 2; r++) {
+            pthread_join(readers[r].thread, NULL);
+            assert_true(readers[r].good);
+        }
+        slot_index_trim(&index);
+        assert_holds(&index, KEYS);
+        slot_index_close(&index);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_finds_what_was_added),
+        cmocka_unit_test(test_lacks_keys_at_and_beyond_the_bound),
+        cmocka_unit_test(test_small_bounds),
+        cmocka_unit_test(test_keys_with_equal_tags),
+        cmocka_unit_test(test_a_copy_goes_on_by_itself),
+        cmocka_unit_test(test_lookups_beside_additions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
