@@ -20,7 +20,8 @@ void client_accuse(struct client *client, actor_id server, const char *format, .
 }
 
 void client_init(struct client *client, struct io *io, actor_id self, const struct job *job, struct cache *cache) {
-    *client = (struct client){.io = io, .self = self, .job = job, .cache = cache};
+    *client =
+        (struct client){.io = io, .self = self, .job = job, .cache = cache, .asking = {.bytes = CLIENT_ASK_BYTES}};
 }
 
 static void partitions_open(struct client *client) {
@@ -137,7 +138,7 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         client_place(client, p);
     }
-    if (client->subscribing) {
+    if (client->asking.on) {
         client_subscribe(client, NULL);
     }
     if (restored) {

@@ -16,6 +16,7 @@
 enum {
     CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL */
     CLIENT_RETRY_MAX_US = 1000 * 1000, /* the longest wait between PULLs; each wait is twice the one before */
+    CLIENT_ASK_BYTES = 4 << 20         /* see struct client_asking */
 };
 
 /* A flush that is not committed yet. */
@@ -86,7 +87,7 @@ struct client_partition {
     uint32_t *filled; /* per table: how many rows of the cache's list have their first state, and so a stamp */
     uint64_t durable, durable_from;  /* as in the server's PUSH */
     bool restoring;                  /* rows seen beyond the epoch's `restore` (CACHE_CLOCK_VOID) are requested again */
-    uint64_t restore_request;        /* number of that request; 0: not sent yet */
+    uint64_t restore_request;        /* number of that request; 0: none is open */
     uint64_t restore_pull;           /* number of the last PULL before that request */
     struct retained_flush gathered;  /* of the present clock; client_gather fills it, client_flush takes it */
     struct retained_flush *retained; /* in the order of clocks, then of origins */
@@ -100,6 +101,13 @@ struct client_partition {
     uint64_t retry_wait_us;
 };
 
+/* How rows are requested. */
+struct client_asking {
+    bool on;      /* client_subscribe was called: subscribe with a plan's new servers too */
+    size_t bytes; /* keys and values of the rows whose state is requested at a time, CLIENT_ASK_BYTES but in tests: an
+                     equal part for each partition and server, and at least a row of each */
+};
+
 struct client {
     struct io *io;
     actor_id self; /* the node's origin of part 0 */
@@ -110,7 +118,7 @@ struct client {
     struct plan_view plan; /* in force */
     uint32_t partition_count;
     struct client_partition *partitions;
-    bool subscribing;   /* client_subscribe was called: subscribe with a plan's new servers too */
+    struct client_asking asking;
     uint64_t requests;  /* number of the last SUBSCRIBE */
     uint64_t committed; /* every partition is durable up to this clock */
     uint64_t flushed;   /* the highest clock flushed under `self`; before the first assignment, the clock before it */

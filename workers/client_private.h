@@ -43,6 +43,11 @@ void client_send_subscribe(struct client *client, actor_id server, const struct 
 /* AML_ELIMIT if so many rows of a table's partition do not fit one message. */
 int client_rows_fit(const struct client *client, unsigned table, uint32_t partition, uint64_t rows,
                     struct error *error);
+/* How many of the next `rows` rows of a table to request: as many as *room allows, and at least one if `least`. Takes
+ * their bytes out of *room. */
+uint32_t client_portion(const struct client *client, unsigned table, uint32_t rows, bool least, size_t *room);
+/* The bytes of the rows of a partition that may be requested at a time. */
+size_t client_room(const struct client *client);
 /* Whether to leave out the present server: a node that joins subscribes only with the server of its first clock. */
 bool client_skips_now(const struct client *client, const struct client_partition *partition);
 /* Whether the subscription has every row whose state we have. Only then its pushes bring all that changes. */
@@ -108,10 +113,10 @@ void client_waits_arrived(struct client *client, uint32_t number);
 /* Begins a new epoch: what is known of the servers is forgotten, and the rows seen beyond the plan's `restore` are
  * void. With `missed` an epoch between was missed, and every row is void. */
 void client_restore_rows(struct client *client, bool missed);
-/* Requests the void rows, once the server has our subscription again. Ends restoring when there are none left: pushes
- * bring them too. */
+/* Requests the void rows by portions, once the server has our subscription again. Ends restoring when there are none
+ * left: pushes bring them too. */
 void client_restore_step(struct client *client, uint32_t number);
-/* Sends the open request for void rows. */
+/* Sends the open request for void rows: for a portion of those that are void now. */
 void client_send_restore(struct client *client, uint32_t number);
 /* Sends the flushes beyond the plan's `restore` again. */
 void client_send_again(struct client *client);

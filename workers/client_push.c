@@ -31,6 +31,7 @@ static void apply_push(struct client *client, uint32_t number, actor_id from, co
     struct client_partition *partition = &client->partitions[number];
     if (message->push.request != 0) {
         client_apply(client, number, from, message, ROWS_VOID);
+        partition->restore_request = 0; /* client_restore_step requests the next portion */
     } else if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
                client_apply(client, number, from, message, ROWS_ALL)) {
         came_to(client, number, message->push.clock);

@@ -2,19 +2,24 @@
  * are sent again. */
 #include "workers/client_private.h"
 
-#include <string.h>
+static uint32_t count_void(const struct client *client, uint32_t number, unsigned t) {
+    const struct cache_list *list = cache_list(client->cache, number, t);
+    const uint32_t *clocks = cache_clocks(&client->cache->tables[t]);
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < client->partitions[number].filled[t]; i++) {
+        count += clocks[list->slots[i]] == CACHE_CLOCK_VOID;
+    }
+    return count;
+}
 
-static struct buffer *keys_void(const struct client *client, uint32_t number, unsigned t) {
+/* Lists the keys of the first `count` void rows. */
+static struct buffer *keys_void(const struct client *client, uint32_t number, unsigned t, uint32_t count) {
     const struct cache_table *table = &client->cache->tables[t];
     const struct cache_list *list = cache_list(client->cache, number, t);
-    uint32_t filled = client->partitions[number].filled[t];
-    struct buffer *keys = buffer_new(filled * sizeof(uint64_t));
-    keys->size = 0;
-    for (uint32_t i = 0; i < filled; i++) {
+    struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+    for (uint32_t i = 0, listed = 0; listed < count; i++) {
         if (cache_clocks(table)[list->slots[i]] == CACHE_CLOCK_VOID) {
-            uint64_t key = cache_key(table, list->slots[i]);
-            memcpy(keys->data + keys->size, &key, sizeof key);
-            keys->size += sizeof key;
+            ((uint64_t *)(void *)keys->data)[listed++] = cache_key(table, list->slots[i]);
         }
     }
     return keys;
@@ -23,8 +28,12 @@ static struct buffer *keys_void(const struct client *client, uint32_t number, un
 void client_send_restore(struct client *client, uint32_t number) {
     struct client_partition *partition = &client->partitions[number];
     struct buffer *keys[WIRE_TABLES_MAX];
+    size_t room = client_room(client);
+    bool some = false;
     for (unsigned t = 0; t < client->job->table_count; t++) {
-        keys[t] = keys_void(client, number, t);
+        uint32_t count = client_portion(client, t, count_void(client, number, t), !some, &room);
+        keys[t] = keys_void(client, number, t, count);
+        some = some || count > 0;
     }
     partition->restore_pull = partition->pulls;
     client_send_subscribe(
@@ -58,12 +67,8 @@ static void partition_restore(const struct client *client, uint32_t number, uint
 
 static bool rows_void(const struct client *client, uint32_t number) {
     for (unsigned t = 0; t < client->job->table_count; t++) {
-        const struct cache_list *list = cache_list(client->cache, number, t);
-        const uint32_t *clocks = cache_clocks(&client->cache->tables[t]);
-        for (uint32_t i = 0; i < client->partitions[number].filled[t]; i++) {
-            if (clocks[list->slots[i]] == CACHE_CLOCK_VOID) {
-                return true;
-            }
+        if (count_void(client, number, t) > 0) {
+            return true;
         }
     }
     return false;

@@ -72,13 +72,29 @@ void client_send_request(struct client *client, uint32_t number, struct client_s
                           keys);
 }
 
+size_t client_room(const struct client *client) {
+    return client->asking.bytes / client->partition_count;
+}
+
+uint32_t client_portion(const struct client *client, unsigned table, uint32_t rows, bool least, size_t *room) {
+    const size_t row_bytes = sizeof(uint64_t) + client->job->tables[table].row_bytes;
+    size_t fit = *room / row_bytes;
+    uint32_t portion = fit < rows ? (uint32_t)fit : rows;
+    portion = portion == 0 && rows > 0 && least ? 1 : portion;
+    size_t bytes = portion * row_bytes;
+    *room -= bytes < *room ? bytes : *room;
+    return portion;
+}
+
 /* Subscribes to rows with one server, one request at a time. The first request names the rows whose state we have, and
- * is for what has changed since; later ones name new rows. Rows that are added meanwhile follow after the answer. */
+ * is for what has changed since; later ones name new rows, by portions: the next one follows after the answer, as do
+ * rows that are added meanwhile. */
 static int subscription_ask(struct client *client, uint32_t number, struct client_subscription *subscription,
                             struct error *error) {
     struct client_partition *partition = &client->partitions[number];
     bool first = !subscription->known; /* every worker follows every partition's clock, rows or not */
     bool ask = first;
+    size_t room = client_room(client);
     if (subscription->server == ACTOR_NONE || subscription->open) {
         return 0;
     }
@@ -87,9 +103,14 @@ static int subscription_ask(struct client *client, uint32_t number, struct clien
         if (client_rows_fit(client, t, number, count, error) != 0) {
             return AML_ELIMIT;
         }
-        count = first && partition->subscribed ? partition->filled[t] : count;
-        ask = ask || count > subscription->asked[t];
-        subscription->asked[t] = count;
+        uint32_t more = 0;
+        if (first && partition->subscribed) {
+            subscription->asked[t] = partition->filled[t];
+        } else {
+            more = client_portion(client, t, count - subscription->asked[t], !ask, &room);
+            subscription->asked[t] += more;
+        }
+        ask = ask || more > 0;
     }
     if (ask) {
         subscription->request = ++client->requests;
@@ -113,7 +134,7 @@ int client_ask(struct client *client, uint32_t number, struct error *error) {
 }
 
 int client_subscribe(struct client *client, struct error *error) {
-    client->subscribing = true;
+    client->asking.on = true;
     for (uint32_t p = 0; p < client->partition_count && !client->fenced; p++) {
         if (client_ask(client, p, error) != 0) {
             return AML_ELIMIT;

@@ -95,7 +95,7 @@ struct subscription {
     uint64_t request;    /* its last SUBSCRIBE */
     struct slot_list {
         uint32_t *slots;
-        uint32_t count;
+        uint32_t count, capacity;
     } lists[WIRE_TABLES_MAX];
 };
 

@@ -15,10 +15,14 @@ struct subscription *partition_subscription(struct partition *partition, actor_i
 static void list_rows(struct slot_list *list, uint32_t *slots, uint32_t count, bool only) {
     if (only || list->count == 0) {
         free(list->slots);
-        *list = (struct slot_list){.slots = slots, .count = count};
+        *list = (struct slot_list){.slots = slots, .count = count, .capacity = count};
         return;
     }
-    list->slots = memory_resized(list->slots, (size_t)list->count + count, sizeof *list->slots);
+    if (count > list->capacity - list->count) { /* subscribers name their rows by portions */
+        uint32_t wanted = list->count + count;
+        list->capacity = wanted > list->count + list->count / 4 ? wanted : list->count + list->count / 4;
+        list->slots = memory_resized(list->slots, list->capacity, sizeof *list->slots);
+    }
     memcpy(list->slots + list->count, slots, count * sizeof *list->slots);
     list->count += count;
     free(slots);

@@ -168,6 +168,12 @@ static void open_servers(struct cluster_node *node) {
     }
 }
 
+/* How many bytes of rows a node requests at a time: one row of each partition, a few, or all. */
+static size_t ask_bytes(const struct cluster *cluster) {
+    static const size_t bytes[] = {1, 512, CLIENT_ASK_BYTES};
+    return bytes[hash_mix(cluster->options.seed ^ 0xA5C) % (sizeof bytes / sizeof *bytes)];
+}
+
 static void open_node(struct cluster_node *node) {
     static const struct wire_metric metrics[CLUSTER_METRICS] = {
         [METRIC_OBJECTIVE] = {.name = "objective", .kind = 1, .evaluated = 1},
@@ -208,6 +214,7 @@ static void open_node(struct cluster_node *node) {
     sim_actor(cluster->sim, node->machine, node->id, "",
               (struct actor){.receive = node_actor_receive, .timer = node_actor_timer, .self = node}, &node->io);
     node_init(&node->node, node->io, &options, job);
+    node->node.client.asking.bytes = ask_bytes(cluster);
     cluster_app_open(node);
 }
 

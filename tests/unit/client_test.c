@@ -1498,6 +1498,110 @@ static void test_who_missed_an_epoch_asks_for_everything(void **state) {
     fake_close(fake);
 }
 
+/* ---- Rows are requested by portions ---- */
+
+enum { PORTION = 3, MORE = 7 };
+
+/* A client that subscribes to MORE rows, keys 0 and on, by portions of PORTION. */
+static struct fake *fake_portions(void) {
+    struct fake *fake = fake_bare(2, false);
+    fake->client.asking.bytes = PORTION * 2 * sizeof(uint64_t) + 1;
+    for (uint64_t key = 0; key < MORE; key++) {
+        assert_int_equal(cache_add(&fake->cache, 0, key), (int64_t)key);
+    }
+    give_plan(fake);
+    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
+    return fake;
+}
+
+/* Answers the only SUBSCRIBE that was sent with the state of `clock`: of each row its key plus `base`. Returns the
+ * number of rows; the first one's key is `first`. */
+static size_t answer_portion(struct fake *fake, uint64_t clock, uint64_t first, int64_t base) {
+    struct message subscribe = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_SUBSCRIBE, &subscribe), 1);
+    struct message push = {.type = MESSAGE_PUSH};
+    push.push = (struct message_push){.from_clock = clock, .clock = clock, .request = subscribe.subscribe.request};
+    struct buffer *keys = buffer_copy(subscribe.frames[1]->data, subscribe.frames[1]->size);
+    struct buffer *values = buffer_copy(keys->data, keys->size);
+    size_t count = keys->size / sizeof(uint64_t);
+    for (size_t i = 0; i < count; i++) {
+        ((int64_t *)(void *)values->data)[i] += base;
+    }
+    uint64_t key;
+    memcpy(&key, keys->data, sizeof key);
+    assert_int_equal(key, first);
+    rows_append(&push, 0, WIRE_FULL, keys, values);
+    forget(fake);
+    give_from(fake, SERVER, &push);
+    return count;
+}
+
+static void assert_rows(struct fake *fake, int64_t base) {
+    for (uint64_t key = 0; key < MORE; key++) {
+        assert_int_equal(*row_of(fake, key), (int64_t)key + base);
+    }
+}
+
+static void test_rows_are_asked_for_by_portions(void **state) {
+    (void)state;
+    struct fake *fake = fake_portions();
+    assert_int_equal(answer_portion(fake, 0, 0, 100), PORTION);
+    assert_false(client_filled(&fake->client));
+    assert_int_equal(answer_portion(fake, 0, PORTION, 100), PORTION);
+    assert_false(client_filled(&fake->client));
+    assert_int_equal(answer_portion(fake, 0, 2 * PORTION, 100), MORE - 2 * PORTION);
+    assert_true(client_subscribed(&fake->client));
+    assert_int_equal(sent(fake, MESSAGE_SUBSCRIBE, NULL), 0);
+    assert_rows(fake, 100);
+    fake_close(fake);
+}
+
+static void test_a_row_larger_than_a_portion_is_asked_for(void **state) {
+    (void)state;
+    struct fake *fake = fake_portions();
+    fake->client.asking.bytes = 1;
+    assert_int_equal(answer_portion(fake, 0, 0, 100), PORTION);
+    for (uint64_t key = PORTION; key < MORE; key++) {
+        assert_false(client_filled(&fake->client));
+        assert_int_equal(answer_portion(fake, 0, key, 100), 1);
+    }
+    assert_true(client_subscribed(&fake->client));
+    assert_rows(fake, 100);
+    fake_close(fake);
+}
+
+static void test_void_rows_are_asked_for_by_portions(void **state) {
+    (void)state;
+    struct fake *fake = fake_portions();
+    for (uint64_t key = 0; key < MORE; key += PORTION) {
+        answer_portion(fake, 0, key, 100);
+    }
+    fake->client.asking.bytes = MORE * 2 * sizeof(uint64_t);
+    struct message push = {.type = MESSAGE_PUSH, .push = {.from_clock = 0, .clock = 2}};
+    uint64_t keys[MORE];
+    for (uint64_t key = 0; key < MORE; key++) {
+        keys[key] = key;
+    }
+    rows_append(&push, 0, WIRE_FULL, buffer_copy(keys, sizeof keys), buffer_copy(keys, sizeof keys));
+    fake->client.possible = 2;
+    give_from(fake, SERVER, &push);
+    assert_rows(fake, 0);
+    fake->client.asking.bytes = PORTION * 2 * sizeof(uint64_t);
+    fence_and_restore(fake, 1);
+    assert_int_equal(asked(fake, SERVER), fake->client.requests); /* for what is known: all rows at once */
+    uint64_t request = fake->client.requests;
+    forget(fake);
+    push_from(fake, SERVER, 1, 1, request, 0, -1);
+    for (uint64_t key = 0; key < MORE; key += PORTION) {
+        assert_false(client_has_state(&fake->client, 1));
+        assert_int_equal(answer_portion(fake, 1, key, 200), MORE - key < PORTION ? MORE - key : PORTION);
+    }
+    assert_true(client_has_state(&fake->client, 1));
+    assert_int_equal(sent(fake, MESSAGE_SUBSCRIBE, NULL), 0);
+    assert_rows(fake, 200);
+    fake_close(fake);
+}
+
 /* A catch-up runs in a clock that is flushed already: what was flushed is not taken for its delta. */
 static void test_a_catch_up_flushes_only_its_own(void **state) {
     (void)state;
@@ -1721,6 +1825,9 @@ int main(void) {
         cmocka_unit_test(test_new_pushes_prevail_over_the_answer),
         cmocka_unit_test(test_a_second_failure_meets_the_first_ones_remains),
         cmocka_unit_test(test_who_missed_an_epoch_asks_for_everything),
+        cmocka_unit_test(test_rows_are_asked_for_by_portions),
+        cmocka_unit_test(test_a_row_larger_than_a_portion_is_asked_for),
+        cmocka_unit_test(test_void_rows_are_asked_for_by_portions),
         cmocka_unit_test(test_a_catch_up_flushes_only_its_own),
         cmocka_unit_test(test_a_catch_up_does_not_undo_later_puts),
     };
