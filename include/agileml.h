@@ -197,9 +197,11 @@ struct aml_app {
      * `read` may never be called in its process. */
     int read_only_emits;
 
-    int64_t iterations;           /* default of --iterations; 0: 20 */
-    int64_t clocks_per_iteration; /* default of --clocks-per-iteration; `configure` may set it; 0: 1 */
-    int64_t evaluate_every;       /* default of --evaluate-every; 0: 1 */
+    int64_t iterations; /* default of --iterations; 0: 20 */
+    /* Default of --clocks-per-iteration. `configure` may set it. If the option is given, `configure` finds its value
+     * here, and it counts in any case. 0: 1 */
+    int64_t clocks_per_iteration;
+    int64_t evaluate_every; /* default of --evaluate-every; 0: 1 */
 
     /* The functions, in the order in which they are called. All but `read` and `clock` may be NULL. A function that
      * crashes or calls exit ends the process, with a backtrace on standard error; when the same happens in a second

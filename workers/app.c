@@ -472,6 +472,9 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
                                         .poll_notice = NOTICE_POLL_S_DEFAULT,
                                         .patience = 300};
     int result = parse_options(runtime, argc, argv, error);
+    if (options->clocks_per_iteration > 0) {
+        app->clocks_per_iteration = options->clocks_per_iteration; /* for `configure` to see */
+    }
     result = result != 0 ? result : call_configure(runtime, error);
     if (result != 0) {
         return result;

@@ -29,6 +29,9 @@ enum {
     EVALUATED_TOGETHER = 256 /* test samples whose values are in memory at once */
 };
 
+static const double RATE = 0.05, RATE_OF_ADAM = 1e-3; /* defaults */
+static const double ADAM_EPSILON = 1e-8;
+
 /* The learning rate over time, which counts iterations from 0. */
 struct schedule {
     double rate;    /* --rate */
@@ -37,14 +40,23 @@ struct schedule {
     double anneal;  /* the iteration at whose end the rate is 0, down a cosine; 0: none */
 };
 
+enum optimizer { OPTIMIZER_MOMENTUM, OPTIMIZER_ADAM, OPTIMIZER_SGD };
+
+/* What the servers know of steps: aml_table.parameters. */
+struct steps {
+    enum optimizer optimizer;
+    struct schedule schedule;
+    double clocks; /* of an iteration */
+    double momentum, beta2;
+};
+
 /* The step under way. */
 struct step {
     struct compute_batch batch;
     const float *parameters;
-    float *target;   /* what the gradient is added to */
-    float scale;     /* the gradient's factor */
-    float decay;     /* this process's part of what L2 takes from weights */
-    float *in_place; /* the parameters, to be changed by the velocity; NULL: `target` are the parameters */
+    float *target; /* what the gradient is added to: the sums for the servers, or the parameters themselves */
+    float scale;   /* the gradient's factor */
+    float decay;   /* the factor of weights, of which L2's part is added to the target */
     bool learn;
 };
 
@@ -52,8 +64,9 @@ struct net {
     const char *model_out, *layers;
     struct samples_input input;
     int64_t batch;
-    double lambda, momentum;
-    struct schedule schedule;
+    const char *optimizer;
+    double lambda;
+    struct steps steps;
     /* Set by net_configure. */
     struct network network;
     bool drops; /* there is dropout */
@@ -61,18 +74,66 @@ struct net {
     struct compute compute;
     uint32_t *labels; /* [compute.room] */
     uint64_t *keys;   /* [compute.room] */
-    float *velocity;  /* [parameters] with --momentum or --lambda */
-    float *copy;      /* [parameters] where the table's rows do not lie side by side, as with PROTEUS_CHECK */
+    /* Where the table's rows do not lie side by side, as with PROTEUS_CHECK: [parameters] each. */
+    float *copy, *sums;
     struct step step;
 };
 
+/* ---- Steps ---- */
+
+/* Returns the rate of a step that ends at `time`, in iterations. */
+static double schedule_rate(const struct schedule *schedule, double time) {
+    static const double PI = 3.14159265358979323846;
+    double rate = schedule->rate * pow(schedule->decay, time);
+    if (time < schedule->warm_up) {
+        rate *= time / schedule->warm_up;
+    }
+    if (schedule->anneal > 0) {
+        rate *= time < schedule->anneal ? (1 + cos(PI * time / schedule->anneal)) / 2 : 0;
+    }
+    return rate;
+}
+
+/* Takes the step of a row, in a server. */
+static void apply_step(const struct aml_step *step, const void *parameters) {
+    const struct steps *steps = parameters;
+    double rate = schedule_rate(&steps->schedule, (double)step->clock / steps->clocks);
+    if (steps->optimizer == OPTIMIZER_ADAM) {
+        const struct aml_adam adam = {
+            .rate = rate, .beta1 = steps->momentum, .beta2 = steps->beta2, .epsilon = ADAM_EPSILON};
+        aml_apply_adam(step, &adam);
+    } else {
+        const struct aml_momentum momentum = {.rate = rate, .momentum = steps->momentum};
+        aml_apply_momentum(step, &momentum);
+    }
+}
+
 /* ---- Options ---- */
 
-static int check_options(aml_worker *worker, struct net *net) {
+static int choose_optimizer(struct net *net, struct aml_table *table, struct error *error) {
+    static const char *const names[] = {"momentum", "adam", "sgd", NULL};
+    int optimizer = app_choice("optimizer", net->optimizer, names, error);
+    if (optimizer < 0) {
+        return optimizer;
+    }
+    net->steps.optimizer = (enum optimizer)optimizer;
+    if (optimizer != OPTIMIZER_SGD) {
+        table->apply = apply_step;
+        table->parameters = &net->steps;
+        table->state_width = optimizer == OPTIMIZER_ADAM ? aml_adam_state(ROW_WIDTH) : aml_momentum_state(ROW_WIDTH);
+    }
+    if (net->steps.schedule.rate == 0) {
+        net->steps.schedule.rate = optimizer == OPTIMIZER_ADAM ? RATE_OF_ADAM : RATE;
+    }
+    return 0;
+}
+
+static int check_options(aml_worker *worker, struct net *net, struct aml_table *table) {
     struct samples_input *input = &net->input;
     struct error error = {0};
     int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
     result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
+    result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
 }
 
@@ -138,7 +199,7 @@ static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *
 static int net_configure(aml_worker *worker, struct aml_app *app) {
     struct net *net = app->context;
     struct samples_input *input = &net->input;
-    int result = check_options(worker, net);
+    int result = check_options(worker, net, &app->tables[PARAMETERS]);
     result = result == 0 ? survey_data(worker, net) : result;
     result = result == 0 ? shape_network(worker, net) : result;
     if (result != 0) {
@@ -148,7 +209,10 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
     /* A step per clock: then the number of nodes changes the speed alone. */
     double steps = (double)input->survey.samples * (1 - input->test_fraction) / (double)net->batch;
-    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
+    if (app->clocks_per_iteration == 0) { /* no option */
+        app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
+    }
+    net->steps.clocks = (double)app->clocks_per_iteration;
     input->seed = aml_seed(worker);
     nn_blas_begin();
     return input->shift > 0 ? samples_input_declare_shift(worker, input, app, run_shift) : 0;
@@ -165,19 +229,6 @@ static int net_read(aml_worker *worker, void *context) {
 }
 
 /* ---- Training ---- */
-
-/* Returns the rate of a step that ends at `time`, in iterations. */
-static double schedule_rate(const struct schedule *schedule, double time) {
-    static const double PI = 3.14159265358979323846;
-    double rate = schedule->rate * pow(schedule->decay, time);
-    if (time < schedule->warm_up) {
-        rate *= time / schedule->warm_up;
-    }
-    if (schedule->anneal > 0) {
-        rate *= time < schedule->anneal ? (1 + cos(PI * time / schedule->anneal)) / 2 : 0;
-    }
-    return rate;
-}
 
 /* Makes room for `count` samples at once. */
 static int room(aml_worker *worker, struct net *net, size_t count) {
@@ -200,10 +251,10 @@ static bool rows_are_flat(const struct aml_rows *rows) {
     return rows->stride == ROW_WIDTH * sizeof(float);
 }
 
-/* Returns the bytes of a row that are parameters. */
-static size_t row_bytes(const struct net *net, size_t row) {
+/* Returns the number of a row's elements that are parameters. */
+static size_t row_elements(const struct net *net, size_t row) {
     size_t left = net->network.parameters - row * ROW_WIDTH;
-    return (left < ROW_WIDTH ? left : ROW_WIDTH) * sizeof(float);
+    return left < ROW_WIDTH ? left : ROW_WIDTH;
 }
 
 /* Sets *parameters to all parameters, side by side: the table's rows, or a copy. */
@@ -214,21 +265,36 @@ static int flat_parameters(aml_worker *worker, struct net *net, float **paramete
         return 0;
     }
     net->copy = net->copy != NULL ? net->copy : malloc(net->network.parameters * sizeof *net->copy);
-    if (net->copy == NULL) {
+    net->sums = net->sums != NULL ? net->sums : malloc(net->network.parameters * sizeof *net->sums);
+    if (net->copy == NULL || net->sums == NULL) {
         return aml_error(worker, AML_ENOMEM, "no memory for a copy of %zu parameters", net->network.parameters);
     }
     for (size_t r = 0; r < rows.count; r++) {
-        memcpy(net->copy + r * ROW_WIDTH, rows.base + r * rows.stride, row_bytes(net, r));
+        memcpy(net->copy + r * ROW_WIDTH, rows.base + r * rows.stride, row_elements(net, r) * sizeof(float));
     }
+    memset(net->sums, 0, net->network.parameters * sizeof *net->sums);
     *parameters = net->copy;
     return 0;
 }
 
-/* Puts changed parameters into the table. */
-static void put_parameters(aml_worker *worker, const struct net *net) {
+/* Returns what a step changes: the parameters, or with an optimizer the sums for the servers; the table's or a copy. */
+static float *step_target(aml_worker *worker, const struct net *net, float *parameters) {
+    struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
+    if (rows.sums == NULL) {
+        return parameters;
+    }
+    return rows_are_flat(&rows) ? (float *)(void *)rows.sums : net->sums;
+}
+
+/* Puts the step into the table. */
+static void put_step(aml_worker *worker, const struct net *net) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
     for (size_t r = 0; r < rows.count && !rows_are_flat(&rows); r++) {
-        memcpy(rows.base + r * rows.stride, net->copy + r * ROW_WIDTH, row_bytes(net, r));
+        size_t first = r * ROW_WIDTH;
+        float *row = (float *)(void *)(rows.sums != NULL ? rows.sums + r * rows.stride : rows.base + r * rows.stride);
+        for (size_t i = 0; i < row_elements(net, r); i++) {
+            row[i] = rows.sums != NULL ? row[i] + net->sums[first + i] : net->copy[first + i];
+        }
     }
     memset(rows.touched, 1, rows.count);
 }
@@ -265,30 +331,15 @@ static void part_errors(void *context, unsigned thread, unsigned threads) {
     }
 }
 
-/* The part of first..end-1 that a thread has. */
-struct range {
-    size_t first, end;
-};
-
-static struct range part_of(size_t count, unsigned thread, unsigned threads) {
-    return (struct range){.first = count * thread / threads, .end = count * (thread + 1) / threads};
-}
-
-/* Lets the velocity fade, and adds L2's part. */
-static void part_fade(void *context, unsigned thread, unsigned threads) {
-    struct net *net = context;
+/* Adds L2's part, for a thread's part of the parameters. */
+static void part_decay(void *context, unsigned thread, unsigned threads) {
+    const struct net *net = context;
     const struct step *step = &net->step;
-    struct range part = part_of(net->network.parameters, thread, threads);
-    float momentum = (float)net->momentum;
-    for (size_t i = part.first; i < part.end; i++) {
-        step->target[i] *= momentum;
-    }
-    for (size_t l = 0; l < net->network.count && step->decay > 0; l++) {
+    for (size_t l = 0; l < net->network.count; l++) {
         const struct network_layer *layer = &net->network.layers[l];
-        size_t first = layer->first > part.first ? layer->first : part.first;
-        size_t end = layer->first + layer->weights < part.end ? layer->first + layer->weights : part.end;
-        for (size_t i = first; i < end; i++) {
-            step->target[i] += step->decay * step->parameters[i];
+        size_t end = layer->weights * (thread + 1) / threads;
+        for (size_t i = layer->weights * thread / threads; i < end; i++) {
+            step->target[layer->first + i] += step->decay * step->parameters[layer->first + i];
         }
     }
 }
@@ -297,16 +348,6 @@ static void part_gradient(void *context, unsigned thread, unsigned threads) {
     struct net *net = context;
     (void)threads;
     compute_gradient(&net->compute, &net->step.batch, thread, net->step.scale, net->step.target);
-}
-
-static void part_move(void *context, unsigned thread, unsigned threads) {
-    const struct net *net = context;
-    struct range part = part_of(net->network.parameters, thread, threads);
-    float *parameters = net->step.in_place;
-    const float *velocity = net->step.target;
-    for (size_t i = part.first; i < part.end; i++) {
-        parameters[i] -= velocity[i];
-    }
 }
 
 static struct nn_loss take_losses(struct net *net) {
@@ -326,35 +367,25 @@ static int net_clock(aml_worker *worker, const void *items, size_t count, void *
     uint64_t start_us = monotonic_us();
     unsigned clocks = aml_clocks_per_iteration(worker);
     double samples = (double)aml_total_items(worker) / clocks; /* of the step, in all nodes */
-    double rate = schedule_rate(&net->schedule, (double)aml_clock(worker) / clocks);
-    bool direct = net->momentum == 0 && net->lambda == 0;
     float *parameters;
     int result = room(worker, net, count);
     result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
     if (result != 0) {
         return result;
     }
-    if (!direct && net->velocity == NULL) {
-        net->velocity = calloc(net->network.parameters, sizeof *net->velocity);
-        if (net->velocity == NULL) {
-            return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %zu parameters",
-                             net->network.parameters);
-        }
-    }
     begin_step(worker, net, parameters, items, count, true);
-    step->scale = (float)(direct ? -rate / samples : rate / samples);
-    step->target = direct ? parameters : net->velocity;
-    step->in_place = direct ? NULL : parameters;
-    step->decay = (float)(rate * net->lambda * (double)count / samples);
+    step->target = step_target(worker, net, parameters);
+    step->scale = (float)(1 / samples);
+    if (net->steps.optimizer == OPTIMIZER_SGD) { /* no server does it */
+        step->scale *= -(float)schedule_rate(&net->steps.schedule, (double)aml_clock(worker) / clocks);
+    }
+    step->decay = step->scale * (float)net->lambda * (float)count;
     aml_parallel(worker, part_errors, net);
-    if (!direct) {
-        aml_parallel(worker, part_fade, net);
+    if (net->lambda > 0) {
+        aml_parallel(worker, part_decay, net);
     }
     aml_parallel(worker, part_gradient, net);
-    if (!direct) {
-        aml_parallel(worker, part_move, net);
-    }
-    put_parameters(worker, net);
+    put_step(worker, net);
     struct nn_loss loss = take_losses(net);
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
@@ -464,8 +495,8 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     compute_close(&net->compute);
     free(net->labels);
     free(net->keys);
-    free(net->velocity);
     free(net->copy);
+    free(net->sums);
     samples_input_close(&net->input);
     return status;
 }
@@ -474,8 +505,8 @@ int main(int argc, char **argv) {
     struct net net = {.layers = "dense 128",
                       .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1, .channels = 1},
                       .batch = 128,
-                      .momentum = 0.9,
-                      .schedule = {.rate = 0.05, .decay = 1}};
+                      .optimizer = "momentum",
+                      .steps = {.schedule = {.decay = 1}, .momentum = 0.9, .beta2 = 0.999}};
     struct samples_input *input = &net.input;
     const char *predict = NULL; /* for --help only: predict.c reads `net --predict` */
     const struct aml_option options[] = {
@@ -502,13 +533,16 @@ int main(int argc, char **argv) {
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
-        {"rate", "X", AML_OPTION_REAL, &net.schedule.rate, 0, 1e6, "learning rate"},
-        {"warm-up", "X", AML_OPTION_REAL, &net.schedule.warm_up, 0, 1e6,
+        {"optimizer", "NAME", AML_OPTION_STRING, &net.optimizer, 0, 0, "momentum or adam, in the servers; or sgd"},
+        {"rate", "X", AML_OPTION_REAL, &net.steps.schedule.rate, 0, 1e6, "learning rate; 0: 0.05, with adam 0.001"},
+        {"warm-up", "X", AML_OPTION_REAL, &net.steps.schedule.warm_up, 0, 1e6,
          "iterations in which the rate rises from 0 to its value"},
-        {"decay", "X", AML_OPTION_REAL, &net.schedule.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
-        {"anneal", "N", AML_OPTION_REAL, &net.schedule.anneal, 0, 1e6,
+        {"decay", "X", AML_OPTION_REAL, &net.steps.schedule.decay, 0.01, 1,
+         "the rate's factor from iteration to iteration"},
+        {"anneal", "N", AML_OPTION_REAL, &net.steps.schedule.anneal, 0, 1e6,
          "the rate falls along a cosine and is 0 after so many iterations; 0: it does not"},
-        {"momentum", "X", AML_OPTION_REAL, &net.momentum, 0, 0.999, "of steps; 0: none"},
+        {"momentum", "X", AML_OPTION_REAL, &net.steps.momentum, 0, 0.999, "of momentum, and adam's beta1"},
+        {"beta2", "X", AML_OPTION_REAL, &net.steps.beta2, 0, 0.999999, "of adam"},
         {"lambda", "X", AML_OPTION_REAL, &net.lambda, 0, 100, "L2 regularization, of all weights but biases"},
         {"model-out", "FILE", AML_OPTION_STRING, &net.model_out, 0, 0, "write the model there (docs/net.md)"},
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,

@@ -1,5 +1,5 @@
-/* `APP --predict MODEL --data FILES`: classes and accuracy by a saved model for the samples in files, for every app that
- * learns classes. */
+/* `APP --predict MODEL --data FILES`: classes and accuracy by a saved model for the samples in files, for every app
+ * that learns classes. */
 #ifndef APPS_SAMPLES_PREDICT_H
 #define APPS_SAMPLES_PREDICT_H
 

@@ -172,7 +172,7 @@ static void test_the_apps_make_no_mistake(void **state) {
         "mlr --data samples --layout dense --momentum 0.5",
         "mlr --data samples --layout sparse --staleness 1",
         "net --data samples --layers 'dense 5, dropout 0.1, dense 4'",
-        "net --data samples --momentum 0 --test-fraction 0.2",
+        "net --data samples --optimizer sgd --test-fraction 0.2",
         "lda --data documents --topics 5 --test-fraction 0.2 --likelihood-every 1",
         "lda --data documents --topics 5 --staleness 1 --optimize-alpha",
         "$examples/average --data ratings",

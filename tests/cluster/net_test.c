@@ -25,8 +25,9 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     (void)state;
     static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3",
                                            "--reliable 2 --transient 2 --stage 3"};
-    static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 30' --momentum 0 --rate 0.2",
-                                          "--layers 'dense 30, dropout 0.2' --lambda 1e-3 --shift 1"};
+    static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 30' --optimizer sgd --rate 0.2 --lambda 1e-3",
+                                          "--layers 'dense 30, dropout 0.2' --lambda 1e-3 --shift 1",
+                                          "--layers 'dense 30' --optimizer adam"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
         double loss = 0;
         double test_loss = 0;
@@ -75,8 +76,15 @@ static void test_schedules(void **state) {
     assert_true(whole_metric("report", 1, "test_loss", &first));
     assert_true(whole_metric("report", 12, "test_loss", &last));
     assert_true(fabs(first - last) < 1e-5 * first);
-    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1");
+    run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1");
     double loss = summary("loss");
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1"); /* the same, in the servers */
+    assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+    /* The servers' iterations are those of the option. */
+    run_well("$run -- net " IMAGES " --optimizer sgd --rate 0.1 --anneal 12 --clocks-per-iteration 5");
+    double annealed = summary("loss");
+    run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1 --anneal 12 --clocks-per-iteration 5");
+    assert_true(fabs(summary("loss") - annealed) < 1e-3 * annealed);
     run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1 --decay 0.5");
     assert_true(summary("loss") > loss);
     run_well("$run -- net " IMAGES " --momentum 0 --rate 0.1 --warm-up 12");
@@ -121,13 +129,16 @@ static void test_what_is_refused(void **state) {
                 "layer 1, 'conv 4x3': expected images, 2 features are none: see --image-width and --channels");
     run_refused("$run -- net --data train.csv --shift 10", "--shift 10: expected less than the image's width");
     run_refused("$run -- net --data train.csv --momentum 1", "--momentum");
+    run_refused("$run -- net --data train.csv --optimizer adamw",
+                "--optimizer: expected momentum, adam or sgd, got 'adamw'");
     run_refused("$run -- net --data train.csv --model-out nowhere/model",
                 "nowhere/model: can't write it: No such file");
 }
 
 static void test_a_training_that_diverges_writes_no_model(void **state) {
     (void)state;
-    assert_int_equal(run("$run -- net --data train.csv --rate 1e3 --lambda 100 --iterations 3 --model-out wild"), 1);
+    assert_int_equal(
+        run("$run -- net --data train.csv --optimizer sgd --rate 1e3 --lambda 100 --iterations 3 --model-out wild"), 1);
     assert_text("err", "training diverged");
     assert_int_equal(run("test -e wild"), 1);
 }
