@@ -16,7 +16,10 @@ void cache_open(struct cache *cache, const struct job *job, uint32_t partitions)
     for (unsigned t = 0; t < job->table_count; t++) {
         struct cache_table *table = &cache->tables[t];
         table->spec = &job->tables[t];
-        table->rows.files = table->spec->files;
+        struct arena *arenas[] = {&table->rows, &table->keys, &table->named, &table->stamps, &table->clocks};
+        for (unsigned a = 0; a < sizeof arenas / sizeof *arenas; a++) {
+            arenas[a]->files = table->spec->files;
+        }
         table->shape = &job->shapes[t];
         size_t room = (size_t)table->spec->row_bytes + table->spec->row_guard;
         slot_index_bound(&table->index, table->spec->rows);
@@ -43,7 +46,7 @@ void cache_close(struct cache *cache) {
     }
     for (size_t l = 0; l < (size_t)cache->partitions * cache->job->table_count; l++) {
         free(cache->lists[l].slots);
-        free(cache->changes[l].bytes);
+        arena_close(&cache->changes[l].bytes);
     }
     free(cache->lists);
     free(cache->changes);
@@ -214,9 +217,9 @@ static struct given_row *given_rows(const struct cache_changes *changes, const s
     struct given_row *rows = memory_resized(NULL, changes->rows, sizeof *rows);
     size_t at = 0;
     for (uint32_t i = 0; i < changes->rows; i++) {
-        memcpy(&rows[i].slot, changes->bytes + at, sizeof rows[i].slot);
+        memcpy(&rows[i].slot, changes->bytes.base + at, sizeof rows[i].slot);
         rows[i].at = at + sizeof rows[i].slot;
-        at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes + rows[i].at, spec->width);
+        at = rows[i].at + sparse_bytes(spec->row_bytes / spec->width, changes->bytes.base + rows[i].at, spec->width);
     }
     qsort(rows, changes->rows, sizeof *rows, given_order);
     return rows;
@@ -227,14 +230,14 @@ static size_t given_sum(const struct cache_changes *changes, const struct table_
                         const struct given_row *rows, uint32_t count, unsigned char *to) {
     const uint32_t element_bytes = spec->row_bytes / spec->width;
     if (count == 1) {
-        size_t bytes = sparse_bytes(element_bytes, changes->bytes + rows->at, spec->width);
-        memcpy(to, changes->bytes + rows->at, bytes);
+        size_t bytes = sparse_bytes(element_bytes, changes->bytes.base + rows->at, spec->width);
+        memcpy(to, changes->bytes.base + rows->at, bytes);
         return bytes;
     }
     unsigned char *sum = memory_zeroed(2, spec->row_bytes);
     unsigned char *written = memory_resized(NULL, sparse_most(spec->width, element_bytes), 1);
     for (uint32_t i = 0; i < count; i++) {
-        sparse_add(element_bytes, sum, changes->bytes + rows[i].at, spec->width);
+        sparse_add(element_bytes, sum, changes->bytes.base + rows[i].at, spec->width);
     }
     size_t bytes = sparse_delta(element_bytes, written, sum, sum + spec->row_bytes, spec->width, false);
     memcpy(to, written, bytes);
@@ -249,21 +252,24 @@ static void changes_sum(struct cache_changes *changes, const struct table_spec *
         return;
     }
     struct given_row *rows = given_rows(changes, spec);
-    struct cache_changes sums = {.bytes = memory_resized(NULL, changes->size, 1), .capacity = changes->size};
+    unsigned char *sums = memory_resized(NULL, changes->size, 1);
+    size_t size = 0;
+    uint32_t summed = 0;
     for (uint32_t i = 0, end; i < changes->rows; i = end) {
         for (end = i + 1; end < changes->rows && rows[end].slot == rows[i].slot;) {
             end++;
         }
-        memcpy(sums.bytes + sums.size, &rows[i].slot, sizeof rows[i].slot);
-        sums.size += sizeof rows[i].slot;
-        sums.size += given_sum(changes, spec, rows + i, end - i, sums.bytes + sums.size);
-        sums.rows++;
+        memcpy(sums + size, &rows[i].slot, sizeof rows[i].slot);
+        size += sizeof rows[i].slot;
+        size += given_sum(changes, spec, rows + i, end - i, sums + size);
+        summed++;
     }
-    assert(sums.rows == changes->slots);
-    sums.slots = sums.rows;
+    assert(summed == changes->slots);
+    memcpy(changes->bytes.base, sums, size);
+    changes->size = size;
+    changes->rows = summed;
     free(rows);
-    free(changes->bytes);
-    *changes = sums;
+    free(sums);
 }
 
 struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsigned table_number, uint32_t *slots) {
@@ -271,7 +277,7 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
     struct cache_changes *changes = cache_changes(cache, partition, table_number);
     changes_sum(changes, table->spec);
     struct buffer *values = buffer_new(changes->size - changes->rows * sizeof *slots);
-    const unsigned char *row = changes->bytes;
+    const unsigned char *row = changes->bytes.base;
     unsigned char *value = values->data;
     for (uint32_t i = 0; i < changes->rows; i++) {
         memcpy(&slots[i], row, sizeof *slots);
@@ -283,7 +289,7 @@ struct buffer *cache_take_changes(struct cache *cache, uint32_t partition, unsig
         table->given.base[slots[i]] = 0;
     }
     if (changes->size < changes->capacity / 4) { /* earlier clocks changed much more than this one: free the memory */
-        free(changes->bytes);
+        arena_close(&changes->bytes);
         *changes = (struct cache_changes){0};
     }
     changes->size = 0;
@@ -299,7 +305,9 @@ static void changes_grow(struct cache_changes *changes, const struct table_spec 
     }
     if (changes->size + room > changes->capacity / 2) { /* else the sums have made enough room */
         changes->capacity = 2 * changes->capacity + room;
-        changes->bytes = memory_resized(changes->bytes, changes->capacity, 1);
+        if (arena_reserve(&changes->bytes, changes->capacity) != 0) {
+            memory_exhausted(changes->capacity);
+        }
     }
 }
 
@@ -314,7 +322,7 @@ static struct cache_changes *changes_begin(struct cache *cache, unsigned table_n
     changes->rows++;
     changes->slots += table->given.base[slot] == 0 ? 1 : 0;
     table->given.base[slot] = 1;
-    memcpy(changes->bytes + changes->size, &slot, sizeof slot);
+    memcpy(changes->bytes.base + changes->size, &slot, sizeof slot);
     changes->size += sizeof slot;
     return changes;
 }
@@ -326,14 +334,15 @@ void cache_give(struct cache *cache, unsigned table_number, uint32_t slot, uint3
     size_t entries = sizeof(uint32_t) + count * (sizeof(uint32_t) + (size_t)element_bytes);
     size_t most = sparse_most(spec->width, element_bytes);
     struct cache_changes *changes = changes_begin(cache, table_number, slot, entries < most ? entries : most);
-    changes->size += sparse_write(element_bytes, changes->bytes + changes->size, spec->width, count, columns, values);
+    changes->size +=
+        sparse_write(element_bytes, changes->bytes.base + changes->size, spec->width, count, columns, values);
 }
 
 void cache_give_row(struct cache *cache, unsigned table_number, uint32_t slot, const void *values) {
     const struct table_spec *spec = cache->tables[table_number].spec;
     size_t most = sparse_most(spec->width, spec->row_bytes / spec->width);
     struct cache_changes *changes = changes_begin(cache, table_number, slot, most);
-    memcpy(changes->bytes + changes->size, &(uint32_t){SPARSE_ALL}, sizeof(uint32_t));
-    memcpy(changes->bytes + changes->size + sizeof(uint32_t), values, spec->row_bytes);
+    memcpy(changes->bytes.base + changes->size, &(uint32_t){SPARSE_ALL}, sizeof(uint32_t));
+    memcpy(changes->bytes.base + changes->size + sizeof(uint32_t), values, spec->row_bytes);
     changes->size += most;
 }

@@ -51,7 +51,7 @@ struct cache_list {
  * slot and a row as WIRE_SPARSE. Entries of the same slot are summed now and then, so the list takes at most about four
  * times as much memory as the sums. */
 struct cache_changes {
-    unsigned char *bytes;
+    struct arena bytes; /* as it grows without copying, malloc's heap gets no holes */
     size_t size, capacity;
     uint32_t rows;  /* entries */
     uint32_t slots; /* different slots in them */

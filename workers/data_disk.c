@@ -382,6 +382,7 @@ int data_arrange_disk(const struct arranging *arranging, struct error *error) {
     set->disk->tests_at = file->size;
     result = result != 0 ? result : arrange_use(arranging, AML_TEST, error);
     result = result != 0 ? result : spill_flush(file, error);
+    spill_end(file);
     result = result != 0 || file->size == 0 ? result : spill_map(file, error);
     result = result != 0 ? result : data_disk_start(set->disk, data->limit.bytes / WINDOW_SHARE, error);
     if (result == 0) {

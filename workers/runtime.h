@@ -46,8 +46,9 @@ enum {
 /* The part of the machine's or cgroup's memory that a process may use without --memory; the part of that for data. */
 #define RUNTIME_MEMORY_SHARE 0.6
 #define RUNTIME_DATA_SHARE   0.75
-/* The part of it that rows of put tables may take, in the cache and on the servers together. */
-#define RUNTIME_ROWS_SHARE 0.125
+/* The part of it that rows of put tables may take with their keys and clocks, in the cache and on the servers
+ * together. */
+#define RUNTIME_ROWS_SHARE 0.0625
 
 /* The options that the library adds to an app's own. */
 struct runtime_options {

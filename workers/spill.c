@@ -237,6 +237,11 @@ int spill_flush(struct spill_file *file, struct error *error) {
     return write_all(file, file->written, file->buffer, used, error);
 }
 
+void spill_end(struct spill_file *file) {
+    free(file->buffer);
+    file->buffer = NULL;
+}
+
 /* ---- Reading ---- */
 
 int spill_read(const struct spill_file *file, uint64_t offset, void *bytes, size_t size, struct error *error) {

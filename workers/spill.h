@@ -54,6 +54,9 @@ int spill_append_padding(struct spill_file *file, struct error *error);
 /* Writes what was appended, so that it can be read. */
 int spill_flush(struct spill_file *file, struct error *error);
 
+/* Ends appending to a flushed file: frees the buffer. */
+void spill_end(struct spill_file *file);
+
 /* Reads bytes that were flushed. They are not compared with hashes. */
 int spill_read(const struct spill_file *file, uint64_t offset, void *bytes, size_t size, struct error *error);
 /* Reads a block into the page cache, and compares it with its hash. `scratch` has SPILL_BLOCK bytes. */

@@ -19,6 +19,9 @@ struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width
 static int table_grow(struct table *table, uint32_t count) {
     const struct table_spec *spec = table->spec;
     table->rows.files = spec->files;
+    table->clocks.files = spec->files;
+    table->writers.files = spec->files;
+    table->keys.files = spec->files;
     int result = arena_grow(&table->rows, (size_t)count * spec->row_bytes);
     if (result == 0) {
         result = arena_grow(&table->clocks, (size_t)count * sizeof(uint32_t));

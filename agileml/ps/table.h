@@ -28,7 +28,8 @@ struct table_spec {
     bool flushed_sparse;       /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
     bool given;                /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
-    struct arena_files *files; /* where rows go that take too much memory; NULL: they stay there. For put tables */
+    struct arena_files *files; /* where rows, their keys and clocks go that take too much memory; NULL: they stay there.
+                                  For put tables */
     table_start *start;        /* NULL: rows start as zeros */
     void *context;
     table_apply *apply; /* NULL: the sum of a clock's updates is added to the row. For add tables */

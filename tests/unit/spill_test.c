@@ -461,17 +461,17 @@ static void test_reserved_rows_are_in_memory(void **state) {
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
     cache_close(&f.cache);
-    spill_arenas(&f.spill, &files, 1 << 20);
+    spill_arenas(&f.spill, &files, 9 << 18);
     f.job.tables[0].files = &files;
     cache_open(&f.cache, &f.job, PARTITIONS);
-    assert_int_equal(cache_reserve(&f.cache, 0, 200000), 0); /* 4 MiB, of which an eighth counts */
+    assert_int_equal(cache_reserve(&f.cache, 0, 200000), 0); /* 9 MiB with keys and clocks; an eighth counts */
     fill_cache(&f.cache, 1000);
     assert_false(f.cache.tables[0].rows.filed);
-    assert_true(files.used == 1 << 19 && files.bytes == 0);
+    assert_true(files.used == 9 << 17 && files.bytes == 0);
     fill_cache(&f.cache, 50000);
-    assert_true(files.used == 1 << 19);
+    assert_true(files.used == 9 << 17);
     fill_cache(&f.cache, 70000); /* counted at each doubling */
-    assert_true(files.used == 1 << 20);
+    assert_true(files.used == 9 << 18);
     cache_close(&f.cache);
     assert_true(files.used == 0);
     cache_open(&f.cache, &f.job, PARTITIONS);
@@ -487,7 +487,7 @@ static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
     struct arena_files files = {.open = NULL};
     fixture_open(&f, RATINGS, 0);
     cache_close(&f.cache);
-    spill_arenas(&f.spill, &files, 1 << 20);
+    spill_arenas(&f.spill, &files, 3 << 20);
     f.job.tables[0].files = &files;
     cache_open(&f.cache, &f.job, PARTITIONS);
     fill_cache(&f.cache, 1000);
@@ -497,10 +497,12 @@ static void test_rows_of_put_tables_beyond_memory_are_in_a_file(void **state) {
     assert_false(f.cache.tables[0].rows.filed);
     fill_cache(&f.cache, 200000);
     assert_true(f.cache.tables[0].rows.filed);
-    assert_true(files.used == 0 && files.bytes == 4 << 20);
+    assert_false(f.cache.tables[0].keys.filed);
+    assert_true(files.used == 5 << 19 && files.bytes == 4 << 20); /* keys, clocks and more, of 20 bytes; rows of 16 */
     with_a_full_disk(5 << 20, fill_in_vain, &f);
     fill_cache(&f.cache, 400000);
-    assert_true(files.bytes == 8 << 20);
+    assert_true(f.cache.tables[0].keys.filed);
+    assert_true(files.bytes == 12 << 20);
     cache_close(&f.cache);
     assert_true(files.used == 0 && files.bytes == 0);
     cache_open(&f.cache, &f.job, PARTITIONS);
