@@ -84,7 +84,7 @@ struct net {
 /* Returns the rate of a step that ends at `time`, in iterations. */
 static double schedule_rate(const struct schedule *schedule, double time) {
     static const double PI = 3.14159265358979323846;
-    double rate = schedule->rate * pow(schedule->decay, time);
+    double rate = schedule->rate * (schedule->decay < 1 ? pow(schedule->decay, time) : 1);
     if (time < schedule->warm_up) {
         rate *= time / schedule->warm_up;
     }
