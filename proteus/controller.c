@@ -32,6 +32,7 @@ struct controller_options_read {
     double start_timeout; /* seconds */
     const char *feeders_text;
     struct feeders_option feeders;
+    int64_t feeder_threads;
     enum progress_mode progress;
     int64_t ready_fd;                            /* where to write the endpoint; -1: not started by `proteus run` */
     char checkpoint[PATH_MAX], resume[PATH_MAX]; /* absolute paths of these options */
@@ -227,6 +228,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .balance = balance,
         .replacements = (uint32_t)options->job.replacements,
         .feeders_max = (uint32_t)options->feeders.most,
+        .feeder_threads = (uint32_t)options->feeder_threads,
         .window_short = options->job.window_short,
         .window_long = options->job.window_long,
         .start_timeout_ms = (uint32_t)(options->start_timeout * 1e3),
@@ -395,6 +397,7 @@ int command_controller(int argc, char **argv) {
     const struct aml_option internal[] = {
         {"ready-fd", "N", AML_OPTION_INTEGER, &options.ready_fd, 3, 1 << 20, "for proteus run"},
         {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0, "for proteus run"},
+        {"feeder-threads", "N", AML_OPTION_INTEGER, &options.feeder_threads, 0, WIRE_NODES_MAX, "for proteus run"},
         {0},
     };
     const struct aml_option *const tables[] = {table, internal};

@@ -1,13 +1,14 @@
 /* See feeders_option.h. */
 #include "proteus/feeders_option.h"
 
+#include "agileml/base/machine_processors.h"
 #include "agileml/wire/message.h"
+#include "workers/pool.h"
 
 #include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static bool read_number(const char *text, int64_t least, int64_t *number) {
     char *end;
@@ -31,8 +32,13 @@ int feeders_option(const char *text, int64_t most, struct feeders_option *option
                      WIRE_NODES_MAX);
 }
 
+int64_t feeders_option_threads(int64_t nodes, int64_t threads, int64_t least) {
+    int64_t left = (int64_t)machine_processors("") - nodes * threads;
+    left = left > least ? left : least;
+    return left < POOL_THREADS_MAX ? left : POOL_THREADS_MAX;
+}
+
 int64_t feeders_option_most(int64_t nodes, int64_t threads) {
-    int64_t processors = sysconf(_SC_NPROCESSORS_ONLN);
-    int64_t most = (processors - nodes * threads) / threads;
+    int64_t most = ((int64_t)machine_processors("") - nodes * threads) / threads;
     return most < 1 ? 1 : most > WIRE_NODES_MAX ? WIRE_NODES_MAX : most;
 }

@@ -14,6 +14,10 @@ struct feeders_option {
 /* Reads N, auto or auto:MAX. `most` is what `auto` alone means. Returns AML_EINPUT for anything else. */
 int feeders_option(const char *text, int64_t most, struct feeders_option *option, struct error *error);
 
+/* Returns how many processors of this machine are left by `nodes` nodes of so many threads; at least `least`, and no
+ * more than a feeder can have threads. */
+int64_t feeders_option_threads(int64_t nodes, int64_t threads, int64_t least);
+
 /* Returns as many feeders of so many threads as this machine has processors for beside `nodes` nodes with as many; at
  * least 1. */
 int64_t feeders_option_most(int64_t nodes, int64_t threads);

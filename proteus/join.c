@@ -5,6 +5,7 @@
 #include "agileml/base/process.h"
 #include "proteus/app.h"
 #include "proteus/command.h"
+#include "proteus/feeders_option.h"
 #include "proteus/signals.h"
 
 #include <errno.h>
@@ -46,7 +47,12 @@ static int start_app(const struct join *join, struct process *process, bool chec
     }
     arguments_add(&arguments, "--controller=%s", options->controller);
     arguments_add(&arguments, "--tier=%s", options->tier);
-    arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    if (options->threads > 0) {
+        arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    } else if (strcmp(options->tier, tier_name(TIER_FEEDER)) == 0) { /* all on this machine share its processors */
+        int64_t each = feeders_option_threads(0, 0, options->count) / options->count;
+        arguments_add(&arguments, "--threads-max=%lld", (long long)(each > 0 ? each : 1));
+    }
     arguments_add(&arguments, "--listen=%s", options->host);
     if (!check) { /* a name that neither `proteus run` nor the controller nor another machine chooses */
         char host[HOST_NAME_MAX + 1] = "";
@@ -215,13 +221,14 @@ static int check_options(struct join_options *options, int operand, int argc, ch
 }
 
 int command_join(int argc, char **argv) {
-    struct join_options options = {.tier = "transient", .host = "127.0.0.1", .count = 1, .threads = 1};
+    struct join_options options = {.tier = "transient", .host = "127.0.0.1", .count = 1};
     const struct aml_option table[] = {
         {"controller", "ENDPOINT", AML_OPTION_STRING, &options.controller, 0, 0,
          "tcp://HOST:PORT of the job's controller"},
         {"tier", "TIER", AML_OPTION_STRING, &options.tier, 0, 0, "this machine is reliable or transient, or a feeder"},
         {"count", "N", AML_OPTION_INTEGER, &options.count, 1, WIRE_NODES_MAX, "nodes"},
-        {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, JOIN_THREADS_MAX, "worker threads of each node"},
+        {"threads", "N", AML_OPTION_INTEGER, &options.threads, 0, JOIN_THREADS_MAX,
+         "worker threads of each node; 0: one, or of feeders as many as the job chooses"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0,
          "this machine's address, at which other nodes reach these"},
         {"key", "FILE", AML_OPTION_STRING, &options.key, 0, 0, "a node's token or the job's key, see 'proteus keygen'"},

@@ -32,10 +32,11 @@ enum {
 
 struct launcher_options {
     const struct job_options *job;
-    const char *host;    /* where the controller and the nodes listen */
-    int64_t threads;     /* worker threads of each node */
-    int64_t feeders;     /* to begin with */
-    int64_t feeders_max; /* the controller chooses a number up to this; 0: it chooses none */
+    const char *host;       /* where the controller and the nodes listen */
+    int64_t threads;        /* worker threads of each node */
+    int64_t feeders;        /* to begin with */
+    int64_t feeders_max;    /* the controller chooses a number up to this; 0: it chooses none */
+    int64_t feeder_threads; /* ... and how many threads each has, in all up to this; 0: `threads`, as other nodes */
     const struct app *app;
     const struct marketplace *market; /* buys the nodes' machines; NULL: the nodes are our child processes */
 };

@@ -141,6 +141,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     arguments_add(arguments, "--replacements=%lld", (long long)job->replacements);
     if (launcher->options->feeders_max > 0) {
         arguments_add(arguments, "--feeders=auto:%lld", (long long)launcher->options->feeders_max);
+        arguments_add(arguments, "--feeder-threads=%lld", (long long)launcher->options->feeder_threads);
     }
     arguments_add(arguments, "--window-short=%.17g", job->window_short);
     arguments_add(arguments, "--window-long=%.17g", job->window_long);

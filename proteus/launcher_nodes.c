@@ -21,7 +21,11 @@ static void start_node(struct launcher *launcher, unsigned index) {
     arguments_add(&arguments, "--controller=%s", launcher->endpoint);
     arguments_add(&arguments, "--tier=%s", tier_name(node->tier));
     arguments_add(&arguments, "--name=node-%u", index + 1);
-    arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    if (node->tier == TIER_FEEDER && options->feeder_threads > 0) {
+        arguments_add(&arguments, "--threads-max=%lld", (long long)options->feeder_threads);
+    } else {
+        arguments_add(&arguments, "--threads=%lld", (long long)options->threads);
+    }
     arguments_add(&arguments, "--listen=%s", options->host);
     arguments_add(&arguments, "--supervised"); /* errors go to the controller only, and are not printed twice */
     launcher_add_net_arguments(launcher, &arguments);

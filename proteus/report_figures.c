@@ -103,6 +103,7 @@ static const struct {
              {"balance", {.colour = "#7b7a12", .text = "shares or servers changed for slow nodes", .line = true}},
              {"replace", {.colour = "#8a5a44", .text = "straggler replaced", .line = true}},
              {"add-feeder", {.colour = "#4f6fd0", .text = "feeder added", .line = true}},
+             {"feeder-threads", {.colour = "#7486d6", .text = "feeders' threads changed", .line = true}},
              {"remove-feeders", {.colour = "#9a6fb0", .text = "feeders given back", .line = true}},
              {"checkpoint", {.colour = "#5f6b78", .text = "checkpoint", .line = true}}};
 enum { MARK_KINDS = sizeof MARKS / sizeof *MARKS };

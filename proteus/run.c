@@ -19,6 +19,7 @@ struct run_options {
     int64_t threads;
     const char *feeders_text;
     struct feeders_option feeders;
+    int64_t feeder_threads; /* of all feeders together, if the job chooses them; else 0 */
     const char *events_path;
     struct events events;
     struct marketplace_options market;
@@ -75,9 +76,10 @@ static int run_job(struct run_options *options, struct error *error) {
     const struct launcher_options launch = {
         .job = &options->job,
         .host = options->host,
-        .threads = options->threads,
+        .threads = options->threads > 0 ? options->threads : 1,
         .feeders = options->feeders.count,
         .feeders_max = options->feeders.most,
+        .feeder_threads = options->feeder_threads,
         .app = &options->app,
         .market = options->market.prices != NULL ? &options->place : NULL,
     };
@@ -147,11 +149,17 @@ static int check_market(struct run_options *options, struct error *error) {
     return marketplace_open(&options->place, market, error);
 }
 
-/* Reads --feeders; auto alone means as many as there are processors for. */
+/* Reads --feeders; auto alone means as many as there are processors for. Without --threads the job also chooses their
+ * threads: all together have the processors that the other nodes leave, or one each if these are fewer. */
 static int check_feeders(struct run_options *options, struct error *error) {
     int64_t nodes = options->job.reliable + (options->job.transient > 0 ? options->job.transient : 0);
-    int64_t most = feeders_option_most(nodes, options->threads);
-    return feeders_option(options->feeders_text, most, &options->feeders, error);
+    int64_t threads = options->threads > 0 ? options->threads : 1;
+    int64_t most = feeders_option_most(nodes, threads);
+    int result = feeders_option(options->feeders_text, most, &options->feeders, error);
+    if (options->threads == 0 && options->feeders.most > 0) {
+        options->feeder_threads = feeders_option_threads(nodes, threads, options->feeders.most);
+    }
+    return result;
 }
 
 /* Reads --progress; --quiet means none. */
@@ -194,17 +202,16 @@ static int check_options(struct run_options *options, int operand, int argc, cha
 }
 
 int command_run(int argc, char **argv) {
-    struct run_options options = {.job = job_options_defaults(),
-                                  .host = "127.0.0.1",
-                                  .threads = 1,
-                                  .feeders_text = "0",
-                                  .market = MARKETPLACE_DEFAULTS};
+    struct run_options options = {
+        .job = job_options_defaults(), .host = "127.0.0.1", .feeders_text = "0", .market = MARKETPLACE_DEFAULTS};
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
-        {"threads", "N", AML_OPTION_INTEGER, &options.threads, 1, RUN_THREADS_MAX, "worker threads of each node"},
+        {"threads", "N", AML_OPTION_INTEGER, &options.threads, 0, RUN_THREADS_MAX,
+         "worker threads of each node; 0: one, and of feeders as many as a job that chooses feeders chooses"},
         {"feeders", "N", AML_OPTION_STRING, &options.feeders_text, 0, 0,
          "nodes that run the app's stages for the others; auto or auto:MAX: the job chooses how many, MAX at most (as "
-         "many as there are processors for)"},
+         "many as there are processors for), and their threads: all together as many as there are processors left, "
+         "or MAX"},
         {"events", "FILE", AML_OPTION_STRING, &options.events_path, 0, 0,
          "planned events of the nodes and the controller"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0, "where the job's processes listen"},

@@ -113,8 +113,12 @@ void status_feeders_text(const json_t *status, char text[STATUS_FEEDERS_TEXT]) {
     struct progress_text line = {.bytes = text, .size = STATUS_FEEDERS_TEXT};
     text[0] = '\0';
     if (json_object_get(status, "feeders_max") != NULL) {
-        progress_add(&line, "feeders: %.0f wanted of at most %.0f", number_of(status, "feeders_wanted"),
-                     number_of(status, "feeders_max"));
+        double threads = number_of(status, "feeder_threads");
+        progress_add(&line, "feeders: %.0f", number_of(status, "feeders_wanted"));
+        if (threads > 0) {
+            progress_add(&line, " of %.0f thread%s", threads, threads > 1 ? "s" : "");
+        }
+        progress_add(&line, " wanted of at most %.0f", number_of(status, "feeders_max"));
         progress_add(&line, "%s%s", reason[0] != '\0' ? "; " : "", reason);
     }
 }

@@ -19,8 +19,8 @@ void status_print(FILE *stream, const json_t *answer);
 void status_make_printable(json_t *status);
 /* Writes "mf: training, preparing a change, stage 2". */
 void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]);
-/* Writes "feeders: 3 wanted of at most 8; trainers wait for 40 % of their time: feeder 3 is tried"; nothing if the job
- * does not choose their number. */
+/* Writes "feeders: 3 of 2 threads wanted of at most 8; trainers wait for 40 % of their time: feeder 3 is tried"; or
+ * nothing if the job does not choose their number. */
 void status_feeders_text(const json_t *status, char text[STATUS_FEEDERS_TEXT]);
 /* Writes "2 ParamServ, 6 BackupPS" of an element of `nodes`. `traditional`: the job's stage. */
 void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]);

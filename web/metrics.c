@@ -14,7 +14,8 @@ static const char *const EVENTS[METRICS_EVENTS] = {"allocation",   "join",
                                                    "save-failed",  "checkpoint-slow",
                                                    "balance",      "replace",
                                                    "add-feeder",   "remove-feeders",
-                                                   "keep-feeders", "take-part"};
+                                                   "keep-feeders", "feeder-threads",
+                                                   "take-part"};
 enum { EVENT_RECOVER = 11, EVENT_CHECKPOINT = 12, EVENT_CHECKPOINT_FAILED = 13 };
 static const double BUCKETS[METRICS_BUCKETS] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 
@@ -206,6 +207,8 @@ static void put_nodes(const struct writer *writer, const json_t *nodes) {
         const char *key, *name, *type, *help;
         double factor;
     } numbers[] = {
+        {"threads", "proteus_node_threads", "gauge", "Worker threads; of a feeder those with which it makes batches.",
+         1},
         {"items", "proteus_node_items_processed_total", "counter", "Items of completed clocks.", 1},
         {"bytes_sent", "proteus_node_bytes_sent_total", "counter", "Bytes sent to other processes.", 1},
         {"bytes_received", "proteus_node_bytes_received_total", "counter", "Bytes received from other processes.", 1},

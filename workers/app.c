@@ -2,6 +2,7 @@
  * their arguments; the work is done in runtime.c, params.c, data.c and ratings.c. */
 #include "agileml/base/log.h"
 #include "agileml/base/machine_memory.h"
+#include "agileml/base/machine_processors.h"
 #include "agileml/base/options.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
@@ -57,7 +58,10 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 1, DESCRIBE_ITERATIONS_MAX,
          "evaluate after every Nth clock, and after each iteration"},
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 9007199254740992.0, "of everything that is random"},
-        {"threads", "N", AML_OPTION_INTEGER, &o->threads, 1, POOL_THREADS_MAX, "worker threads of this process"},
+        {"threads", "N", AML_OPTION_INTEGER, &o->threads, 0, POOL_THREADS_MAX,
+         "worker threads of this process; 0: one, or of a feeder as many as the job chooses"},
+        {"threads-max", "N", AML_OPTION_INTEGER, &o->threads_max, 0, POOL_THREADS_MAX,
+         "of a feeder that the job may choose for it; 0: as many as this machine, or its cgroup, has processors"},
         {"server-threads", "N", AML_OPTION_INTEGER, &o->server_threads, 1, WIRE_SERVERS_MAX,
          "parameter server threads of this process"},
         {"controller", "ENDPOINT", AML_OPTION_STRING, &o->controller, 0, 0,
@@ -341,7 +345,8 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     }
     registration->process_id = (uint64_t)getpid();
     registration->tier = (uint8_t)tier;
-    registration->threads = (uint32_t)options->threads;
+    registration->threads = options->threads_max > 0 ? 1 : (uint32_t)options->threads;
+    registration->threads_max = (uint32_t)options->threads_max;
     registration->slice = (uint64_t)options->slice * (runtime->app->clock_alone ? 1 : registration->threads);
     snprintf(job->app, sizeof job->app, "%s", runtime->app->name);
     job->digest = job_digest(runtime);
@@ -351,6 +356,22 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->seconds = options->seconds;
     job->tolerance = options->tolerance;
     job->tolerance_iterations = (uint32_t)options->tolerance_iterations;
+    return 0;
+}
+
+/* How many threads the process has, and whether the controller may choose how many of them a feeder uses. */
+static int choose_threads(struct runtime_options *options, struct error *error) {
+    bool chooses = options->threads == 0 && strcmp(options->tier, tier_name(TIER_FEEDER)) == 0;
+    if (options->threads_max > 0 && !chooses) {
+        return error_set(error, AML_EINPUT,
+                         "--threads-max: expected it with --tier feeder and without --threads: the threads of other "
+                         "nodes are not chosen by the job");
+    }
+    if (chooses && options->threads_max == 0) {
+        unsigned processors = machine_processors("");
+        options->threads_max = processors < POOL_THREADS_MAX ? processors : POOL_THREADS_MAX;
+    }
+    options->threads = chooses ? options->threads_max : options->threads > 0 ? options->threads : 1;
     return 0;
 }
 
@@ -460,7 +481,6 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     *options = (struct runtime_options){.tier = "reliable",
                                         .compress = "none",
                                         .listen = "127.0.0.1",
-                                        .threads = 1,
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
                                         .tolerance_iterations = 3,
@@ -475,6 +495,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->clocks_per_iteration > 0) {
         app->clocks_per_iteration = options->clocks_per_iteration; /* for `configure` to see */
     }
+    result = result != 0 ? result : choose_threads(options, error);
     result = result != 0 ? result : call_configure(runtime, error);
     if (result != 0) {
         return result;

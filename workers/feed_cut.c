@@ -52,8 +52,9 @@ void feed_cut_choose(struct feed_cut *cut, const struct feed_cut_job *job) {
     if (cut->feedable < 2 || job->feeders == 0 || !take_costs(cut)) {
         return;
     }
+    double feeder_threads = job->feeder_threads > 0 ? job->feeder_threads : job->threads;
     const struct cut_machines machines = {.trainer_cpus = job->threads,
-                                          .feeder_cpus = (double)job->threads / job->nodes,
+                                          .feeder_cpus = feeder_threads / job->nodes,
                                           .feeders = job->feeders,
                                           .link_bytes_us = INFINITY, /* no cut takes more of it than the first one */
                                           .receive_us = FEED_CUT_BYTE_US,

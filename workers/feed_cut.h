@@ -40,9 +40,10 @@ struct feed_cut {
 
 /* Who shares the work. */
 struct feed_cut_job {
-    unsigned threads; /* of this process; feeders are taken to have as many, the default */
-    unsigned feeders; /* of the job */
-    unsigned nodes;   /* that work, at least 1; all have the feeders in common */
+    unsigned threads;        /* of this process */
+    unsigned feeder_threads; /* of each feeder; 0: not known, they are taken to have as many as this process */
+    unsigned feeders;        /* of the job */
+    unsigned nodes;          /* that work, at least 1; all have the feeders in common */
 };
 
 /* A zeroed struct becomes that of these stages. `list` ends with a NULL name, or is NULL. */

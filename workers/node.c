@@ -106,6 +106,8 @@ static void send_heartbeat(struct node *node) {
     message.heartbeat.committed = node->contact.told_committed = node->client.committed;
     message.heartbeat.silent = silent_node(node);
     message.heartbeat.feed_us = node_feeding_us(node);
+    message.heartbeat.feed_threads =
+        node->options.registration.tier == TIER_FEEDER ? (uint32_t)node_feeding_threads(node) : 0;
     node_send(node, &message);
     node->contact.heartbeat_us = node_now(node) + node->contact.heartbeat_ms * UINT64_C(1000);
 }
@@ -613,6 +615,7 @@ static void receive_ack(struct node *node, const struct message *message) {
         return; /* the barrier's number never falls, so this message is old */
     }
     node->final = ack->final != 0 ? ack->final : node->final;
+    node->feed.threads = ack->feed_threads;
     if (ack->barrier > node->barrier.number) {
         node->barrier.number = ack->barrier;
         node->barrier.clock = ack->barrier_clock;

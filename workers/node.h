@@ -111,10 +111,10 @@ struct node_hooks {
     unsigned (*feeds)(void *context);
     /* Returns how many of these feeders are to run for clocks whose batches are not asked for yet, at least 1. */
     unsigned (*feed_stages)(void *context);
-    /* Makes the batches of some of the set's shards in the background (in a feeder: of one) by the first `stages`; then
-     * node_feed_made. The bytes depend on nothing but the job's options, the shard's items, the clock and the stages. A
-     * feeder's sets need no rows in the cache. The set may be released before node_feed_made. False: the shards' items
-     * are not in memory. */
+    /* Makes the batches of some of the set's shards in the background, with node_feeding_threads threads, by the first
+     * `stages`; then node_feed_made. The bytes depend on nothing but the job's options, the shard's items, the clock
+     * and the stages. A feeder's sets need no rows in the cache. The set may be released before node_feed_made. False:
+     * the shards' items are not in memory. */
     bool (*feed_make)(void *context, unsigned set, uint64_t clock, unsigned stages, const uint32_t *shards,
                       unsigned count);
     /* Takes the batch of a shard for a coming clock of the set; `compute` of the set and clock uses it, and makes what
@@ -316,6 +316,8 @@ void node_fed(struct node *node, uint64_t items);
 void node_feed_made_here(struct node *node, uint64_t batches, uint64_t us);
 /* Batches are made. The node takes the `bytes` over. */
 void node_feed_made(struct node *node, const struct feed_made *made);
+/* Returns with how many threads a feeder's process makes its next batches; of another node, the process's threads. */
+unsigned node_feeding_threads(const struct node *node);
 /* A lot of `items` was worked on for another node; metrics[metric_count] are the app's. */
 void node_helped(struct node *node, uint64_t items, const struct wire_metric_sum *metrics);
 void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);

@@ -219,10 +219,19 @@ static uint64_t credit(const struct node *node) {
     return node->options.feed_credit > 0 ? node->options.feed_credit : NODE_FEED_CREDIT;
 }
 
-/* How many batches one question is for. */
+/* One after the other by one thread. By several as many as take each NODE_FEED_MAKE_US, and one each at least: then all
+ * have about as much to do. */
+unsigned node_feed_at_once(unsigned threads, uint64_t batch_us) {
+    uint64_t each = batch_us > 0 ? NODE_FEED_MAKE_US / batch_us : 1;
+    uint64_t count = threads > 1 ? threads * (each > 1 ? each : 1) : 1;
+    return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
+}
+
+/* How many batches one question is for; the more, the more threads feeders have. */
 static unsigned fused(const struct node_feed *feed) {
     uint64_t count = feed->local_us > 0 ? NODE_FEED_FUSED_US / feed->local_us : NODE_FEED_FUSED;
     count = count > NODE_FEED_FUSED ? count : NODE_FEED_FUSED;
+    count *= feed->threads > 1 ? 2 * feed->threads : 1;
     return count < WIRE_FEED_SHARDS_MAX ? (unsigned)count : WIRE_FEED_SHARDS_MAX;
 }
 
@@ -395,7 +404,7 @@ static uint64_t wait_us(const struct node_feed *feed) {
     return feed->local_us > 0 ? 2 * feed->local_us + NODE_FEED_FUSED_US : 0;
 }
 
-/* Leaves each feeder the batch that it probably makes now, unless that is late. Returns when the next one will be. */
+/* Leaves each feeder the batches that it probably makes now, unless they are late. Returns when the next will be. */
 static uint64_t leave_begun(struct node *node, const struct feed_clock *clock) {
     struct node_feed *feed = &node->feed;
     uint64_t late_us = UINT64_MAX;
@@ -409,8 +418,9 @@ static uint64_t leave_begun(struct node *node, const struct feed_clock *clock) {
         uint64_t until_us =
             first < clock->count ? expected_since_us(&clock->batches[first], feeder) + wait_us(feed) : 0;
         if (node_now(node) < until_us) {
+            unsigned made = node_feed_at_once(feed->threads, feed->local_us);
             late_us = until_us < late_us ? until_us : late_us;
-            feeder->behind--;
+            feeder->behind -= made < feeder->behind ? made : feeder->behind;
         }
     }
     return late_us;

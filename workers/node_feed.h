@@ -13,6 +13,7 @@ enum {
     NODE_FEED_AHEAD = 4,              /* clocks for which batches are asked, the next one included */
     NODE_FEED_FUSED = 8,              /* batches in one question: so many, or as many as take ... */
     NODE_FEED_FUSED_US = 2000,        /* ... so long to make; a node makes as many at once, and a feeder answers then */
+    NODE_FEED_MAKE_US = 16000,        /* a feeder with several threads has each make batches for so long at once */
     NODE_FEED_CREDIT = 64 << 20,      /* bytes asked for and held, unless options.feed_credit says otherwise */
     NODE_FEED_GUESS = 64 << 10,       /* bytes of a batch while no size is known */
     NODE_FEED_TIMES = 32,             /* answers whose times count */
@@ -69,7 +70,7 @@ struct feed_feeder {
     unsigned behind;         /* while batches to make are chosen: how many of the clock's are ASKED of it */
 };
 
-/* Batches that the process makes at once: for other nodes one, for a clock of its own perhaps more. */
+/* Batches that the process makes at once: for other nodes one for each thread, for a clock of its own perhaps more. */
 struct feed_made {
     uint64_t clock;
     unsigned count;
@@ -99,8 +100,9 @@ struct node_feeding {
     uint64_t arrived; /* questions, since the process began */
     bool making;      /* feed_make is under way, for the question of `asker` and `claim` */
     actor_id asker;
-    uint64_t claim, clock;
-    uint32_t shard;
+    uint64_t claim;
+    unsigned threads;      /* by which */
+    uint64_t batch_us;     /* about, of one thread for a batch; 0: not known */
     unsigned char *wanted; /* by shard: was asked for, and is in neither set; NULL: none was */
     unsigned kept, coming; /* indexes in node_work.sets: shards that are here; the next such set. NODE_FEED_NO_SET */
     uint64_t batches;      /* made, since the process began */
@@ -112,6 +114,7 @@ struct node_feed {
     struct feed_clock clocks[NODE_FEED_AHEAD + 1]; /* clock c at c % (NODE_FEED_AHEAD + 1) */
     struct feed_feeder *feeders;
     unsigned feeder_count;
+    unsigned threads;            /* of each feeder, as the controller says; 0: as many as it was started with */
     unsigned stages;             /* that the batches of `sizes` and `times_us` went through */
     bool stale;                  /* all batches are to be forgotten, as soon as no clock is computed */
     uint64_t used;               /* bytes of the credit: the sum over all batches */

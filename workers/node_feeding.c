@@ -211,7 +211,13 @@ static struct feed_question *first_question(const struct node_feeding *feeding) 
     return first;
 }
 
-/* Has the process make the next batch. */
+unsigned node_feeding_threads(const struct node *node) {
+    const struct message_register *own = &node->options.registration;
+    unsigned told = node->feed.threads < own->threads_max ? node->feed.threads : own->threads_max;
+    return told > 0 ? told : own->threads;
+}
+
+/* Has the process make the next batches of a question. */
 static bool make_next(struct node *node) {
     struct node_feeding *feeding = &node->feed.feeding;
     const struct node_hooks *hooks = &node->options.hooks;
@@ -224,10 +230,11 @@ static bool make_next(struct node *node) {
     feeding->since_us = node_now(node);
     feeding->asker = first->asker;
     feeding->claim = first->claim;
-    feeding->clock = first->clock;
-    feeding->shard = first->shards[first->next];
-    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, feeding->clock, first->stages,
-                          &feeding->shard, 1)) {
+    feeding->threads = node_feeding_threads(node);
+    unsigned left = first->count - first->next;
+    unsigned most = node_feed_at_once(feeding->threads, feeding->batch_us);
+    if (!hooks->feed_make(hooks->context, node->work.sets[feeding->kept].number, first->clock, first->stages,
+                          &first->shards[first->next], most < left ? most : left)) {
         node_fail(node, AML_ELIMIT,
                   "the data that this feeder is asked for is more than --memory allows: use more feeders, "
                   "or more memory");
@@ -258,46 +265,64 @@ uint64_t node_feeding_us(const struct node *node) {
     return feeding->made_us + (feeding->making ? node_now(node) - feeding->since_us : 0);
 }
 
-static void take_made(struct node *node, struct feed_question *question, struct buffer *bytes) {
+/* Takes the question's next batch. `last`: of those that were made at once. */
+static void take_made(struct node *node, struct feed_question *question, struct buffer *bytes, bool last) {
     question->batches[question->made] = (struct wire_batch){.shard = question->shards[question->next],
                                                             .bytes = (uint32_t)bytes->size,
                                                             .hash = hash_bytes(bytes->data, bytes->size, 0)};
     question->bytes[question->made++] = buffer_hold(bytes);
     question->next++;
     if (question->next == question->count || made_bytes(question) >= NODE_FEED_SEND_BYTES ||
-        node_now(node) >= question->since_us + NODE_FEED_FUSED_US) {
+        (last && node_now(node) >= question->since_us + NODE_FEED_FUSED_US)) {
         answer_made(node, question);
+    }
+}
+
+/* Fails the node if a batch is larger than a message may be. */
+static void check_sizes(struct node *node, const struct feed_made *made) {
+    for (unsigned b = 0; b < made->count && !node->ended; b++) {
+        if (made->bytes[b]->size > WIRE_BATCH_BYTES_MAX) {
+            char text[ERROR_TEXT_MAX];
+            snprintf(text, sizeof text,
+                     "a batch of data shard %u has %zu bytes, at most %d are possible: use more nodes, "
+                     "and so more shards, or smaller items",
+                     made->shards[b], made->bytes[b]->size, WIRE_BATCH_BYTES_MAX);
+            node_fail(node, AML_EINPUT, text);
+        }
+    }
+}
+
+/* Takes what was made for the question, unless that was dropped meanwhile. */
+static void take_all(struct node *node, const struct feed_made *made) {
+    struct node_feeding *feeding = &node->feed.feeding;
+    for (unsigned q = 0; q < feeding->count; q++) {
+        struct feed_question *question = &feeding->questions[q];
+        if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == made->clock) {
+            for (unsigned b = 0; b < made->count; b++) {
+                take_made(node, question, made->bytes[b], b + 1 == made->count);
+            }
+            if (question->next == question->count) {
+                question_remove(feeding, q);
+            }
+            return;
+        }
     }
 }
 
 void node_feeding_made(struct node *node, const struct feed_made *made) {
     struct node_feeding *feeding = &node->feed.feeding;
-    uint32_t shard = made->shards[0];
-    struct buffer *bytes = made->bytes[0];
     feeding->making = false;
     feeding->made_us += node_now(node) - feeding->since_us;
-    if (bytes->size > WIRE_BATCH_BYTES_MAX) {
-        char text[ERROR_TEXT_MAX];
-        snprintf(text, sizeof text,
-                 "a batch of data shard %u has %zu bytes, at most %d are possible: use more nodes, "
-                 "and so more shards, or smaller items",
-                 shard, bytes->size, WIRE_BATCH_BYTES_MAX);
-        buffer_drop(bytes);
-        node_fail(node, AML_EINPUT, text);
-        return;
+    feeding->batches += made->count;
+    uint64_t each_us = made->us * feeding->threads / made->count;
+    feeding->batch_us = feeding->batch_us > 0 ? (7 * feeding->batch_us + each_us) / 8 : each_us;
+    check_sizes(node, made);
+    if (!node->ended) {
+        take_all(node, made);
     }
-    feeding->batches++;
-    for (unsigned q = 0; q < feeding->count && !node->ended; q++) {
-        struct feed_question *question = &feeding->questions[q];
-        if (question->asker == feeding->asker && question->claim == feeding->claim && question->clock == made->clock) {
-            take_made(node, question, bytes);
-            if (question->next == question->count) {
-                question_remove(feeding, q);
-            }
-            break;
-        }
+    for (unsigned b = 0; b < made->count; b++) {
+        buffer_drop(made->bytes[b]);
     }
-    buffer_drop(bytes);
     if (!node->ended) {
         node_step(node);
     }

@@ -167,7 +167,9 @@ void node_feed_receive(struct node *node, actor_id from, const struct message *m
 void node_feeding_close(struct node *node);
 /* Drops all questions. */
 void node_feeding_drop(struct node *node);
-/* The process has made a batch. */
+/* Returns how many batches a feeder with so many threads makes at once, if one takes a thread so long. */
+unsigned node_feed_at_once(unsigned threads, uint64_t batch_us);
+/* The process has made batches. */
 void node_feeding_made(struct node *node, const struct feed_made *made);
 /* Returns how long the process has made batches for others. */
 uint64_t node_feeding_us(const struct node *node);

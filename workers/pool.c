@@ -48,8 +48,8 @@ static void *pool_main(void *argument) {
             pool_spin(pool, seen);
         }
         pthread_mutex_lock(&pool->lock);
-        while (pool->generation == seen && !pool->closing) {
-            pthread_cond_wait(&pool->changed, &pool->lock);
+        while ((pool->generation == seen || self.number >= pool->active) && !pool->closing) {
+            pthread_cond_wait(self.number < pool->active ? &pool->changed : &pool->parked, &pool->lock);
         }
         if (pool->closing) {
             break;
@@ -157,13 +157,14 @@ void pool_dismiss(struct pool *pool) {
 
 int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, unsigned thread, int command),
               void *context, struct error *error) {
-    *pool = (struct pool){.run = run, .context = context, .threads = threads};
+    *pool = (struct pool){.run = run, .context = context, .threads = threads, .active = threads};
     pool->done = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (pool->done < 0) {
         return error_set(error, AML_EFAIL, "eventfd: %s", strerror(errno));
     }
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->changed, NULL);
+    pthread_cond_init(&pool->parked, NULL);
     pthread_barrier_init(&pool->barrier, NULL, threads);
     team_open(&pool->team, threads);
     pool->handles = memory_zeroed(threads, sizeof *pool->handles);
@@ -193,13 +194,21 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
     return 0;
 }
 
-void pool_begin(struct pool *pool, int command) {
+void pool_begin_some(struct pool *pool, int command, unsigned threads) {
     pthread_mutex_lock(&pool->lock);
+    bool more = threads > pool->active;
     pool->command = command;
-    pool->running = pool->threads;
+    pool->running = pool->active = threads;
     pool->generation++;
     pthread_mutex_unlock(&pool->lock);
     pthread_cond_broadcast(&pool->changed);
+    if (more) {
+        pthread_cond_broadcast(&pool->parked);
+    }
+}
+
+void pool_begin(struct pool *pool, int command) {
+    pool_begin_some(pool, command, pool->threads);
 }
 
 bool pool_close(struct pool *pool, unsigned timeout_ms) {
@@ -209,6 +218,7 @@ bool pool_close(struct pool *pool, unsigned timeout_ms) {
     pthread_mutex_lock(&pool->lock);
     pool->closing = true;
     pthread_cond_broadcast(&pool->changed);
+    pthread_cond_broadcast(&pool->parked);
     pthread_mutex_unlock(&pool->lock);
     struct timespec deadline = clock_after_ms(CLOCK_REALTIME, timeout_ms);
     for (unsigned t = 0; t < pool->started; t++) {
@@ -219,6 +229,7 @@ bool pool_close(struct pool *pool, unsigned timeout_ms) {
     team_close(&pool->team);
     pthread_barrier_destroy(&pool->barrier);
     pthread_cond_destroy(&pool->changed);
+    pthread_cond_destroy(&pool->parked);
     pthread_mutex_destroy(&pool->lock);
     free(pool->handles);
     close(pool->done);

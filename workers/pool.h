@@ -1,6 +1,6 @@
-/* The worker threads of a process. All of them run one command at a time together. When the last thread is through, it
- * handles the result itself, or makes a descriptor readable. Within a command thread 0 may lead: it then calls
- * functions that all threads run in parallel. The pool does not know what a command means. */
+/* The worker threads of a process. All of them, or the first so many, run one command at a time together. When the last
+ * thread is through, it handles the result itself, or makes a descriptor readable. Within a command of all threads,
+ * thread 0 may lead: it then calls functions that all run in parallel. The pool does not know what a command means. */
 #ifndef AGILEML_WORKERS_POOL_H
 #define AGILEML_WORKERS_POOL_H
 
@@ -43,9 +43,10 @@ struct pool {
     pthread_barrier_t barrier; /* of all threads, for use in `run` */
     struct pool_team team;
 
-    pthread_mutex_t lock; /* guards the fields below */
-    pthread_cond_t changed;
+    pthread_mutex_t lock;           /* guards the fields below */
+    pthread_cond_t changed, parked; /* `parked`: for threads that take no part in the last command */
     int command;
+    unsigned active;        /* threads that run the command */
     atomic_uint generation; /* counts commands; also read without the lock, before a thread sleeps */
     unsigned running;       /* threads that are not through with the command */
     bool closing;
@@ -58,6 +59,9 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
               void *context, struct error *error);
 /* Starts a command and returns at once. The command before must be through. */
 void pool_begin(struct pool *pool, int command);
+/* The same, for the first `threads` threads alone (at least 1). The barrier and the functions below are not for such a
+ * command. The other threads sleep until a command that they take part in. */
+void pool_begin_some(struct pool *pool, int command, unsigned threads);
 
 /* For `run`, in every thread but 0: takes part in thread 0's calls of pool_parallel, until pool_dismiss. */
 void pool_help(struct pool *pool, unsigned thread);

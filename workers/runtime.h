@@ -56,7 +56,9 @@ struct runtime_options {
     const char *controller, *tier, *name, *listen, *key, *compress;
     const char *memory, *spill; /* NULL: not given */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
-    int64_t threads, server_threads, lots, slice;
+    int64_t threads;     /* of the pool */
+    int64_t threads_max; /* of a feeder whose threads the controller may choose: `threads`; else 0 */
+    int64_t server_threads, lots, slice;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;
@@ -148,7 +150,7 @@ struct runtime_staged {
 /* The batches that this process makes: a feeder for another one, a node that works for a coming clock of its own. */
 struct runtime_feeding {
     struct feed_made made; /* its bytes: [batches[b].count], of these stages' outputs */
-    unsigned stages;
+    unsigned stages, threads;
     struct data_batch batches[WIRE_FEED_SHARDS_MAX];
     size_t items;        /* of all of them */
     _Atomic uint64_t us; /* that the threads took, all together */

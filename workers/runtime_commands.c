@@ -401,12 +401,16 @@ bool runtime_handle_command_end(void *context) {
     return net_io_borrow(runtime->agent, command_done, pool_is_busy, runtime);
 }
 
-static void begin_command(struct runtime *runtime, int command) {
+static void begin_command_of(struct runtime *runtime, int command, unsigned threads) {
     runtime->command.busy = true;
     runtime->command.slice = NO_SLICE;
     runtime->command.items = 0;
     runtime->check.call++;
-    pool_begin(&runtime->pool, command);
+    pool_begin_some(&runtime->pool, command, threads);
+}
+
+static void begin_command(struct runtime *runtime, int command) {
+    begin_command_of(runtime, command, runtime->pool.threads);
 }
 
 static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
@@ -497,7 +501,7 @@ bool runtime_hook_feed_make(void *context, unsigned set, uint64_t clock, unsigne
     (void)set; /* it keeps the shards in memory */
     bool begun = runtime_feeding_begin(runtime, clock, stages, shards, count);
     if (begun) {
-        begin_command(runtime, COMMAND_FEED);
+        begin_command_of(runtime, COMMAND_FEED, runtime->stages.feeding.threads);
     }
     return begun;
 }

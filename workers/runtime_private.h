@@ -119,8 +119,8 @@ void runtime_stages_close(struct runtime *runtime);
 /* Reports to the node what feeders have made of the clock that was computed, and how long the rest took. */
 void runtime_stages_report(struct runtime *runtime);
 
-/* Begin to make batches, in the main thread (false: their items are not in memory); make them, in every thread of the
- * pool; and return them, for the caller to drop their bytes. */
+/* Begin to make batches, in the main thread (false: their items are not in memory); make them, in the first
+ * `feeding.threads` threads of the pool; and return them, for the caller to drop their bytes. */
 bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned stages, const uint32_t *shards,
                            unsigned count);
 void runtime_feeding_run(struct aml_worker *worker);

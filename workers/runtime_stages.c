@@ -358,6 +358,7 @@ static void choose_cut(struct runtime *runtime) {
     struct runtime_stages *stages = &runtime->stages;
     unsigned before = stages->cut.wanted;
     const struct feed_cut_job job = {.threads = runtime->pool.threads,
+                                     .feeder_threads = runtime->node.feed.threads,
                                      .feeders = runtime->node.feed.feeder_count,
                                      .nodes = runtime->command.origins > 0 ? runtime->command.origins : 1};
     feed_cut_choose(&stages->cut, &job);
@@ -400,6 +401,7 @@ bool runtime_feeding_begin(struct runtime *runtime, uint64_t clock, unsigned sta
     unsigned part = runtime_part(runtime, clock);
     feeding->made = (struct feed_made){.clock = clock};
     feeding->stages = stages;
+    feeding->threads = node_feeding_threads(&runtime->node);
     feeding->items = 0;
     feeding->us = 0;
     for (unsigned b = 0; b < count; b++) {
@@ -439,7 +441,7 @@ static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
 
 void runtime_feeding_run(struct aml_worker *worker) {
     struct runtime_feeding *feeding = &worker->runtime->stages.feeding;
-    unsigned threads = worker->runtime->pool.threads;
+    unsigned threads = feeding->threads;
     uint64_t start_us = monotonic_us();
     worker->clock = feeding->made.clock;
     crash_enter("stage", feeding->made.clock);
@@ -451,7 +453,7 @@ void runtime_feeding_run(struct aml_worker *worker) {
 struct feed_made runtime_feeding_end(struct runtime *runtime) {
     struct runtime_feeding *feeding = &runtime->stages.feeding;
     struct feed_made made = feeding->made;
-    made.us = feeding->us / runtime->pool.threads;
+    made.us = feeding->us / feeding->threads;
     feeding_close(feeding);
     return made;
 }

@@ -171,6 +171,7 @@ void controller_send_ack(struct controller *controller, struct member *member) {
     ack.heartbeat_ack.barrier_clock = controller->barrier.clock;
     ack.heartbeat_ack.final = controller->job.final;
     ack.heartbeat_ack.input = member->input;
+    ack.heartbeat_ack.feed_threads = feeding_threads(controller);
     controller_send(controller, member->node.actor, &ack);
 }
 
@@ -522,6 +523,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
                  .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
         .process_id = new->process_id,
         .slice = new->slice,
+        .threads_max = new->tier == TIER_FEEDER ? new->threads_max : 0,
         .endpoints = buffer_hold(message->frames[REGISTER_ENDPOINTS]),
         .reported = {.catch_up = controller->plan.restore, .catch_up_stored = controller->plan.restore},
         .joined_us = controller_now(controller),
@@ -696,7 +698,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     member->reported.clock = beat->clock > member->reported.clock ? beat->clock : member->reported.clock;
     member->goes_by.barrier = beat->barrier;
     if (controller_feeds(member)) { /* has no clocks, and is not believed about others */
-        feeding_heard(controller, member, beat->feed_us);
+        feeding_heard(controller, member, beat);
     } else {
         controller_committed(controller, beat->committed);
         silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);

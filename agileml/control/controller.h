@@ -57,6 +57,7 @@ struct controller_options {
     aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
     uint32_t replacements;            /* nodes that the policy may have replaced */
     uint32_t feeders_max;             /* the controller chooses a number of feeders up to this; 0: it chooses none */
+    uint32_t feeder_threads;          /* ... and threads of each, in all up to this; 0: one of each */
     const char *checkpoint;           /* the directory, or s3://BUCKET/PREFIX; NULL: no checkpoints are written */
     uint32_t checkpoint_every;        /* iterations */
     bool checkpoint_at_end;           /* a checkpoint of the job's last clock is written, too */
@@ -153,8 +154,9 @@ struct member_usage {
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
-/* How busy a feeder is. Only feeding.c changes it. Not stored. */
+/* What a feeder's heartbeats report. Only feeding.c changes it. Not stored. */
 struct member_feeding {
+    unsigned threads;                /* with which it makes batches; 0: not reported yet */
     uint64_t us, heard_us;           /* HEARTBEAT's `feed_us`, and when it came; 0: not yet */
     uint64_t from_us, from_heard_us; /* the same, of the heartbeat from which on `busy` is measured next */
     double busy;
@@ -172,6 +174,7 @@ struct member_shown {
     bool known; /* the report has such a line */
     enum node_state state;
     bool leaving;
+    unsigned threads;
     uint32_t shards;
     uint64_t roles; /* digest of the partitions that it serves and follows */
 };
@@ -183,6 +186,7 @@ struct member {
     char host[WIRE_HOST_MAX];
     uint64_t process_id;
     uint64_t slice;           /* items that it works on at once; 0: any number */
+    uint32_t threads_max;     /* of a feeder, that the controller may choose; 0: always node.threads */
     struct buffer *endpoints; /* struct wire_endpoint each */
     enum node_state state;    /* as the member's last HEARTBEAT reports */
     enum member_stay stay;
@@ -274,7 +278,7 @@ struct controller_balance {
 struct controller_feeding {
     uint64_t since_us;                                      /* 0: no window has begun */
     uint64_t version;                                       /* of the plan, when the window began */
-    unsigned feeders;                                       /* that worked then */
+    unsigned feeders, threads;                              /* that worked then, with how many threads each */
     uint64_t clocks, reports, items, items_fed, starved_us; /* sums; a report is one node's of one clock */
     uint64_t unsteady; /* clocks up to this one are no measure: their batches were asked for before a change */
     uint64_t asked_us; /* when the last feeder was asked for */
@@ -290,7 +294,7 @@ struct controller_clocks {
     struct controller_feeding feeding;
 };
 
-/* The number of feeders that the controller has chosen. Only feeding.c changes it. */
+/* The number of feeders, and of their threads, that the controller has chosen. Only feeding.c changes it. */
 struct feeding_kept {
     struct feeders policy;
     uint32_t coming;             /* feeders that were asked for and have not joined */

@@ -265,7 +265,14 @@ void feeding_step(struct controller *controller);
 /* A feeder has joined. */
 void feeding_joined(struct controller *controller);
 /* A feeder's heartbeat has come. */
-void feeding_heard(const struct controller *controller, struct member *member, uint64_t feed_us);
+void feeding_heard(const struct controller *controller, struct member *member, const struct message_heartbeat *beat);
+/* Returns with how many threads each feeder is to make batches, if it may have so many; 0: the controller does not
+ * choose. */
+unsigned feeding_threads(const struct controller *controller);
+/* Returns the member's worker threads; of a feeder those with which it makes batches. */
+unsigned feeding_member_threads(const struct member *member);
+/* Returns the most that feeding_threads may be with the present feeders. */
+unsigned feeding_threads_max(const struct controller *controller);
 /* Returns how many feeders were asked for, or have joined and make nothing yet. */
 unsigned feeding_coming(const struct controller *controller);
 

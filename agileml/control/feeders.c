@@ -76,8 +76,8 @@ static enum verdict judge(const struct feeders *feeders, const struct feeders_me
     double possible = fmax(fmin(linear, full_rate(kept)) - kept->rate, 1e-12 * kept->rate);
     double gain = (now->rate - kept->rate) / possible;
     double error = sqrt(now->error * now->error + times * times * kept->error * kept->error) / possible;
-    bool last = feeders->run.count >= FEEDERS_WINDOWS_MAX;
-    bool threads = feeders->state == FEEDERS_THREADS; /* cost no machine: kept if in doubt */
+    bool threads = feeders->state == FEEDERS_THREADS; /* cost no machine: kept if in doubt, and sooner */
+    bool last = feeders->run.count >= (threads ? FEEDERS_WINDOWS_MAX / 2 : FEEDERS_WINDOWS_MAX);
     bool told = threads || gain >= 3 * error;
     if (now->starved < FEEDERS_STARVED || (told && gain - error >= FEEDERS_LINEAR)) {
         return VERDICT_LINEAR;
@@ -139,7 +139,7 @@ static struct feeders_action finish(struct feeders *feeders, char *reason) {
         snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: %u feeder%s kept",
                  100 * kept->starved, kept->feeders, kept->feeders == 1 ? " is" : "s are");
     }
-    become_hold(feeders, feeders->wanted != feeders->from);
+    become_hold(feeders, feeders->wanted != feeders->from || feeders->threads != feeders->from_threads);
     return action;
 }
 
@@ -147,7 +147,7 @@ static struct feeders_action begin(struct feeders *feeders, char *reason, double
     snprintf(reason, FEEDERS_REASON, "input takes %.0f %% of trainers' time: a first feeder is tried", 100 * starved);
     feeders->baseline = baseline;
     feeders->kept = (struct feeders_measure){0};
-    feeders->from = 0;
+    feeders->from = feeders->from_threads = 0;
     feeders->state = FEEDERS_THREADS;
     return change(feeders, FEEDERS_ADD, 1, 1);
 }
@@ -183,8 +183,9 @@ static struct feeders_action step(struct feeders *feeders, const struct feeders_
                  100 * now->starved, threads, now->threads);
         return change(feeders, FEEDERS_SET_THREADS, now->feeders, threads);
     }
+    unsigned threads = now->threads < view->threads_next ? now->threads : view->threads_next;
     feeders->state = FEEDERS_COUNT;
-    if (now->feeders >= view->feeders_max) {
+    if (now->feeders >= view->feeders_max || (now->feeders + 1) * threads <= now->feeders * now->threads) {
         struct feeders_action action = finish(feeders, reason);
         if (action.act == FEEDERS_NONE) {
             strncat(reason, ", as many as there may be", FEEDERS_REASON - 1 - strlen(reason));
@@ -193,7 +194,7 @@ static struct feeders_action step(struct feeders *feeders, const struct feeders_
     }
     snprintf(reason, FEEDERS_REASON, "trainers wait for %.0f %% of their time: feeder %u is tried", 100 * now->starved,
              now->feeders + 1);
-    return change(feeders, FEEDERS_ADD, now->feeders + 1, now->threads);
+    return change(feeders, FEEDERS_ADD, now->feeders + 1, threads);
 }
 
 /* A step whose gain can't be told from chance is not kept. Another one is taken behind it, and judged together with it:
@@ -238,29 +239,50 @@ static bool is_due(const struct feeders *feeders) {
     return changed || again;
 }
 
+/* Whether feeders of so many threads could do what these do. */
+static bool is_enough(const struct feeders_measure *now, unsigned feeders, unsigned threads) {
+    return now->busy * now->feeders * now->threads < FEEDERS_SPARE * feeders * threads;
+}
+
+static bool has_spare_feeder(const struct feeders_measure *now) {
+    return now->feeders > 1 && is_enough(now, now->feeders - 1, now->threads);
+}
+
 static bool is_spare(const struct feeders_measure *now) {
-    return now->feeders > 1 && now->starved < FEEDERS_FULL &&
-           now->busy * now->feeders < FEEDERS_SPARE * (now->feeders - 1);
+    return now->starved < FEEDERS_FULL && has_spare_feeder(now);
+}
+
+/* Gives up a feeder that the job probably does not need, or first as many threads: see feeders.h. */
+static struct feeders_action begin_shrinking(struct feeders *feeders, const struct feeders_measure *now, char *reason) {
+    unsigned threads = (now->feeders - 1) * now->threads / now->feeders;
+    feeders->kept = *now;
+    feeders->state = FEEDERS_SHRINK;
+    if (threads == 0 || !is_enough(now, now->feeders, threads)) {
+        snprintf(reason, FEEDERS_REASON, "feeders are busy for %.0f %% of their time: %u are enough", 100 * now->busy,
+                 now->feeders - 1);
+        return change(feeders, FEEDERS_REMOVE, now->feeders - 1, now->threads);
+    }
+    snprintf(reason, FEEDERS_REASON, "feeders are busy for %.0f %% of their time: %u threads instead of %u are tried",
+             100 * now->busy, threads, now->threads);
+    return change(feeders, FEEDERS_SET_THREADS, now->feeders, threads);
 }
 
 static struct feeders_action hold_with(struct feeders *feeders, const struct feeders_view *view,
                                        const struct feeders_measure *now, char *reason) {
-    bool more = now->starved >= FEEDERS_STARVED && now->feeders < view->feeders_max;
+    bool more =
+        now->starved >= FEEDERS_STARVED && (now->feeders < view->feeders_max || now->threads < view->threads_max);
     if (more && is_due(feeders)) {
         feeders->kept = *now;
         feeders->from = now->feeders;
-        feeders->state = FEEDERS_COUNT;
+        feeders->from_threads = now->threads;
+        feeders->state = FEEDERS_THREADS;
         return step(feeders, view, now, reason);
     }
     if (!more && feeders->drifted >= DRIFTED && now->rate < feeders->baseline) {
         return go_back(feeders, reason, now->rate);
     }
     if (feeders->spare >= DRIFTED && feeders->windows - feeders->since >= feeders->wait) {
-        snprintf(reason, FEEDERS_REASON, "feeders are busy for %.0f %% of their time: %u are enough", 100 * now->busy,
-                 now->feeders - 1);
-        feeders->kept = *now;
-        feeders->state = FEEDERS_SHRINK;
-        return change(feeders, FEEDERS_REMOVE, now->feeders - 1, now->threads);
+        return begin_shrinking(feeders, now, reason);
     }
     if (feeders->drifted >= DRIFTED && now->starved < FEEDERS_STARVED) {
         feeders->held = *now; /* another state, as good */
@@ -289,26 +311,44 @@ static struct feeders_action hold(struct feeders *feeders, const struct feeders_
     return nothing;
 }
 
-/* Keeps one feeder fewer if the job is as fast. */
+/* Undoes a step of shrinking. */
+static struct feeders_action grow_again(struct feeders *feeders, const struct feeders_measure *now, char *reason) {
+    const struct feeders_measure *kept = &feeders->kept;
+    if (kept->feeders > now->feeders) {
+        snprintf(reason, FEEDERS_REASON, "with one feeder fewer %.4g items a second instead of %.4g: it comes back",
+                 now->rate, kept->rate);
+        return change(feeders, FEEDERS_ADD, kept->feeders, kept->threads);
+    }
+    snprintf(reason, FEEDERS_REASON, "with %u threads %.4g items a second instead of %.4g: %u again", now->threads,
+             now->rate, kept->rate, kept->threads);
+    return change(feeders, FEEDERS_SET_THREADS, kept->feeders, kept->threads);
+}
+
+/* Keeps fewer feeders or threads if the job is as fast. */
 static struct feeders_action shrink(struct feeders *feeders, char *reason) {
     if (feeders->run.count < 2 * FEEDERS_BLOCK) {
         return nothing;
     }
     struct feeders_measure now = measure(feeders);
-    bool slower = now.rate + 2 * now.error < feeders->kept.rate * (1 - FEEDERS_MARGIN);
+    const struct feeders_measure *kept = &feeders->kept;
+    bool slower = now.rate + 2 * now.error < kept->rate * (1 - FEEDERS_MARGIN);
     struct feeders_action action = nothing;
     if (slower) {
-        snprintf(reason, FEEDERS_REASON, "with one feeder fewer %.4g items a second instead of %.4g: it comes back",
-                 now.rate, feeders->kept.rate);
-        action = change(feeders, FEEDERS_ADD, feeders->kept.feeders, feeders->kept.threads);
+        action = grow_again(feeders, &now, reason);
+    } else if (now.feeders == kept->feeders) {
+        snprintf(reason, FEEDERS_REASON,
+                 "with %u threads of each feeder the job is as fast as with %u: one is given back", now.threads,
+                 kept->threads);
+        return change(feeders, FEEDERS_REMOVE, now.feeders - 1, kept->threads);
     }
     become_hold(feeders, !slower);
     return action;
 }
 
 void feeders_begin_anew(struct feeders *feeders) {
-    feeders->state = feeders->wanted > 0 ? FEEDERS_COUNT : FEEDERS_PROFILE;
+    feeders->state = feeders->wanted > 0 ? FEEDERS_THREADS : FEEDERS_PROFILE;
     feeders->from = feeders->wanted;
+    feeders->from_threads = feeders->threads;
     feeders->kept = feeders->held = (struct feeders_measure){0};
     feeders->run = (struct feeders_run){0};
     feeders->baseline = feeders->deviations = feeders->freedom = 0;

@@ -5,14 +5,18 @@
  * most one action:
  *
  *     PROFILE --starved--> THREADS --no longer linear, or all threads--> COUNT --no longer linear--> HOLD
- *        |                    |                                            ^                        |  ^
- *        +----not starved-----+------------- no longer starved ------------|----------------------> |  |
- *                                                                          +---- starved anew ------+  |
+ *        |                  |  ^                                                                    |  ^
+ *        +---not starved----+--|------------------------ no longer starved -----------------------> |  |
+ *                              +----------------------------- starved anew -------------------------+  |
  *                                                                                 idle: SHRINK <-----> +
  *
- * PROFILE measures the rate without feeders. THREADS doubles the first feeder's threads, COUNT adds one feeder after
- * the other. Each step is kept if it gains at least FEEDERS_LINEAR of what is possible: of linear, or of what trainers
- * can still take where that is less. In the end feeders stay only if the job is faster with them than without.
+ * PROFILE measures the rate without feeders. THREADS doubles the threads of those that are there, COUNT adds one feeder
+ * after the other: a thread costs nothing where a processor idles, a feeder costs money. Each step is kept if it gains
+ * at least FEEDERS_LINEAR of what is possible: of linear, or of what trainers can still take where that is less. In the
+ * end feeders stay only if the job is faster with them than without.
+ *
+ * SHRINK: where one feeder fewer would be enough, each first gets as many threads fewer, which can be undone at once.
+ * If the job is then as fast, one feeder is given back, and the others have their threads again.
  *
  * Linear: what feeders make grows with their number. In the paper a trainer has its batches made, or makes them itself.
  * Here it may also make some while it waits for others: if trainers make as much as `own` feeders in the time in which
@@ -49,13 +53,14 @@ enum {
 #define FEEDERS_DOUBT   0.05 /* how far the part of the time in which trainers wait may be off */
 #define FEEDERS_MARGIN  0.05 /* with feeders the job has to be faster than without by this part */
 #define FEEDERS_DRIFT   0.15 /* a rate, or a part of the time, that differs by more is another */
-#define FEEDERS_SPARE   0.9  /* one feeder fewer has to be busy for less than this part of the time */
+#define FEEDERS_SPARE   0.9 /* with fewer feeders or threads they have to be busy for less than this part of the time */
 
 /* One window. */
 struct feeders_view {
     unsigned feeders, feeders_max; /* that work; that there may be */
     unsigned coming;               /* asked for, and still expected */
-    unsigned threads, threads_max; /* of each feeder; before the first one `threads` is not looked at */
+    unsigned threads, threads_max; /* of each feeder; before the first one neither is looked at */
+    unsigned threads_next;         /* that each may have at most when there is one feeder more */
     bool changed;                  /* there was a change of plan, or other trainers, within the window: no measure */
     double rate;                   /* items a second that trainers worked on */
     double
@@ -99,7 +104,7 @@ struct feeders {
     double deviations, freedom;  /* of windows' rates from their run's mean, squared, by the mean; degrees of freedom */
     uint64_t windows;            /* all so far */
     uint64_t since;              /* the window of the last decision */
-    unsigned from;               /* the number of feeders at which this try began */
+    unsigned from, from_threads; /* feeders and threads with which this try began */
     unsigned retries;            /* of tries without success, in a row */
     unsigned wait;               /* windows until the next */
     unsigned drifted, spare;     /* blocks in a row */
@@ -116,7 +121,7 @@ struct feeders_action feeders_decide(struct feeders *feeders, const struct feede
                                      char reason[FEEDERS_REASON]);
 
 /* There are other trainers now, so what was measured is void. Goes on from the feeders that were asked for last: in
- * PROFILE without any, else in COUNT, as if the first of them had just come. The rate without feeders is then not
+ * PROFILE without any, else in THREADS, as if the first of them had just come. The rate without feeders is then not
  * known, so they are not given back because of it. */
 void feeders_begin_anew(struct feeders *feeders);
 

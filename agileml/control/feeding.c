@@ -1,6 +1,7 @@
 /* The elasticity controller's use of feeders.h: forms windows of completed clocks, lets the policy decide after each,
  * and carries out its answer. `proteus run` starts the feeder that an event `add-feeder` asks for; feeders that are to
- * go are evicted. See controller_private.h. */
+ * go are evicted. Each HEARTBEAT_ACK says how many threads a feeder is to have, each HEARTBEAT how many it has. See
+ * controller_private.h. */
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/memory.h"
@@ -52,14 +53,74 @@ void feeding_joined(struct controller *controller) {
     kept->coming -= kept->coming > 0 ? 1 : 0;
 }
 
-void feeding_heard(const struct controller *controller, struct member *member, uint64_t feed_us) {
+void feeding_heard(const struct controller *controller, struct member *member, const struct message_heartbeat *beat) {
     struct member_feeding *feeding = &member->feeding;
+    uint64_t feed_us = beat->feed_us;
+    feeding->threads = beat->feed_threads;
     if (feed_us >= feeding->us) {
         feeding->us = feed_us;
         feeding->heard_us = controller_now(controller);
         feeding->from_us = feeding->from_heard_us == 0 ? feed_us : feeding->from_us;
         feeding->from_heard_us = feeding->from_heard_us == 0 ? feeding->heard_us : feeding->from_heard_us;
     }
+}
+
+/* ---- Threads ---- */
+
+/* Whether the feeder has as many threads as the controller says. The others stay with those they were started with, and
+ * the policy takes each of these for one thread. */
+static bool is_tuned(const struct member *member) {
+    return is_feeder(member) && member->threads_max > 0;
+}
+
+/* Returns how many threads each feeder may have if there are so many feeders: the most that all can have, and together
+ * no more than options.feeder_threads, but one each. */
+static unsigned threads_limit(const struct controller *controller, unsigned feeders) {
+    unsigned limit = controller->options.feeder_threads / (feeders > 0 ? feeders : 1);
+    bool any = false;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (is_tuned(member)) {
+            limit = member->threads_max < limit ? member->threads_max : limit;
+            any = true;
+        }
+    }
+    return any && limit > 0 ? limit : 1;
+}
+
+static unsigned present_feeders(const struct controller *controller) {
+    unsigned count = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        count += is_feeder(&controller->members[m]) ? 1 : 0;
+    }
+    return count;
+}
+
+unsigned feeding_threads_max(const struct controller *controller) {
+    return threads_limit(controller, present_feeders(controller));
+}
+
+unsigned feeding_threads(const struct controller *controller) {
+    unsigned wanted = controller->progress.feeding.policy.threads;
+    unsigned limit = feeding_threads_max(controller);
+    return controller->options.feeders_max == 0 ? 0 : wanted < limit ? wanted : limit;
+}
+
+unsigned feeding_member_threads(const struct member *member) {
+    return member->feeding.threads > 0 ? member->feeding.threads : member->node.threads;
+}
+
+/* Returns the threads of each feeder that works, as they report them: the fewest, until all have done what they were
+ * told. */
+static unsigned working_threads(const struct controller *controller) {
+    unsigned threads = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (works(controller, member) && is_tuned(member)) {
+            threads = threads == 0 || member->feeding.threads < threads ? member->feeding.threads : threads;
+        }
+    }
+    return threads > 0 ? threads : 1;
 }
 
 /* ---- The window ---- */
@@ -85,6 +146,7 @@ static void window_begin(struct controller *controller) {
     controller->clocks.feeding = (struct controller_feeding){.since_us = controller_now(controller),
                                                              .version = controller->plan.version,
                                                              .feeders = working_feeders(controller),
+                                                             .threads = working_threads(controller),
                                                              .unsteady = controller->clocks.feeding.unsteady,
                                                              .asked_us = controller->clocks.feeding.asked_us};
 }
@@ -117,7 +179,8 @@ static bool is_changed(struct controller *controller) {
     struct controller_feeding *window = &controller->clocks.feeding;
     uint64_t completed = controller->progress.completed;
     if (window->version != controller->plan.version || window->feeders != working_feeders(controller) ||
-        controller->change.state != CHANGE_NONE || controller->tuner.trial != STAGE_AUTO) {
+        window->threads != working_threads(controller) || controller->change.state != CHANGE_NONE ||
+        controller->tuner.trial != STAGE_AUTO) {
         window->unsteady = completed + UNSTEADY_CLOCKS;
     }
     return window->unsteady > 0 && completed - window->clocks < window->unsteady;
@@ -132,8 +195,9 @@ static struct feeders_view look(struct controller *controller) {
         .feeders = working_feeders(controller),
         .feeders_max = controller->options.feeders_max,
         .coming = feeding_coming(controller),
-        .threads = 1, /* a feeder keeps the threads that it was started with */
-        .threads_max = 1,
+        .threads = working_threads(controller),
+        .threads_max = threads_limit(controller, working_feeders(controller)),
+        .threads_next = threads_limit(controller, working_feeders(controller) + 1),
         .changed = is_changed(controller),
         .rate = items / seconds,
         .starved = trainers > 0 ? fmin((double)window->starved_us / 1e6 / (trainers * seconds), 1) : 0,
@@ -195,6 +259,8 @@ static void decide(struct controller *controller) {
         add_feeder(controller);
     } else if (action.act == FEEDERS_REMOVE || action.act == FEEDERS_BASELINE) {
         remove_feeders(controller, action.feeders);
+    } else if (action.act == FEEDERS_SET_THREADS) { /* feeders get it with the next HEARTBEAT_ACK */
+        controller_report(controller, report_feeders(controller, "feeder-threads", NULL, 0));
     } else {
         controller_report(controller, report_feeders(controller, "keep-feeders", NULL, 0));
     }

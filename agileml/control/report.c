@@ -39,6 +39,8 @@ bool report_key(const char *key) {
                                        "feeders_wanted",
                                        "feeders_max",
                                        "feeders_coming",
+                                       "feeder_threads",
+                                       "feeder_threads_max",
                                        "feeders_reason",
                                        "items_fed",
                                        "feed_wait_seconds",
@@ -278,6 +280,9 @@ char *report_feeders(const struct controller *controller, const char *event, con
     const struct feeding_kept *kept = &controller->progress.feeding;
     json_t *object = new_event_nodes(controller, event, nodes, count);
     set_whole(object, "feeders", kept->policy.wanted);
+    if (controller->options.feeder_threads > 0) {
+        set_whole(object, "threads", kept->policy.threads);
+    }
     json_object_set_new(object, "reason", report_text(kept->reason));
     return finish_line(object);
 }
@@ -350,7 +355,7 @@ char *report_nodes(const struct controller *controller, struct member *const *me
         json_object_set_new(node, "name", report_text(member->name));
         json_object_set_new(node, "tier", json_string(tier_name(member->node.tier)));
         json_object_set_new(node, "host", report_text(member->host));
-        set_whole(node, "threads", member->node.threads);
+        set_whole(node, "threads", feeding_member_threads(member));
         json_object_set_new(node, "state", json_string(member->shown.leaving ? "leaving" : state_text(member)));
         json_object_set_new(node, "serves", partitions_of(controller, member, false));
         json_object_set_new(node, "follows", partitions_of(controller, member, true));
@@ -461,6 +466,10 @@ static void set_feeding(json_t *object, const struct controller *controller) {
         set_whole(object, "feeders_wanted", kept->policy.wanted);
         set_whole(object, "feeders_max", controller->options.feeders_max);
         set_whole(object, "feeders_coming", feeding_coming(controller));
+        if (controller->options.feeder_threads > 0) {
+            set_whole(object, "feeder_threads", feeding_threads(controller));
+            set_whole(object, "feeder_threads_max", feeding_threads_max(controller));
+        }
         json_object_set_new(object, "feeders_reason", report_text(kept->reason));
     }
 }
@@ -568,7 +577,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     json_object_set_new(object, "host", report_text(member->host));
     set_whole(object, "pid", member->process_id);
     json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
-    set_whole(object, "threads", member->node.threads);
+    set_whole(object, "threads", feeding_member_threads(member));
     json_object_set_new(object, "state", json_string(state_text(member)));
     json_object_set_new(object, "leaving", json_boolean(member->stay != MEMBER_STAYS));
     set_whole(object, "clock", member->reported.clock);

@@ -39,8 +39,8 @@ char *report_event_nodes(const struct controller *controller, const char *event,
                          unsigned count);
 /* Reports that training begins, and what will end it. */
 char *report_start(const struct controller *controller);
-/* `event` is add-feeder, remove-feeders or keep-feeders. The line has the reason, and how many feeders are wanted from
- * now on. */
+/* `event` is add-feeder, remove-feeders, feeder-threads or keep-feeders. The line has the reason, and how many feeders
+ * are wanted from now on; and with how many threads, if the controller chooses that. */
 char *report_feeders(const struct controller *controller, const char *event, const char *const *nodes, unsigned count);
 /* Reports nodes that have sent nothing for `silent` seconds and are given up `left` seconds from now. */
 char *report_silence(const struct controller *controller, const char *const *nodes, unsigned count, double silent,

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 19,
+    WIRE_VERSION = 20,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -180,6 +180,7 @@ struct message_register {
     uint64_t process_id;      /* for people */
     uint8_t tier;             /* enum node_tier */
     uint32_t threads;         /* worker threads */
+    uint32_t threads_max;     /* of a feeder, that the controller may have it make batches with; 0: always `threads` */
     uint64_t slice;           /* items that the node works on at once, of all threads; 0: any number */
     struct job_terms job;
 };
@@ -288,9 +289,10 @@ struct message_heartbeat {
     /* Version of the latest plan for which the node is ready: the data of its assignments is loaded, the first state of
      * their rows has arrived, and its replicas are in step. */
     uint64_t ready;
-    uint64_t committed; /* the last commit point that the node's client knows to be committed */
-    actor_id silent;    /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
-    uint64_t feed_us;   /* how long this feeder has made batches, since it began; 0: none, or no feeder */
+    uint64_t committed;    /* the last commit point that the node's client knows to be committed */
+    actor_id silent;       /* the node (part 0) of a server that has been silent beyond the timeout; 0: none */
+    uint64_t feed_us;      /* how long this feeder has made batches, since it began; 0: none, or no feeder */
+    uint32_t feed_threads; /* with which it makes its next batches; 0: no feeder */
 };
 
 /* The controller is alive, and what it requests. Sent in answer to HEARTBEAT, and when something changes. All fields
@@ -304,6 +306,9 @@ struct message_heartbeat_ack {
     uint64_t barrier_clock;
     uint64_t final; /* the last clock of the job; 0: not known yet */
     uint64_t input; /* `reading` of the node's last INPUT that equals the job's; 0: none */
+    /* With how many threads each feeder makes batches, if it may have so many; 0: with those it was started with. For
+     * feeders, and for nodes that ask them. */
+    uint32_t feed_threads;
 };
 
 /* FENCE: one or more nodes have failed, stop. From now on the receiver and its servers drop messages of epochs below

@@ -171,6 +171,7 @@ static bool print_dynamic(const struct bench *bench) {
             .feeders_max = 6,
             .threads = threads,
             .threads_max = THREADS,
+            .threads_next = THREADS,
             .changed = since<3, .rate = window.rate, .starved = window.starved, .busy = window.busy, .fed = present> 0
                            ? 1
                            : 0};

@@ -105,6 +105,35 @@ static void test_a_job_chooses_its_feeders(void **state) {
     assert_true(summary("feeders_wanted") == 0);
 }
 
+/* A job that chooses its feeders gives the first one more threads before it asks for another; so it goes on when its
+ * controller is started again. With --threads the feeder keeps these. */
+static void test_a_feeder_gets_threads(void **state) {
+    (void)state;
+    static const char app[] = "$tests/stage_app --items 300 --clocks-per-iteration 1";
+    run_well("$run -- %s --iterations 100 && grep '^sums ' out >none", app);
+    run_well("printf 'iteration 60 kill controller\niteration 61 start controller\n' >events && "
+             "$run --feeders auto:2 --events events -- %s --sleep-us 2000 --iterations 100 && "
+             "grep '^sums ' out >threads && cmp none threads",
+             app);
+    if (times_count()) {
+        run_well("grep '\"event\":\"[a-z-]*feeder[a-z-]*\"' report | sed -n 2p >second");
+        assert_text("second", "\"event\":\"feeder-threads\"");
+        assert_text("second", "\"feeders\":1,\"threads\":2,");
+        run_well("grep '\"tier\":\"feeder\",\"host\":\"[^\"]*\",\"threads\":2' report");
+        assert_text("report", "\"feeder_threads_max\":");
+    }
+    run_well("$run --threads 1 --feeders auto:2 -- %s --sleep-us 2000 --iterations 40", app);
+    run_well("! grep 'feeder-threads\\|feeder_threads' report");
+}
+
+static void test_threads_that_nobody_chooses(void **state) {
+    (void)state;
+    run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --threads-max 2",
+                "--threads-max: expected it with --tier feeder and without --threads");
+    run_refused("$tests/stage_app --controller tcp://127.0.0.1:1 --tier feeder --threads 2 --threads-max 2",
+                "--threads-max: expected it with --tier feeder and without --threads");
+}
+
 static void test_feeders_that_nobody_can_add(void **state) {
     (void)state;
     run_refused("$bin/proteus run --feeders some -- " STAGES,
@@ -137,9 +166,14 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_the_same_outputs_whoever_makes_them), cmocka_unit_test(test_items_of_different_sizes),
-        cmocka_unit_test(test_the_same_outputs_from_feeders),       cmocka_unit_test(test_a_job_chooses_its_feeders),
-        cmocka_unit_test(test_feeders_that_nobody_can_add),         cmocka_unit_test(test_what_a_stage_must_not_do),
+        cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
+        cmocka_unit_test(test_items_of_different_sizes),
+        cmocka_unit_test(test_the_same_outputs_from_feeders),
+        cmocka_unit_test(test_a_job_chooses_its_feeders),
+        cmocka_unit_test(test_a_feeder_gets_threads),
+        cmocka_unit_test(test_threads_that_nobody_chooses),
+        cmocka_unit_test(test_feeders_that_nobody_can_add),
+        cmocka_unit_test(test_what_a_stage_must_not_do),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }

@@ -194,6 +194,7 @@ static void open_node(struct cluster_node *node) {
                                    .registration = {.process_id = 1000 + node->number,
                                                     .tier = (uint8_t)node->tier,
                                                     .threads = node->threads,
+                                                    .threads_max = cluster_feed_threads_max(node),
                                                     .job = cluster->terms},
                                    .servers = node->endpoints,
                                    .server_count = node->server_count,
@@ -241,6 +242,7 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->tier = tier;
     node->threads =
         (unsigned)cluster_between(cluster, cluster->node_count > 1 && cluster_one_in(cluster, 8) ? 0 : 1, 4);
+    node->threads += node->tier == TIER_FEEDER && node->threads == 0 ? 1 : 0;
     unsigned least = first || elastic || tier != TIER_TRANSIENT ? 1 : 0;
     node->server_count = (unsigned)cluster_between(cluster, least, CLUSTER_SERVERS_MAX);
     node->start_us = sim_now(cluster->sim) + after_us;

@@ -195,6 +195,7 @@ static void control_stepped(struct cluster *cluster) {
     }
     cluster_uneven_stepped(cluster);
     cluster_feed_check_control(cluster);
+    cluster_feed_control(cluster);
     cluster_feed_mistake_control(cluster);
 }
 
@@ -220,6 +221,7 @@ static void control_start(void *context) {
         .end = control_end,
         .context = cluster};
     cluster_uneven_options(cluster, &options);
+    cluster_feed_options(cluster, &options);
     cluster->result->counts.controller_restarts += control->started ? 1 : 0;
     control->started = true;
     control->running = true;

@@ -11,7 +11,8 @@ enum {
     TROUBLES_MAX = 6, /* in a job */
     STAGES = 3,       /* that feeders may run */
     BATCH_WORDS = 24, /* at most, beside the first three */
-    CREDIT = 3000     /* bytes */
+    CREDIT = 3000,    /* bytes */
+    THREADS_MAX = 4   /* of a feeder */
 };
 
 static bool is_feeder(const struct cluster_node *node) {
@@ -34,6 +35,32 @@ void cluster_feed_draw(struct cluster *cluster) {
 
 uint64_t cluster_feed_credit(const struct cluster *cluster) {
     return hash_mix(cluster->options.seed ^ 0xC4ED) % 2 == 0 ? CREDIT : 0;
+}
+
+/* ---- Threads ---- */
+
+/* Half of the jobs with feeders choose their threads. */
+static bool chooses_threads(const struct cluster *cluster) {
+    return cluster->feed.feeders > 0 && hash_mix(cluster->options.seed ^ 0x7EAD) % 2 == 0;
+}
+
+/* Some feeders have a fixed number. */
+uint32_t cluster_feed_threads_max(const struct cluster_node *node) {
+    return is_feeder(node) ? (uint32_t)(hash_mix(node->cluster->options.seed ^ node->number) % (THREADS_MAX + 1)) : 0;
+}
+
+void cluster_feed_options(const struct cluster *cluster, struct controller_options *options) {
+    options->feeders_max = chooses_threads(cluster) ? CLUSTER_MACHINES : 0;
+    options->feeder_threads = CLUSTER_MACHINES;
+}
+
+/* Another number of threads is wanted each second, as the policy might say. */
+void cluster_feed_control(struct cluster *cluster) {
+    if (chooses_threads(cluster)) {
+        uint64_t second = sim_now(cluster->sim) / SECOND_US;
+        cluster->control.controller.progress.feeding.policy.threads =
+            1 + (unsigned)(hash_mix(cluster->options.seed ^ second) % THREADS_MAX);
+    }
 }
 
 /* ---- What happens to feeders ---- */
@@ -141,6 +168,7 @@ static void make_done(void *context) {
         }
     }
     node->feed.busy = false;
+    cluster->result->counts.batches_at_once += is_feeder(node) && made->count > 1 ? made->count : 0;
     node_feed_made(&node->node, made);
 }
 
@@ -164,8 +192,9 @@ static bool hook_feed_make(void *context, unsigned set, uint64_t clock, unsigned
     }
     node->feed.making = (struct feed_made){.clock = clock, .count = count};
     node->feed.stages = stages;
-    bool good = count > 0 && count <= (is_feeder(node) ? 1 : WIRE_FEED_SHARDS_MAX) && !node->feed.busy &&
-                !node->work.computing && !node->evaluation.under_way && node->work.helped == 0;
+    unsigned most = is_feeder(node) && node_feeding_threads(&node->node) == 1 ? 1 : WIRE_FEED_SHARDS_MAX;
+    bool good = count > 0 && count <= most && !node->feed.busy && !node->work.computing &&
+                !node->evaluation.under_way && node->work.helped == 0;
     for (unsigned b = 0; b < count; b++) {
         node->feed.making.shards[b] = shards[b];
         good = good && has_shard(node, set, shards[b]);
@@ -293,6 +322,12 @@ void cluster_feed_check_node(struct cluster_node *node) {
         cluster_violation(node->cluster, "I15", "%s has batches of %llu bytes, counts %llu, and may have %llu",
                           node->node.name, (unsigned long long)used, (unsigned long long)feed->used,
                           (unsigned long long)credit);
+    }
+    unsigned threads = node_feeding_threads(&node->node);
+    uint32_t most = node->node.options.registration.threads_max;
+    most = most > node->threads ? most : node->threads;
+    if (is_feeder(node) && (threads == 0 || threads > most)) {
+        cluster_violation(node->cluster, "app", "%s feeds with %u threads, it has %u", node->node.name, threads, most);
     }
     if (here != node->feed.count) {
         cluster_violation(node->cluster, "I14", "%s has %u batches, its process %u", node->node.name, here,

@@ -468,6 +468,9 @@ bool cluster_one_in(struct cluster *cluster, unsigned many);
 
 void cluster_feed_draw(struct cluster *cluster);
 uint64_t cluster_feed_credit(const struct cluster *cluster);
+uint32_t cluster_feed_threads_max(const struct cluster_node *node);
+void cluster_feed_options(const struct cluster *cluster, struct controller_options *options);
+void cluster_feed_control(struct cluster *cluster);
 void cluster_feed_begin(struct cluster *cluster);
 void cluster_feed_hooks(struct node_hooks *hooks);
 void cluster_feed_close(struct cluster_node *node);

@@ -62,6 +62,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->batches += one->batches;
     sum->batches_used += one->batches_used;
     sum->batches_own += one->batches_own;
+    sum->batches_at_once += one->batches_at_once;
     sum->pieces_taken += one->pieces_taken;
 }
 
@@ -85,7 +86,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "restarts, %llu "
         "checkpoints, %llu resumes, "
         "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
-        "%llu used, %llu made while waiting, %llu jobs lost, %llu items redone, %llu iterations "
+        "%llu used, %llu made while waiting, %llu by several threads, %llu jobs lost, %llu items redone, %llu "
+        "iterations "
         "partial, %llu more evaluations, "
         "%llu models not saved, "
         "%llu events, %llu messages, %llu lost, %llu duplicated",
@@ -98,7 +100,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
         (unsigned long long)counts->pieces_taken, (unsigned long long)counts->batches,
         (unsigned long long)counts->batches_used, (unsigned long long)counts->batches_own,
-        (unsigned long long)counts->lost, (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
+        (unsigned long long)counts->batches_at_once, (unsigned long long)counts->lost,
+        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
         (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
         (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
         (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);

@@ -106,7 +106,8 @@ struct player {
     unsigned report_count;
     unsigned fences, plans;
     actor_id accuses;
-    uint64_t feed_us; /* of a feeder: how long it has made batches */
+    uint64_t feed_us;      /* of a feeder: how long it has made batches */
+    unsigned feed_threads; /* as it was told; 0: not yet */
 };
 
 /* Where the controller's process is killed, and how often it was. */
@@ -156,6 +157,7 @@ struct fake_feed {
     bool launches;
     unsigned round_trips; /* rounds until a feeder that was asked for joins */
     unsigned pending;     /* rounds until the next one joins; 0: none is to */
+    unsigned threads_max; /* of each feeder, each as good as a feeder with one; 0: they have one */
 };
 
 struct fake_end {
@@ -384,6 +386,7 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     message.registration.process_id = 1;
     message.registration.tier = (uint8_t)tier;
     message.registration.threads = number < PLAYERS_MAX && (fake->threadless >> number & 1) != 0 ? 0 : 1;
+    message.registration.threads_max = fake->feed.threads_max; /* of feeders alone it counts */
     memcpy(message.registration.job.app, terms->app, sizeof terms->app);
     message.registration.job.digest = terms->digest;
     message.registration.job.staleness = terms->staleness;
@@ -605,6 +608,22 @@ static unsigned working_feeders(const struct fake *fake) {
     return count;
 }
 
+/* With which a feeder makes batches. */
+static unsigned feed_threads(const struct player *player) {
+    return player->tier != TIER_FEEDER ? 0 : player->feed_threads > 0 ? player->feed_threads : 1;
+}
+
+/* Of all feeders that work. */
+static unsigned working_threads(const struct fake *fake) {
+    unsigned count = 0;
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        const struct player *player = &fake->players[n];
+        bool works = player->there && !player->stopped && player->plan.frame_count > 0;
+        count += works ? feed_threads(player) : 0;
+    }
+    return count;
+}
+
 static unsigned trainers(const struct fake *fake) {
     unsigned count = 0;
     for (unsigned n = 0; n < PLAYERS_MAX; n++) {
@@ -615,7 +634,7 @@ static unsigned trainers(const struct fake *fake) {
 
 /* How many nodes' work is done in a round: that of a trainer, and its part of the feeders'. */
 static double feed_pace(const struct fake *fake) {
-    double pace = 1 + (double)working_feeders(fake) / trainers(fake);
+    double pace = 1 + (double)working_threads(fake) / trainers(fake);
     double most = fake->feed.alone / fake->feed.rest;
     return pace < most ? pace : most;
 }
@@ -663,7 +682,8 @@ static void player_say(struct fake *fake, unsigned number) {
                                                    .ready = player->plan.plan.version,
                                                    .committed = fake->clock,
                                                    .silent = player->accuses,
-                                                   .feed_us = player->feed_us};
+                                                   .feed_us = player->feed_us,
+                                                   .feed_threads = feed_threads(player)};
     give_as(fake, number, player->epoch, &message);
 }
 
@@ -690,6 +710,7 @@ static void player_take_plan(struct fake *fake, struct player *player, const str
 static void player_take_ack(struct player *player, const struct message *message) {
     const struct message_heartbeat_ack *ack = &message->heartbeat_ack;
     player->final = ack->final;
+    player->feed_threads = ack->feed_threads;
     if (ack->barrier > player->barrier && player->deaf != MESSAGE_HEARTBEAT_ACK) {
         player->barrier = ack->barrier;
         player->barrier_clock = ack->barrier_clock;
@@ -909,8 +930,8 @@ static void feed_round(struct fake *fake) {
     }
     feed->due = feed->done >= feed->alone;
     feed->done += feed_pace(fake) - (feed->due ? feed->alone : 0);
-    double most = trainers(fake) * (feed->alone / feed->rest - 1); /* feeders that can be busy all the time */
-    double busy = working_feeders(fake) > most ? most / working_feeders(fake) : 1;
+    double most = trainers(fake) * (feed->alone / feed->rest - 1); /* threads that can be busy all the time */
+    double busy = working_threads(fake) > most ? most / working_threads(fake) : 1;
     for (unsigned n = 0; n < PLAYERS_MAX; n++) {
         struct player *player = &fake->players[n];
         bool works = player->tier == TIER_FEEDER && player->plan.frame_count > 0;
@@ -3076,6 +3097,79 @@ static void test_a_restarted_controller_goes_on_with_its_feeders(void **state) {
     fake_close(fake);
 }
 
+/* A job that chooses its feeders' threads, too: these are raised before another feeder is asked for. */
+static struct fake *fed_cluster_with_threads(unsigned feeders_max, unsigned threads_max, unsigned all) {
+    struct fake *fake = fed_cluster(feeders_max);
+    fake->options.feeder_threads = all;
+    fake->controller.options.feeder_threads = all;
+    fake->feed.threads_max = threads_max;
+    return fake;
+}
+
+/* Four threads are the most that the job can use: one feeder of four, or two of two. */
+static void test_threads_are_raised_before_feeders_are_added(void **state) {
+    (void)state;
+    for (unsigned threads = 1; threads <= 8; threads *= 2) {
+        unsigned best = threads < 4 ? 4 / threads : 1;
+        struct fake *fake = fed_cluster_with_threads(8, threads, 8);
+        play_to_feeders(fake, best);
+        play_rounds(fake, 500);
+        assert_int_equal(events(fake, "add-feeder"), best);
+        assert_int_equal(events(fake, "feeder-threads"), threads >= 4 ? 2 : threads / 2);
+        assert_int_equal(working_threads(fake), 4);
+        char *status = report_status(&fake->controller);
+        assert_int_equal(line_number(status, "feeder_threads"), threads < 4 ? threads : 4);
+        assert_int_equal(line_number(status, "feeder_threads_max"), threads < 8 / best ? threads : 8 / best);
+        free(status);
+        fake_close(fake);
+    }
+}
+
+/* Feeders have no more threads together than the job may use, whatever each could have. */
+static void test_feeders_share_threads(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster_with_threads(8, 16, 3);
+    play_to_feeders(fake, 1);
+    assert_int_equal(working_threads(fake), 3);
+    enter(fake, 11, TIER_FEEDER); /* somebody else's */
+    for (unsigned r = 0; fake->controller.progress.feeding.policy.wanted < 2; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+        assert_in_range(working_threads(fake), 1, 4); /* 3 and a new one */
+    }
+    assert_int_equal(working_threads(fake), 2);
+    assert_int_equal(fake->controller.progress.feeding.policy.threads, 1);
+    fake_close(fake);
+}
+
+/* A controller that is started again, and feeders that come in place of lost ones, go on with as many threads. */
+static void test_threads_outlive_controllers_and_feeders(void **state) {
+    (void)state;
+    struct fake *fake = fed_cluster_with_threads(8, 2, 8);
+    unsigned kills = 0;
+    for (unsigned r = 0; events(fake, "keep-feeders") == 0; r++) {
+        assert_true(r < 3 * ROUNDS_MAX);
+        play(fake);
+        if (r % 600 == 599 || (kills == 0 && events(fake, "feeder-threads") == 1)) {
+            fake->kill.dead = true;
+            called(fake);
+            kills++;
+        }
+    }
+    assert_true(kills >= 2);
+    assert_int_equal(working_feeders(fake), 2);
+    assert_int_equal(working_threads(fake), 4);
+    assert_int_equal(events(fake, "feeder-threads"), 1);
+    die(fake, 1, 0);
+    for (unsigned r = 0; working_threads(fake) < 4; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_int_equal(working_feeders(fake), 2);
+    assert_int_equal(events(fake, "feeder-threads"), 1);
+    fake_close(fake);
+}
+
 /* Windows with a change of plan are no measure. With another trainer the number is found anew, from those there are. */
 static void test_other_trainers_need_other_feeders(void **state) {
     (void)state;
@@ -4888,6 +4982,9 @@ int main(void) {
         cmocka_unit_test(test_feeders_that_never_come),
         cmocka_unit_test(test_feeders_that_die_come_again),
         cmocka_unit_test(test_a_restarted_controller_goes_on_with_its_feeders),
+        cmocka_unit_test(test_threads_are_raised_before_feeders_are_added),
+        cmocka_unit_test(test_feeders_share_threads),
+        cmocka_unit_test(test_threads_outlive_controllers_and_feeders),
         cmocka_unit_test(test_other_trainers_need_other_feeders),
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),

@@ -32,6 +32,7 @@ struct job {
     double baseline;  /* without feeders */
     unsigned scaling; /* threads of a feeder up to which it gets faster */
     unsigned most;    /* feeders that there may be */
+    unsigned all;     /* threads of all feeders that there may be; 0: THREADS of each */
     unsigned delay;   /* windows until a feeder comes that was asked for */
     bool dead;        /* feeders don't come any more */
     bool shares;      /* trainers make items while they wait, as in a job; in the paper they don't */
@@ -76,6 +77,11 @@ static double best_rate(const struct job *job) {
     return rate_with(job, job->most, job->scaling);
 }
 
+static unsigned threads_max(const struct job *job, unsigned feeders) {
+    unsigned each = job->all > 0 && feeders > 0 ? job->all / feeders : THREADS;
+    return each > THREADS ? THREADS : each > 0 ? each : 1;
+}
+
 static struct feeders_view view_of(const struct job *job) {
     double rate = rate_with(job, job->present, job->threads);
     double made = job->present * feeder_rate(job, job->threads);
@@ -86,7 +92,8 @@ static struct feeders_view view_of(const struct job *job) {
                                  .feeders_max = job->most,
                                  .coming = job->coming > 0,
                                  .threads = job->threads,
-                                 .threads_max = THREADS,
+                                 .threads_max = threads_max(job, job->present),
+                                 .threads_next = threads_max(job, job->present + 1),
                                  .changed = job->changed > 0,
                                  .rate = rate * noise,
                                  .starved = fmin((1 - rate / job->trainers) * waiting, 1),
@@ -259,7 +266,7 @@ static void test_tries_are_bounded(void **state) {
     job.baseline = 100;
     job_run(&job, 100000);
     assert_in_range(job.present, 1, 2);
-    assert_in_range(job.actions, 4, 4 + 2 * (FEEDERS_RETRIES + 1));
+    assert_in_range(job.actions, 4, 4 + 4 * (FEEDERS_RETRIES + 1)); /* 2 threads and back, a feeder and back */
     unsigned actions = job.actions;
     job_run(&job, 100000);
     assert_int_equal(job.actions, actions);
@@ -369,6 +376,71 @@ static void test_the_job_changes(void **state) {
     assert_int_equal(job.present, 0);
 }
 
+/* Threads are raised before another feeder is asked for, and tried lower before one is given back. */
+static void test_threads_before_feeders(void **state) {
+    (void)state;
+    struct job job;
+    job_draw(&job, 3);
+    job.thread = 50;
+    job.scaling = THREADS;
+    job.link = 1e9;
+    job.baseline = 20;
+    job.trainers = 150;
+    job_run(&job, TUNING);
+    assert_int_equal(job.present, 1);
+    assert_int_equal(job.threads, 4);
+    job.trainers = 380;
+    job_run(&job, TUNING);
+    assert_int_equal(job.adds, 1);
+    assert_int_equal(job.threads, 8);
+    job.trainers = 1000;
+    job_run(&job, TUNING);
+    assert_int_equal(job.present, 3);
+    assert_int_equal(job.threads, 8);
+    unsigned actions = job.actions;
+    job.trainers = 600;
+    job_run(&job, 200); /* FEEDERS_WAIT, blocks of HOLD and of SHRINK */
+    assert_int_equal(job.actions, actions + 2);
+    assert_int_equal(job.present, 2);
+    assert_int_equal(job.threads, 8);
+}
+
+/* Feeders that share processors never have more threads than these; with fewer processors than feeders one each. */
+static void test_feeders_share_processors(void **state) {
+    (void)state;
+    struct job job;
+    job_draw(&job, 1);
+    job.thread = 20;
+    job.scaling = 2;
+    job.link = 1e9;
+    job.baseline = 10;
+    job.all = 7;
+    job_run(&job, TUNING);
+    assert_int_equal(job.present, 3); /* four would have a thread each */
+    assert_int_equal(job.threads, 2);
+    job_draw(&job, 1);
+    job.thread = 20;
+    job.scaling = 8;
+    job.link = 1e9;
+    job.baseline = 10;
+    job.all = 7;
+    job_run(&job, TUNING);
+    assert_int_equal(job.present, 1);
+    assert_int_equal(job.threads, 7);
+    for (uint64_t seed = 1; seed <= SEEDS; seed++) {
+        job_draw(&job, seed);
+        job.shares = seed % 2 == 0;
+        job.all = 1 + (unsigned)(seed / 2 % (2 * THREADS));
+        for (unsigned w = 0; w < TUNING / 2; w++) {
+            job_run(&job, 1);
+            unsigned most = job.all > job.feeders.wanted ? job.all : job.feeders.wanted;
+            assert_in_range(job.feeders.wanted * job.feeders.threads, 0, most);
+        }
+        /* With jitter of 5 % the job may be taken for faster than it is. */
+        assert_true(rate_with(&job, job.present, job.threads) > 0.93 * job.baseline);
+    }
+}
+
 /* Feeders that seem idle and are needed all the same: one that was taken away comes back. */
 static void test_shrinking_may_fail(void **state) {
     (void)state;
@@ -378,6 +450,7 @@ static void test_shrinking_may_fail(void **state) {
                                 .feeders_max = 8,
                                 .threads = 4,
                                 .threads_max = 4,
+                                .threads_next = 4,
                                 .rate = 100,
                                 .starved = 0.01,
                                 .busy = 0.4,
@@ -387,8 +460,19 @@ static void test_shrinking_may_fail(void **state) {
     for (; windows < 100 && action.act == FEEDERS_NONE; windows++) {
         action = feeders_decide(&feeders, &view, reason);
     }
+    assert_int_equal(action.act, FEEDERS_SET_THREADS); /* as if there were one fewer */
+    assert_int_equal(action.threads, 2);
+    assert_int_equal(action.feeders, 3);
+    assert_string_equal(reason, "feeders are busy for 40 % of their time: 2 threads instead of 4 are tried");
+    view.threads = 2;
+    action.act = FEEDERS_NONE;
+    for (windows = 0; windows < 100 && action.act == FEEDERS_NONE; windows++) {
+        action = feeders_decide(&feeders, &view, reason);
+    }
     assert_int_equal(action.act, FEEDERS_REMOVE);
+    assert_int_equal(action.threads, 4);
     view.feeders = 2;
+    view.threads = 4;
     view.rate = 80;
     view.starved = 0.2;
     action.act = FEEDERS_NONE;
@@ -408,6 +492,7 @@ static void test_other_trainers(void **state) {
                                 .feeders_max = 4,
                                 .threads = 1,
                                 .threads_max = 1,
+                                .threads_next = 1,
                                 .rate = 100,
                                 .starved = 0.5,
                                 .busy = 1,
@@ -465,6 +550,8 @@ int main(void) {
         cmocka_unit_test(test_none_come),
         cmocka_unit_test(test_none_stay),
         cmocka_unit_test(test_the_job_changes),
+        cmocka_unit_test(test_threads_before_feeders),
+        cmocka_unit_test(test_feeders_share_processors),
         cmocka_unit_test(test_shrinking_may_fail),
         cmocka_unit_test(test_other_trainers),
         cmocka_unit_test(test_odd_numbers),

@@ -515,6 +515,7 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                   .context = fake},
     };
     options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1};
+    options.registration.threads = 1;
     node_init(&fake->node, &fake->io, &options, &fake->job);
     node_start(&fake->node);
     return fake;
@@ -2207,6 +2208,49 @@ static void test_a_feeder_makes_what_it_is_asked_for(void **state) {
     fake_close(fake);
 }
 
+/* A feeder that is told so makes several batches at once, with as many threads as it may have; and says so. */
+static void test_a_feeder_makes_batches_with_several_threads(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_feeder();
+    struct message ack = {.type = MESSAGE_HEARTBEAT_ACK, .epoch = 1, .heartbeat_ack.feed_threads = 3};
+    struct message beat = {0};
+    struct message answer = {0};
+    fake->node.options.registration.threads_max = 2;
+    give_feed_ask(fake, 1, 1, 0, 4, 0);
+    prepared(fake, 1, 10);
+    answer_subscribes(fake, 0);
+    forget(fake);
+    give_feed_ask(fake, 2, 2, 0, 4, 0);
+    assert_int_equal(fake->asked.making.count, 1);
+    assert_int_equal(node_feeding_threads(&fake->node), 1);
+    give(fake, ACTOR_CONTROLLER, &ack);
+    assert_int_equal(node_feeding_threads(&fake->node), 2);
+    make(fake, 0, 2, 10); /* the one that was under way */
+    for (uint32_t shard = 1; shard < 4; shard += 2) {
+        struct feed_made made = fake->asked.making;
+        unsigned count = shard < 3 ? 2 : 1;
+        assert_int_equal(made.count, count);
+        for (unsigned b = 0; b < count; b++) {
+            assert_int_equal(made.shards[b], shard + b);
+            made.bytes[b] = buffer_new(10 + shard + b);
+        }
+        fake->asked.making.clock = 0;
+        node_feed_made(&fake->node, &made);
+    }
+    assert_int_equal(fake->asked.making.clock, 0);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_FEED, &answer), 1);
+    const struct wire_batch *batches = (const void *)answer.frames[FEED_BATCHES]->data;
+    assert_int_equal(answer.frames[FEED_BATCHES]->size, 4 * sizeof *batches);
+    for (uint32_t b = 0; b < 4; b++) { /* each once, in order */
+        assert_true(batches[b].shard == b && batches[b].bytes == 10 + b);
+    }
+    fake->now_us += 1000 * 1000;
+    node_timer(&fake->node);
+    assert_true(told(fake, MESSAGE_HEARTBEAT, &beat) > 0);
+    assert_int_equal(beat.heartbeat.feed_threads, 2);
+    fake_close(fake);
+}
+
 /* A feeder that has data and no questions. */
 static struct fake *fake_open_feeder_with_data(void) {
     struct fake *fake = fake_open_feeder();
@@ -2726,6 +2770,7 @@ int main(void) {
         cmocka_unit_test(test_batches_that_can_not_be_are_reported),
         cmocka_unit_test(test_batches_of_other_data_are_forgotten),
         cmocka_unit_test(test_a_feeder_makes_what_it_is_asked_for),
+        cmocka_unit_test(test_a_feeder_makes_batches_with_several_threads),
         cmocka_unit_test(test_a_feeder_runs_the_stages_that_it_is_asked_for),
         cmocka_unit_test(test_a_feeder_forgets_questions_of_an_old_epoch),
         cmocka_unit_test(test_a_batch_that_is_too_large_ends_the_feeder),

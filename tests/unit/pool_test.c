@@ -54,6 +54,38 @@ static void test_every_thread_runs_every_command(void **state) {
     assert_true(pool_close(&record.pool, 60000));
 }
 
+static void count_run(void *context, unsigned thread, int command) {
+    struct record *record = context;
+    (void)command;
+    atomic_fetch_add(&record->runs[thread], 1);
+}
+
+/* Commands for more and for fewer threads, in any order: those that take part run them once, the others never. */
+static void test_some_threads_run_a_command(void **state) {
+    (void)state;
+    struct error error = {0};
+    struct record record = {0};
+    unsigned expected[THREADS] = {0};
+    assert_int_equal(pool_open(&record.pool, THREADS, count_run, &record, &error), 0);
+    for (unsigned c = 1; c <= COMMANDS; c++) {
+        unsigned threads = 1 + c * c % THREADS;
+        if (c % 7 == 0) {
+            threads = THREADS;
+            pool_begin(&record.pool, (int)c);
+        } else {
+            pool_begin_some(&record.pool, (int)c, threads);
+        }
+        wait_done(&record.pool);
+        for (unsigned t = 0; t < THREADS; t++) {
+            expected[t] += t < threads ? 1 : 0;
+            assert_int_equal(atomic_load(&record.runs[t]), expected[t]);
+        }
+    }
+    pool_begin_some(&record.pool, 0, 1); /* closing ends threads that sleep, too */
+    wait_done(&record.pool);
+    assert_true(pool_close(&record.pool, 60000));
+}
+
 /* The last thread hands out the next command itself; the descriptor tells of the last one only. */
 static bool record_handle_end(void *context) {
     struct record *record = context;
@@ -186,6 +218,7 @@ static void test_a_team_runs_every_part_once(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_thread_runs_every_command),
+        cmocka_unit_test(test_some_threads_run_a_command),
         cmocka_unit_test(test_the_last_thread_goes_on),
         cmocka_unit_test(test_a_thread_that_is_late_does_not_go_on),
         cmocka_unit_test(test_closing_without_a_command),

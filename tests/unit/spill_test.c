@@ -2,6 +2,7 @@
  * same items in the same blocks, shards for other nodes the same bytes, and shards come and go. Damage and a full disk
  * are errors. And how much memory a process may use. */
 #include "agileml/base/machine_memory.h"
+#include "agileml/base/machine_processors.h"
 #include "workers/cache.h"
 #include "workers/data.h"
 #include "workers/data_disk.h"
@@ -550,6 +551,27 @@ static void test_the_memory_of_machine_and_cgroup(void **state) {
     assert_int_equal(system(command), 0);
 }
 
+static void test_the_processors_of_machine_and_cgroup(void **state) {
+    (void)state;
+    char root[] = "/tmp/spill_test.XXXXXX";
+    char command[64];
+    assert_non_null(mkdtemp(root));
+    unsigned all = machine_processors(root);
+    assert_true(all >= 1);
+    write_text(root, "/proc/self/cgroup", "5:cpu,memory:/a/b\n0::/x/y\n");
+    write_text(root, "/sys/fs/cgroup/cpu/a/b/cpu.cfs_quota_us", "-1\n");
+    write_text(root, "/sys/fs/cgroup/cpu/a/b/cpu.cfs_period_us", "100000\n");
+    write_text(root, "/sys/fs/cgroup/x/cpu.max", "max 100000\n");
+    assert_int_equal(machine_processors(root), all);
+    write_text(root, "/sys/fs/cgroup/cpu/a/cpu.cfs_quota_us", "150000\n");
+    write_text(root, "/sys/fs/cgroup/cpu/a/cpu.cfs_period_us", "100000\n");
+    assert_int_equal(machine_processors(root), all < 2 ? all : 2);
+    write_text(root, "/sys/fs/cgroup/x/cpu.max", "50000 100000\n");
+    assert_int_equal(machine_processors(root), 1);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 static void test_sizes(void **state) {
     (void)state;
     const struct {
@@ -599,6 +621,7 @@ int main(void) {
         cmocka_unit_test(test_reserved_rows_are_in_memory),
         cmocka_unit_test(test_rows_of_put_tables_beyond_memory_are_in_a_file),
         cmocka_unit_test(test_the_memory_of_machine_and_cgroup),
+        cmocka_unit_test(test_the_processors_of_machine_and_cgroup),
         cmocka_unit_test(test_sizes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

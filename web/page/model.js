@@ -69,6 +69,7 @@ const MARKS = {
     balance: { letter: "B", label: "shares or servers changed for slow nodes", colour: "c8" },
     replace: { letter: "X", label: "straggler replaced", colour: "c5" },
     "add-feeder": { letter: "+", label: "feeder added", colour: "c6" },
+    "feeder-threads": { letter: "T", label: "feeders' threads changed", colour: "c6" },
     "remove-feeders": { letter: "-", label: "feeders given back", colour: "c6" },
     evict: { letter: "E", label: "notice of an eviction", colour: "leaving" },
     failure: { letter: "F", label: "node lost", colour: "lost" },
