@@ -137,9 +137,9 @@ struct aml_app {
     const char *summary;              /* one line for --help */
     const struct aml_option *options; /* the app's own, ended by a NULL name; the library adds its own */
     /* Advanced. Names of the app's options that only steer (a learning rate, how often something is evaluated), ended
-     * by NULL. A job that goes on from a checkpoint may change them. All other numbers and flags must have the
-     * checkpoint's values. Within a job, all nodes must have the same numbers and flags. Text, such as a path, is never
-     * compared. NULL: no option steers. */
+     * by NULL. A job that goes on from a checkpoint may change them. All other numbers, flags and
+     * words must have the checkpoint's values. Within a job, all nodes must have the same numbers, flags and words.
+     * Text, such as a path, is never compared. NULL: no option steers. */
     const char *const *steering;
     struct aml_table *tables;
     unsigned table_count; /* at most 16 */

@@ -238,7 +238,7 @@ static bool option_steers(const struct aml_app *app, const char *name) {
     return false;
 }
 
-/* Prints the value of a number or a flag. False for text: paths may differ from machine to machine. */
+/* Prints the value of a number, a flag or a word. False for other text: paths may differ from machine to machine. */
 static bool option_value(const struct aml_option *option, char value[WIRE_OPTION_MAX]) {
     double real;
     switch (option->type) {
@@ -254,6 +254,10 @@ static bool option_value(const struct aml_option *option, char value[WIRE_OPTION
         if (strtod(value, NULL) != real) {
             snprintf(value, WIRE_OPTION_MAX, "%.17g", real);
         }
+        return true;
+    case AML_OPTION_WORD:
+        snprintf(value, WIRE_OPTION_MAX, "%.*s", WIRE_OPTION_MAX - 1,
+                 *(const char *const *)option->target != NULL ? *(const char *const *)option->target : "");
         return true;
     default:
         return false;

@@ -43,7 +43,7 @@ static int check_option(const struct aml_app *app, const struct aml_option *opti
     if (find_option(app->options, option, name) != NULL) {
         return error_set(error, AML_EINPUT, "app %s: option --%s: two options have this name", app->name, name);
     }
-    if ((unsigned)option->type > AML_OPTION_STRINGS) {
+    if ((unsigned)option->type > AML_OPTION_WORD) {
         return error_set(error, AML_EINPUT, "app %s: option --%s: type %u: expected an AML_OPTION_...", app->name, name,
                          (unsigned)option->type);
     }

@@ -151,6 +151,7 @@ static bool options_store(const struct aml_option *option, const char *text) {
         *(double *)option->target = real;
         return true;
     case AML_OPTION_STRING:
+    case AML_OPTION_WORD:
         *(const char **)option->target = text;
         return true;
     case AML_OPTION_STRINGS:
@@ -282,6 +283,7 @@ static void options_print_default(FILE *stream, const struct aml_option *option)
         fprintf(stream, " (default: %.10g)", *(const double *)option->target);
         break;
     case AML_OPTION_STRING:
+    case AML_OPTION_WORD:
         string = *(const char *const *)option->target;
         if (string != NULL) {
             fprintf(stream, " (default: %s)", string);

@@ -7,7 +7,7 @@
 /* Plain loops over restrict pointers, once for each type: the compiler vectorises them. This file is compiled without
  * errno in mathematics, as sqrt would set it, element by element. Numbers are of the table's type, so that vectors of
  * floats stay such. The sums and the parameters are read only. */
-#define OPTIMIZERS(name, type, root, absolute)                                                                         \
+#define OPTIMIZERS(name, type, root, absolute, sign_of)                                                                \
     static void momentum_##name(const struct aml_step *step, const struct aml_momentum *parameters) {                  \
         type *restrict w = step->row;                                                                                  \
         type *restrict v = step->state;                                                                                \
@@ -76,12 +76,12 @@
             type after = root(n[i]);                                                                                   \
             z[i] += g[i] - (after - before) * inverse * w[i];                                                          \
             type size = absolute(z[i]) - l1;                                                                           \
-            type length = size / ((beta + after) * inverse + l2);                                                      \
-            w[i] = size <= 0 ? (type)0 : z[i] < 0 ? length : -length;                                                  \
+            size = size > 0 ? size : 0;                                                                                \
+            w[i] = -sign_of(size / ((beta + after) * inverse + l2), z[i]);                                             \
         }                                                                                                              \
     }
-OPTIMIZERS(float32, float, sqrtf, fabsf)
-OPTIMIZERS(float64, double, sqrt, fabs)
+OPTIMIZERS(float32, float, sqrtf, fabsf, copysignf)
+OPTIMIZERS(float64, double, sqrt, fabs, copysign)
 
 #define OPTIMIZER(name, elements)                                                                                      \
     void aml_apply_##name(const struct aml_step *step, const void *parameters) {                                       \

@@ -1,18 +1,24 @@
 /* mf: matrix factorization of ratings by stochastic gradient descent, on AgileML. Users' rows are put rows, as each
- * user's ratings stay with one worker thread. Items' rows are summed over all workers every clock. The arithmetic is in
- * kernel.c, the model's file in model.c, `mf --predict` in predict.c. */
+ * user's ratings stay with one worker thread. Items' rows are summed over all workers every clock. With --optimizer the
+ * servers make a step of the sum of their gradients instead. The arithmetic is in kernel.c and gradient.c, the model's
+ * file in model.c, `mf --predict` in predict.c. */
 #include "agileml.h"
 #include "apps/app.h"
+#include "apps/mf/gradient.h"
 #include "apps/mf/kernel.h"
 #include "apps/mf/model.h"
 #include "apps/mf/predict.h"
+#include "apps/optimizer.h"
 #include "apps/tool.h"
 
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
-enum { MF_CLOCKS = 8 };                         /* per iteration, for staleness 0 */
+enum {
+    MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
+    MF_SERVER_CLOCKS = 64 /* ... with --optimizer: an item's row has one step a clock */
+};
 enum { USERS = 0, ITEMS = 1 };                  /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */
 enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings */
@@ -31,6 +37,7 @@ struct mf {
     int64_t rank;
     double test_fraction, rate, decay, lambda, lambda_bias, item_limit;
     bool no_biases;
+    struct optimizer optimizer; /* of items' rows; `rate` is --item-rate */
     uint64_t seed;
     struct mf_kernel kernel;
     float mean;
@@ -55,13 +62,28 @@ static void items_start(void *context, uint64_t key, void *row) {
     mf_initial_row(mf->seed, ITEMS, key, (uint32_t)mf->rank, mf_biases(mf), row);
 }
 
+/* Whether the servers make the steps of items' rows. */
+static bool server_steps(const struct mf *mf) {
+    return mf->optimizer.kind != OPTIMIZER_SGD;
+}
+
 static int mf_configure(aml_worker *worker, struct aml_app *app) {
     struct mf *mf = app->context;
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
+    struct error error = {0};
+    static const char *const optimizers[] = {"sgd", "adagrad", NULL};
+    if (app_choice("optimizer", mf->optimizer.name, optimizers, &error) < 0 ||
+        optimizer_choose(&mf->optimizer, &error) != 0) {
+        return app_result(worker, AML_EINPUT, &error);
+    }
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
     /* --item-limit shortens steps less with more clocks, and staleness tightens it. */
     app->clocks_per_iteration = MF_CLOCKS * (1 + (int64_t)aml_staleness(worker));
+    if (server_steps(mf)) {
+        app->clocks_per_iteration = MF_SERVER_CLOCKS;
+        optimizer_declare(&mf->optimizer, &app->tables[ITEMS]);
+    }
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
     const struct app_file files[] = {{.option = "data", .values = &mf->data}, {.option = "test", .values = &mf->test}};
@@ -195,6 +217,11 @@ static int mf_clock(aml_worker *worker, const void *items, size_t count, void *c
     struct mf_steps *steps = &mf->steps[aml_thread(worker)];
     uint64_t iteration = aml_iteration(worker);
     sgd.rate = (float)(mf->rate * pow(mf->decay, (double)iteration - 1));
+    if (server_steps(mf)) {
+        unsigned char *sums = aml_table_rows(worker, ITEMS).sums;
+        aml_metric_add(worker, TRAIN_RMSE, mf_gradient_pass(&sgd, sums, items, count), (double)count);
+        return 0;
+    }
     if (mf->item_limit > 0 && aml_nodes(worker) > 1) {
         bool stale = steps->iteration != iteration || steps->rate_count < aml_table_rows(worker, ITEMS).count;
         int result = stale ? make_item_rates(worker, mf, sgd.rate, steps) : 0;
@@ -266,7 +293,7 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
         [TRAIN_RMSE] = {.name = "train_rmse", .kind = AML_ROOT_MEAN},
         [TEST_RMSE] = {.name = "test_rmse", .kind = AML_ROOT_MEAN, .evaluated = 1},
     };
-    static const char *const steering[] = {"rate", "decay", NULL};
+    static const char *const steering[] = {"rate", "decay", "item-rate", NULL};
     struct aml_app app = {
         .name = "mf",
         .summary = "matrix factorization of ratings; also: mf --predict MODEL --data FILE",
@@ -295,8 +322,13 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
 }
 
 int main(int argc, char **argv) {
-    struct mf mf = {
-        .rank = 16, .rate = 0.025, .decay = 0.92, .lambda = 0.035, .lambda_bias = 0.01, .item_limit = MF_ITEM_LIMIT};
+    struct mf mf = {.rank = 16,
+                    .rate = 0.025,
+                    .decay = 0.92,
+                    .lambda = 0.035,
+                    .lambda_bias = 0.01,
+                    .item_limit = MF_ITEM_LIMIT,
+                    .optimizer = {.name = "sgd", .rate = 0.1, .bare = UINT64_MAX, .samples = 1}};
     const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mf.data, 0, 0,
@@ -311,6 +343,10 @@ int main(int argc, char **argv) {
         {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
         {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
          "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &mf.optimizer.name, 0, 0,
+         "of items' rows: sgd, or adagrad, in the servers (docs/mf.md)"},
+        {"item-rate", "X", AML_OPTION_REAL, &mf.optimizer.rate, 1e-6, 10,
+         "of --optimizer adagrad: the length of an item's first step"},
         {"no-biases", NULL, AML_OPTION_FLAG, &mf.no_biases, 0, 0, "factors only, no biases of users and items"},
         {"model-out", "FILE", AML_OPTION_STRING, &mf.model_out, 0, 0, "write the model there (docs/mf.md)"},
         {"predict", "MODEL", AML_OPTION_STRING, &predict, 0, 0,

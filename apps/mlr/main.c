@@ -14,6 +14,7 @@
 #include "apps/mlr/model.h"
 #include "apps/mlr/narrow.h"
 #include "apps/mlr/predict.h"
+#include "apps/optimizer.h"
 #include "apps/samples/input.h"
 #include "apps/tool.h"
 
@@ -54,10 +55,10 @@ struct minibatch {
     struct mlr_sparse *sparse;
     struct mlr_dense dense;
     size_t count;
-    uint64_t values; /* the values that a pass over the samples multiplies */
-    struct mlr_weights weights;
-    struct mlr_weights seen; /* that errors are computed from: `weights`, in slices a copy of them before the step */
-    float *before;           /* that copy's rows; NULL: not needed yet */
+    uint64_t values;            /* the values that a pass over the samples multiplies */
+    struct mlr_weights weights; /* to be changed: the weights, or with --optimizer the sums of gradients */
+    struct mlr_weights seen;    /* that errors are computed from: the weights; in slices a copy from before the step */
+    float *before;              /* that copy's rows; NULL: not needed yet */
     unsigned char *touched;
     struct mlr_step step;
 };
@@ -91,6 +92,7 @@ struct mlr {
     struct mlr_names names;
     int64_t batch;
     double rate, decay, lag, lambda, momentum;
+    struct optimizer optimizer; /* --optimizer and --l1; the other options' values are copied */
     struct mlr_hashing hashing;
     /* Set by mlr_configure. */
     enum layout layout;
@@ -122,7 +124,16 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     }
     mlr->layout = (enum layout)layout;
     mlr->device_choice = (enum device)device;
-    return 0;
+    mlr->optimizer.rate = mlr->rate;
+    mlr->optimizer.momentum = mlr->momentum;
+    mlr->optimizer.l2 = mlr->lambda;
+    mlr->optimizer.samples = (double)mlr->batch;
+    return optimizer_choose(&mlr->optimizer, error);
+}
+
+/* Whether the servers make the steps, of the gradients that the processes send. */
+static bool server_steps(const struct mlr *mlr) {
+    return mlr->optimizer.kind != OPTIMIZER_SGD;
 }
 
 static int check_options(aml_worker *worker, struct mlr *mlr) {
@@ -130,6 +141,10 @@ static int check_options(aml_worker *worker, struct mlr *mlr) {
     int result = app_check_data(worker, "samples", mlr->input.data.values[0], mlr->input.test.values[0],
                                 mlr->input.test_fraction);
     result = result != 0 ? result : app_result(worker, take_choices(mlr, &error), &error);
+    if (result == 0 && server_steps(mlr) && (mlr->lag > 0 || mlr->hashing.rare > 0)) {
+        return aml_error(worker, AML_EINPUT, "--%s: expected --optimizer sgd, got %s", mlr->lag > 0 ? "lag" : "rare",
+                         mlr->optimizer.name);
+    }
     return result != 0 ? result : samples_input_check(worker, &mlr->input, mlr->model_out);
 }
 
@@ -144,13 +159,15 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
                          SAMPLES_DENSE_MAX, mlr->input.file.path, survey->features);
     }
     if (mlr->hashing.rare < 0) {
-        mlr->hashing.rare = !mlr->input.dense && survey->format == SAMPLES_CRITEO ? RARE_OF_CRITEO : 0;
+        bool criteo = !mlr->input.dense && survey->format == SAMPLES_CRITEO;
+        mlr->hashing.rare = criteo && !server_steps(mlr) ? RARE_OF_CRITEO : 0;
     }
     if (mlr->input.dense && mlr->hashing.rare > 0) {
         return aml_error(worker, AML_EINPUT, "--rare: expected sparse samples, these are dense (see --layout)");
     }
-    if (!mlr->input.dense && mlr->momentum > 0) {
-        return aml_error(worker, AML_EINPUT, "--momentum: expected dense samples, these are sparse (see --layout)");
+    if (!mlr->input.dense && mlr->momentum > 0 && !server_steps(mlr)) {
+        return aml_error(worker, AML_EINPUT,
+                         "--momentum: expected dense samples, these are sparse (see --layout and --optimizer)");
     }
     return 0;
 }
@@ -166,8 +183,11 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && mlr->input.shift > 0) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected no --shift, as the device keeps the samples");
     }
-    mlr->with_device =
-        asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow && mlr->input.shift == 0);
+    if (asked && server_steps(mlr)) {
+        return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
+    }
+    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
+                                 mlr->input.shift == 0 && !server_steps(mlr));
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
@@ -243,7 +263,9 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
     mlr->input.seed = aml_seed(worker);
     mlr->kernel = mlr_kernel_choose();
-    mlr->narrow = mlr->input.dense && mlr->momentum == 0 &&
+    mlr->optimizer.bare = mlr->input.survey.features;
+    optimizer_declare(&mlr->optimizer, &app->tables[WEIGHTS]);
+    mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
     result = mlr->input.shift > 0 ? samples_input_declare_shift(worker, &mlr->input, app, run_shift) : 0;
@@ -348,7 +370,7 @@ static int mlr_begin(aml_worker *worker, void *context) {
     if (mlr->threads.losses == NULL || (mlr->narrow && mlr->threads.scratch == NULL)) {
         return aml_error(worker, AML_ENOMEM, "no memory for %u threads", mlr->threads.count);
     }
-    if (mlr->momentum > 0 && mlr->device == NULL && mlr->velocity == NULL) {
+    if (mlr->momentum > 0 && !server_steps(mlr) && mlr->device == NULL && mlr->velocity == NULL) {
         mlr->velocity = calloc(rows.count, rows.stride);
         if (mlr->velocity == NULL) {
             return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %u features", rows.count);
@@ -405,7 +427,7 @@ static const void *batch_take(struct mlr *mlr, const void *items, size_t count, 
             (struct mlr_sparse){.features = aml_item_slots(item),
                                 .values = item->size > sizeof(uint32_t) ? bytes + 1 : NULL, /* NULL: all are 1 */
                                 .count = item->row_count - 1};
-        batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all */
+        batch->seen.bias = batch->weights.bias = aml_item_slots(item)[item->row_count - 1]; /* the same in all */
         batch->values += item->row_count;
         item = last && s + 1 == count ? item : aml_item_next(item);
     }
@@ -418,6 +440,9 @@ static void set_weights(aml_worker *worker, struct mlr *mlr) {
     batch->weights = whole_weights(mlr, rows);
     batch->touched = rows.touched;
     batch->seen = batch->weights;
+    if (server_steps(mlr)) {
+        batch->weights.rows = (float *)(void *)rows.sums;
+    }
     memset(mlr->threads.losses, 0, mlr->threads.count * sizeof *mlr->threads.losses);
 }
 
@@ -434,7 +459,7 @@ static void part_forward(void *context, unsigned thread, unsigned threads) {
     } else if (mlr->input.dense) {
         mlr_dense_logits(&batch->seen, &batch->dense, first, end, batch->logits);
     } else {
-        mlr->kernel.sparse_logits(&batch->weights, batch->sparse + first, end - first, logits);
+        mlr->kernel.sparse_logits(&batch->seen, batch->sparse + first, end - first, logits);
     }
     mlr->kernel.softmax(logits, batch->labels + first, end - first, batch->weights.classes,
                         &mlr->threads.losses[thread].loss);
@@ -507,7 +532,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
 static int keep_weights(aml_worker *worker, struct mlr *mlr) {
     struct minibatch *batch = &mlr->minibatch;
     size_t bytes = ((size_t)mlr->input.survey.features + 1) * batch->weights.stride * sizeof(float);
-    if (mlr->device != NULL) {
+    if (mlr->device != NULL || server_steps(mlr)) {
         return 0;
     }
     batch->before = batch->before != NULL ? batch->before : aligned_alloc(64, (bytes + 63) / 64 * 64);
@@ -539,14 +564,17 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
             batch->step.decay = 0; /* once a step */
         }
     }
-    batch->seen = batch->weights;
+    if (!server_steps(mlr)) {
+        batch->seen = batch->weights;
+    }
     return result;
 }
 
-/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. */
+/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. A server
+ * makes one step a clock. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
-    *steps = (size_t)fmax(round(clock_samples / (double)mlr->batch), 1);
+    *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->batch), 1);
     return clock_samples / (double)*steps;
 }
 
@@ -559,6 +587,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     double samples = step_samples(worker, mlr, &steps);
     double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
     rate /= 1 + mlr->lag * aml_lag(worker);
+    rate = server_steps(mlr) ? -1 : rate; /* the sum is the gradient itself */
     int result = begin_steps(worker, mlr);
     if (result != 0) {
         return result;
@@ -578,7 +607,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
                                         .paces = mlr->paces};
         /* This node's share of the step's L2 is its share of the samples. */
         double share = mlr->input.dense ? (double)(end - first) / samples : 1 / samples;
-        batch->step.decay = (float)fmin(rate * mlr->lambda * share, 1);
+        batch->step.decay = server_steps(mlr) ? 0 : (float)fmin(rate * mlr->lambda * share, 1);
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
     struct mlr_loss loss;
@@ -688,6 +717,7 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
 int main(int argc, char **argv) {
     struct mlr mlr = {.input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
                       .names = {.layout = "auto", .device = "auto"},
+                      .optimizer = {.name = "sgd"},
                       .batch = 256,
                       .decay = 0.98,
                       .hashing = {.rare = -1},
@@ -721,12 +751,17 @@ int main(int argc, char **argv) {
          "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
-         "learning rate of the first iteration; 0: by the samples' mean squared length"},
-        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+         "learning rate of the first iteration; 0: by the samples' mean squared length, or as --optimizer has it"},
+        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1,
+         "of --optimizer sgd: the rate's factor from iteration to iteration"},
         {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
          "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
-        {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999, "of dense samples' steps; 0: none"},
+        {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999,
+         "of dense samples' steps; 0: none; with --optimizer momentum of any samples' steps; 0: 0.9"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &mlr.optimizer.name, 0, 0,
+         "sgd; or, in the servers, momentum, adagrad, adam or ftrl (docs/mlr.md)"},
+        {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "of --optimizer ftrl: L1 regularization"},
         {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
          "of sparse samples: steps of a feature that a part p of the samples has are p^-X times as long; -1: 0.5 of "
          "criteo, else 0"},

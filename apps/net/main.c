@@ -533,7 +533,7 @@ int main(int argc, char **argv) {
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
-        {"optimizer", "NAME", AML_OPTION_STRING, &net.optimizer, 0, 0, "momentum or adam, in the servers; or sgd"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum or adam, in the servers; or sgd"},
         {"rate", "X", AML_OPTION_REAL, &net.steps.schedule.rate, 0, 1e6, "learning rate; 0: 0.05, with adam 0.001"},
         {"warm-up", "X", AML_OPTION_REAL, &net.steps.schedule.warm_up, 0, 1e6,
          "iterations in which the rate rises from 0 to its value"},

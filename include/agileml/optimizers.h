@@ -62,7 +62,7 @@ void aml_apply_adam(const struct aml_step *step, const void *parameters);
  * (McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013: algorithm 1.) Rows should start as zeros:
  * the first step leaves nothing of another start value with s = 0. State: 2 width elements, z and n. */
 struct aml_ftrl {
-    double alpha, beta, l1, l2;
+    double alpha, beta, l1, l2; /* beta or l2 must be above 0 */
 };
 void aml_apply_ftrl(const struct aml_step *step, const void *parameters);
 

@@ -16,7 +16,171 @@
 
 enum { SAMPLES = 900, TESTS = 300, FEATURES = 70 /* enough for the loops of few classes */, CLASSES = 5 };
 
+/* ---- A reference of the optimizers ---- */
+
+/* Full batches in double precision, by the formulas of agileml/optimizers.h: what mlr computes in float32 on however
+ * many nodes. */
+enum optimizer { MOMENTUM, ADAGRAD, ADAM, FTRL, OPTIMIZERS };
+static const char *const optimizer_options[OPTIMIZERS] = {"momentum --rate 0.05 --momentum 0.8", "adagrad --rate 0.1",
+                                                          "adam --rate 0.02", "ftrl --rate 0.1 --l1 0.002"};
+static const double LAMBDA = 0.01;
+
+struct samples {
+    double x[SAMPLES][FEATURES + 1]; /* the last one is 1, for the bias */
+    unsigned y[SAMPLES];
+    unsigned count;
+};
+
+typedef double matrix[FEATURES + 1][CLASSES];
+
+static void read_samples(const char *name, struct samples *samples) {
+    char *text = read_text(name);
+    char *at = text;
+    *samples = (struct samples){.count = 0};
+    for (; *at != '\0'; samples->count++) {
+        double *x = samples->x[samples->count];
+        samples->y[samples->count] = (unsigned)strtoul(at, &at, 10);
+        x[FEATURES] = 1;
+        while (*at == ' ') {
+            unsigned long index = strtoul(at, &at, 10);
+            x[index - 1] = strtod(at + 1, &at);
+        }
+        at++;
+    }
+    free(text);
+}
+
+/* Returns the mean loss; sets the gradient. */
+static double losses(const struct samples *samples, matrix w, matrix gradient) {
+    double loss = 0;
+    memset(gradient, 0, sizeof(matrix));
+    for (unsigned s = 0; s < samples->count; s++) {
+        double z[CLASSES] = {0};
+        double sum = 0;
+        for (unsigned i = 0; i <= FEATURES; i++) {
+            for (unsigned k = 0; k < CLASSES; k++) {
+                z[k] += samples->x[s][i] * w[i][k];
+            }
+        }
+        for (unsigned k = 0; k < CLASSES; k++) {
+            sum += exp(z[k]);
+        }
+        loss += (log(sum) - z[samples->y[s]]) / samples->count;
+        for (unsigned k = 0; k < CLASSES; k++) {
+            double error = (exp(z[k]) / sum - (k == samples->y[s])) / samples->count;
+            for (unsigned i = 0; i <= FEATURES; i++) {
+                gradient[i][k] += error * samples->x[s][i];
+            }
+        }
+    }
+    return loss;
+}
+
+static double reference_step(enum optimizer optimizer, double w, double g, double *a, double *b, unsigned t,
+                             bool bias) {
+    double l2 = bias ? 0 : LAMBDA;
+    double l1 = bias ? 0 : 0.002;
+    if (optimizer == FTRL) {
+        *a += g - (sqrt(*b + g * g) - sqrt(*b)) / 0.1 * w;
+        *b += g * g;
+        return fabs(*a) <= l1 ? 0 : -(*a - copysign(l1, *a)) / ((1.0 / 50 + sqrt(*b)) / 0.1 + l2);
+    }
+    g += l2 * w;
+    if (optimizer == MOMENTUM) {
+        *a = 0.8 * *a + g;
+        return w - 0.05 * *a;
+    }
+    if (optimizer == ADAGRAD) {
+        *a += g * g;
+        return w - 0.1 * g / (sqrt(*a) + 1e-8);
+    }
+    *a = 0.9 * *a + 0.1 * g;
+    *b = 0.999 * *b + 0.001 * g * g;
+    return w - 0.02 * *a / (1 - pow(0.9, t)) / (sqrt(*b / (1 - pow(0.999, t))) + 1e-8);
+}
+
+/* The loss of the test samples after so many steps. */
+static double reference_loss(enum optimizer optimizer, unsigned steps) {
+    struct samples *train = malloc(sizeof *train);
+    struct samples *test = malloc(sizeof *test);
+    matrix w = {{0}};
+    matrix a = {{0}};
+    matrix b = {{0}};
+    matrix gradient;
+    read_samples("uneven.libsvm", train);
+    read_samples("test.libsvm", test);
+    for (unsigned t = 1; t <= steps; t++) {
+        losses(train, w, gradient);
+        for (unsigned i = 0; i <= FEATURES; i++) {
+            for (unsigned k = 0; k < CLASSES; k++) {
+                w[i][k] = reference_step(optimizer, w[i][k], gradient[i][k], &a[i][k], &b[i][k], t, i == FEATURES);
+            }
+        }
+    }
+    double loss = losses(test, w, gradient);
+    free(train);
+    free(test);
+    return loss;
+}
+
 /* ---- The tests ---- */
+
+/* The first steps of each optimizer are the reference's, to within rounding, in both layouts, on one node and on
+ * several, with slices and without. */
+static void test_optimizers_are_as_in_the_reference(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"--threads 2", "--reliable 2 --transient 2 --stage 3 --partitions 3"};
+    static const char *const layouts[] = {"dense", "sparse", "dense --slice 70"};
+    static const unsigned steps[] = {1, 2, 6};
+    /* Without as many samples of each class: the biases' first gradients would be nothing but rounding. */
+    run_well("head -n 893 train.libsvm >uneven.libsvm");
+    for (unsigned o = 0; o < OPTIMIZERS; o++) {
+        for (unsigned s = 0; s < 3; s++) {
+            double loss = reference_loss((enum optimizer)o, steps[s]);
+            for (unsigned l = 0; l < 3; l++) {
+                run_well("$run %s -- mlr --data uneven.libsvm --test test.libsvm --clocks-per-iteration 1 --batch 50 "
+                         "--lambda %g --iterations %u --optimizer %s --layout %s",
+                         clusters[(s + l) % 2], LAMBDA, steps[s], optimizer_options[o], layouts[l]);
+                if (!(fabs(summary("test_loss") - loss) < 2e-5 * loss)) {
+                    fail_msg("%s, %u steps, %s: loss %.9g, expected %.9g", optimizer_options[o], steps[s], layouts[l],
+                             summary("test_loss"), loss);
+                }
+            }
+        }
+    }
+}
+
+/* Rows and states live through kills: the losses are those of a job to which nothing happens. */
+static void test_optimizers_while_nodes_come_and_go(void **state) {
+    (void)state;
+    for (unsigned o = 0; o < OPTIMIZERS; o++) {
+        const char *layout = o % 2 == 0 ? "sparse" : "dense";
+        run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 40 --optimizer %s --layout %s",
+                 optimizer_options[o], layout);
+        double loss = summary("loss");
+        run_well("printf 'iteration 5 join transient 3\\niteration 15 kill node-4\\niteration 25 evict transient all "
+                 "notice 60s\\n' >events; $run --reliable 2 --failure-timeout 3 --events events -- "
+                 "mlr --data train.libsvm --batch 50 --iterations 40 --optimizer %s --layout %s",
+                 optimizer_options[o], layout);
+        assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+    }
+}
+
+/* A job goes on from a checkpoint, states and all, as if it had not stopped; but with no other optimizer. */
+static void test_optimizers_resume(void **state) {
+    (void)state;
+    run_well("$run -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad --iterations 12");
+    double loss = summary("test_loss");
+    run_well("$run --checkpoint saved -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad "
+             "--iterations 5");
+    run_refused("$run --resume saved -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer momentum",
+                "--optimizer momentum, was adagrad");
+    run_refused("$run --resume saved -- mlr --data train.libsvm --test test.libsvm --batch 50",
+                "--optimizer sgd, was adagrad");
+    run_well("$run --resume saved --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 "
+             "--optimizer adagrad --iterations 12");
+    assert_true(fabs(summary("test_loss") - loss) < 1e-5 * loss);
+}
 
 static void test_the_same_losses_however_it_is_run(void **state) {
     (void)state;
@@ -251,6 +415,17 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mlr --data train.libsvm --test-fraction 0.1 --test test.libsvm", "expected one of them");
     run_refused("$run -- mlr --data train.libsvm --test-labels x", "--test-labels: expected --test too");
     run_refused("$run -- mlr --data train.libsvm --layout sparse --momentum 0.5", "--momentum: expected dense samples");
+    run_refused("$run -- mlr --data train.libsvm --optimizer adamw",
+                "--optimizer: expected sgd, momentum, adagrad, adam or ftrl, got 'adamw'");
+    run_refused("$run -- mlr --data train.libsvm --optimizer adam --momentum 0.5",
+                "--momentum: expected --optimizer momentum or sgd, got adam");
+    run_refused("$run -- mlr --data train.libsvm --l1 1", "--l1: expected --optimizer ftrl, got sgd");
+    run_refused("$run -- mlr --data train.libsvm --optimizer ftrl --lag 1",
+                "--lag: expected --optimizer sgd, got ftrl");
+    run_refused("$run -- mlr --data train.libsvm --optimizer ftrl --layout sparse --rare 0.5",
+                "--rare: expected --optimizer sgd, got ftrl");
+    run_refused("$run -- mlr --data train.libsvm --optimizer ftrl --layout dense --device cuda",
+                "--device cuda: expected --optimizer sgd, got ftrl");
     run_refused("$run -- mlr --data train.libsvm --device gpu", "--device: expected auto, cpu or cuda, got 'gpu'");
     run_refused("$run -- mlr --data train.libsvm --layout sparse --device cuda",
                 "--device cuda: expected dense samples");
@@ -363,6 +538,9 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
+        cmocka_unit_test(test_optimizers_are_as_in_the_reference),
+        cmocka_unit_test(test_optimizers_while_nodes_come_and_go),
+        cmocka_unit_test(test_optimizers_resume),
         cmocka_unit_test(test_slices_change_nothing),
         cmocka_unit_test(test_lag),
         cmocka_unit_test(test_regularization_is_the_same_in_both_layouts),

@@ -1,7 +1,8 @@
 /* sum: adds whole numbers, so that the end of a run can be checked to the last bit (invariant I1): every item's
  * contribution must stand in the tables once for each clock that worked on it, whoever joined, left or was lost
- * meanwhile. Uses every way to change a row that the API has. `finish` reads the input once more, scans all tables and
- * fails the job when a row differs from what the input says. A test's app, no example. */
+ * meanwhile. Uses every way to change a row that the API has, and an optimizer whose steps depend on their order, so
+ * that a step that is left out or made twice, or a state that is lost, shows in the end. `finish` reads the input once
+ * more, scans all tables and fails the job when a row differs from what the input says. A test's app, no example. */
 #include "agileml.h"
 
 #include <errno.h>
@@ -18,8 +19,8 @@
 
 extern const char *slow_server_name; /* slow_server.c: this node's */
 
-enum { USERS, ITEMS, DENSE, BUCKETS, TABLES };
-enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50 };
+enum { USERS, ITEMS, DENSE, BUCKETS, STEPPED, TABLES };
+enum { DENSE_ROWS = 7, BUCKET_COUNT = 97, BUCKETS_AT_ONCE = 50, STEPPED_ROWS = 11 };
 enum { TOTAL_VALUE, TOTAL_FACTORED };
 
 /* A machine of some speed, see slowness_of. */
@@ -54,6 +55,22 @@ static int64_t factor_of(uint64_t key) {
 static void start_row(void *context, uint64_t key, void *row) {
     (void)context;
     ((int64_t *)row)[0] = factor_of(key);
+}
+
+/* The row of STEPPED that a user's items add to. */
+static uint64_t stepped_key(int64_t user_factor) {
+    return (uint64_t)user_factor % STEPPED_ROWS * UINT64_C(0x9876543210FE);
+}
+
+/* aml_table.apply of STEPPED. Row: steps, number of items. */
+static void step_row(const struct aml_step *step, const void *parameters) {
+    uint64_t *row = step->row;
+    uint64_t *kept = step->state;
+    const uint64_t *sum = step->sum;
+    (void)parameters;
+    row[0] = 3 * row[0] + sum[0] + kept[0];
+    row[1] += sum[1];
+    kept[0] = 5 * kept[0] + sum[0] + step->clock;
 }
 
 static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context) {
@@ -119,6 +136,27 @@ static void pause_for(struct sum *sum, uint64_t clock, size_t count, size_t slic
     }
 }
 
+/* Adds the items' values, and their number, to the sums for the optimizer. */
+static int add_stepped(aml_worker *worker, const struct item *items, size_t count) {
+    struct aml_rows users = aml_table_rows(worker, USERS);
+    int64_t sums[STEPPED_ROWS][2] = {{0}};
+    uint64_t keys[STEPPED_ROWS];
+    uint32_t used = 0;
+    for (size_t i = 0; i < count; i++) {
+        const int64_t *user = aml_row_read(&users, items[i].user);
+        uint64_t key = stepped_key(user[0]);
+        uint32_t k = 0;
+        while (k < used && keys[k] != key) {
+            k++;
+        }
+        keys[k] = key;
+        used = k == used ? used + 1 : used;
+        sums[k][0] += (int64_t)(2 * items[i].rating);
+        sums[k][1]++;
+    }
+    return aml_update_params(worker, STEPPED, keys, used, sums);
+}
+
 static int sum_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct sum *sum = context;
     const struct item *item = items;
@@ -144,6 +182,10 @@ static int sum_clock(aml_worker *worker, const void *items, size_t count, void *
         if (result != 0) {
             return result;
         }
+    }
+    int added = add_stepped(worker, item, count);
+    if (added != 0) {
+        return added;
     }
     if (aml_lag(worker) > aml_staleness(worker) || aml_lag(worker) >= aml_clock(worker)) {
         return aml_error(worker, AML_EFAIL, "clock %" PRIu64 ": a lag of %u", aml_clock(worker), aml_lag(worker));
@@ -174,8 +216,14 @@ struct expectation {
     size_t count, capacity;
 };
 
+/* What the items of one part of an iteration add to a row of STEPPED. */
+struct part_sum {
+    uint64_t value, count;
+};
+
 struct check {
     aml_worker *worker;
+    struct part_sum *parts;             /* [clocks per iteration][STEPPED_ROWS] */
     struct expectation rows[2];         /* of USERS and ITEMS */
     int64_t value, factored, count;     /* of the input: what the totals must be */
     int64_t worked_value, worked_count; /* over the clocks that ran: what each table's sums must be */
@@ -198,10 +246,15 @@ static int expect(struct check *check, int table, uint64_t key, int64_t value, i
     return 0;
 }
 
+/* The part of an iteration in which the library works on a user's ratings. */
+static uint64_t part_of(const aml_worker *worker, uint64_t user) {
+    return (aml_mix(aml_seed(worker), user) >> 33) % aml_clocks_per_iteration(worker);
+}
+
 /* The library works on a user's ratings in this many of the clocks up to the last one. */
 static int64_t times_worked_on(const aml_worker *worker, uint64_t user) {
     uint64_t clocks = aml_clocks_per_iteration(worker);
-    uint64_t part = (aml_mix(aml_seed(worker), user) >> 33) % clocks;
+    uint64_t part = part_of(worker, user);
     return (int64_t)(aml_clock(worker) / clocks + (part < aml_clock(worker) % clocks ? 1 : 0));
 }
 
@@ -213,6 +266,10 @@ static int expect_rating(struct check *check, uint64_t user, uint64_t item, floa
     check->count++;
     check->worked_value += value * times;
     check->worked_count += times;
+    struct part_sum *part =
+        check->parts + part_of(check->worker, user) * STEPPED_ROWS + (uint64_t)factor_of(user) % STEPPED_ROWS;
+    part->value += (uint64_t)value;
+    part->count++;
     int result = expect(check, USERS, user, value, times);
     return result != 0 ? result : expect(check, ITEMS, item, value, times);
 }
@@ -311,10 +368,37 @@ static int check_rows(void *context, const uint64_t *keys, const void *rows, siz
     return result;
 }
 
+/* A row of STEPPED: the steps of all clocks, made once more. */
+static int check_stepped(void *context, const uint64_t *keys, const void *rows, size_t count) {
+    const struct check *check = context;
+    uint64_t clocks = aml_clocks_per_iteration(check->worker);
+    for (size_t i = 0; i < count; i++) {
+        const uint64_t *found = (const uint64_t *)rows + 2 * i;
+        uint64_t row[2] = {0};
+        uint64_t kept[1] = {0};
+        uint64_t r = keys[i] / UINT64_C(0x9876543210FE);
+        for (uint64_t clock = 1; clock <= aml_clock(check->worker) && r < STEPPED_ROWS; clock++) {
+            const struct part_sum *part = check->parts + (clock - 1) % clocks * STEPPED_ROWS + r;
+            const uint64_t sum[2] = {part->value, part->count};
+            const struct aml_step step = {.clock = clock, .row = row, .state = kept, .sum = sum};
+            if (part->count > 0) {
+                step_row(&step, NULL);
+            }
+        }
+        if (found[0] != row[0] || found[1] != row[1]) {
+            return aml_error(check->worker, AML_EFAIL,
+                             "stepped row %" PRIu64 ": %" PRIu64 " of %" PRIu64 " items, expected %" PRIu64
+                             " of %" PRIu64,
+                             keys[i], found[0], found[1], row[0], row[1]);
+        }
+    }
+    return 0;
+}
+
 static int check_tables(struct check *check) {
     double value = (double)check->worked_value;
     double count = (double)check->worked_count;
-    for (check->table = USERS; check->table < TABLES; check->table++) {
+    for (check->table = USERS; check->table < STEPPED; check->table++) {
         memset(check->sums, 0, sizeof check->sums);
         int result = aml_scan(check->worker, (unsigned)check->table, check_rows, check);
         if (result != 0) {
@@ -325,7 +409,7 @@ static int check_tables(struct check *check) {
                              check->table, check->sums[0], check->sums[1], value, count);
         }
     }
-    return 0;
+    return aml_scan(check->worker, STEPPED, check_stepped, check);
 }
 
 static int check_totals(const struct check *check) {
@@ -343,9 +427,12 @@ static int check_totals(const struct check *check) {
 static int sum_finish(aml_worker *worker, void *context) {
     const struct sum *sum = context;
     struct check check = {.worker = worker};
-    int result = expect_input(&check, sum->data);
+    check.parts = calloc((size_t)aml_clocks_per_iteration(worker) * STEPPED_ROWS, sizeof *check.parts);
+    int result = check.parts != NULL ? expect_input(&check, sum->data)
+                                     : aml_error(worker, AML_ENOMEM, "no memory for the check");
     result = result != 0 ? result : check_totals(&check);
     result = result != 0 ? result : check_tables(&check);
+    free(check.parts);
     free(check.rows[USERS].rows);
     free(check.rows[ITEMS].rows);
     return result;
@@ -391,6 +478,7 @@ int main(int argc, char **argv) {
         [ITEMS] = {.name = "items", .type = AML_INT64, .mode = AML_ADD, .width = 4, .start = start_row},
         [DENSE] = {.name = "dense", .type = AML_INT32, .mode = AML_ADD, .width = 2, .rows = DENSE_ROWS},
         [BUCKETS] = {.name = "buckets", .type = AML_FLOAT64, .mode = AML_ADD, .width = 2},
+        [STEPPED] = {.name = "stepped", .type = AML_INT64, .width = 2, .apply = step_row, .state_width = 1},
     };
     const struct aml_metric metrics[] = {{.name = "sum", .kind = AML_SUM}};
     static const char *const steering[] = {"slow-us", NULL};

@@ -241,6 +241,24 @@ static void test_nodes_must_agree(void **state) {
 }
 
 /* Fewer bytes, the same errors; also when nodes die and leave, and in a worker that has been left alone. */
+/* The servers' steps are the same on any number of nodes, with kills and without: only the order of floats' sums
+ * differs. */
+static void test_adagrad_is_the_same_on_any_cluster(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"--threads 1", "--reliable 3 --threads 2",
+                                           "--reliable 1 --transient 3 --stage 3 --partitions 3",
+                                           "--reliable 1 --transient 3 --stage 3 --failure-timeout 2 --events events"};
+    double rmse = 0;
+    run_well("printf 'iteration 20 kill node-3\\niteration 40 join transient 2\\n' >events");
+    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+        run_well("$run %s -- mf --data ratings --rank 8 --optimizer adagrad --clocks-per-iteration 4 --iterations 80",
+                 clusters[c]);
+        rmse = c == 0 ? summary("train_rmse") : rmse;
+        assert_true(fabs(summary("train_rmse") - rmse) < 1e-3 * rmse);
+    }
+    run_refused("$run -- mf --data ratings --optimizer adam", "--optimizer: expected sgd or adagrad, got 'adam'");
+}
+
 static void test_compressed_updates(void **state) {
     (void)state;
     const char *const more[] = {"", "--staleness 2", "--clocks-per-iteration 2"};
@@ -347,6 +365,7 @@ int main(void) {
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_criteria_to_stop),
         cmocka_unit_test(test_nodes_must_agree),
+        cmocka_unit_test(test_adagrad_is_the_same_on_any_cluster),
         cmocka_unit_test(test_compressed_updates),
         cmocka_unit_test(test_accuracy_on_movielens),
     };

@@ -264,8 +264,8 @@ static void test_options(void **state) {
     options[0].name = "two";
     assert_refused(fixture, "app app: option --two: two options have this name");
     with_options();
-    options[0].type = (enum aml_option_type)5;
-    assert_refused(fixture, "app app: option --one: type 5: expected an AML_OPTION_...");
+    options[0].type = (enum aml_option_type)6;
+    assert_refused(fixture, "app app: option --one: type 6: expected an AML_OPTION_...");
     with_options();
     options[0].target = NULL;
     assert_refused(fixture, "app app: option --one: target is NULL");

@@ -1,6 +1,6 @@
 /* Every implementation of the matrix factorization loop against the reference, on many shapes; the reference
  * against the formulas by hand; the start values. Speed is measured elsewhere. */
-#include "apps/mf/kernel.h"
+#include "apps/mf/gradient.h"
 
 #include "agileml/base/hash.h"
 
@@ -321,15 +321,76 @@ static void test_initial_rows_are_a_pure_function(void **state) {
     assert_memory_not_equal(row, other, RANK * sizeof(float));
 }
 
+/* What is summed for an item are the gradients by the formulas, at an item's row that stays, and users' rows that go on
+ * from rating to rating. */
+static void test_gradients_follow_the_formulas(void **state) {
+    (void)state;
+    static const uint32_t ranks[] = {1, 5, 16, 33};
+    for (unsigned r = 0; r < 4; r++) {
+        for (unsigned biases = 0; biases < 2; biases++) {
+            struct problem *problem = problem_new(ranks[r], biases != 0, 1, r % 2 == 0);
+            const struct mf_sgd *sgd = &problem->sgd;
+            const uint32_t width = ranks[r] + biases;
+            unsigned char *sums = calloc(ITEMS, sgd->item_stride);
+            unsigned char *items_before = malloc(problem->items_size);
+            double *p = calloc(USERS * (size_t)width, sizeof *p);
+            double *expected = calloc(ITEMS * (size_t)width, sizeof *expected);
+            double squares = 0;
+            memcpy(items_before, sgd->items, problem->items_size);
+            for (unsigned u = 0; u < USERS; u++) {
+                for (uint32_t k = 0; k < width; k++) {
+                    p[u * width + k] = (double)row_of(sgd->users, sgd->user_stride, u)[k];
+                }
+            }
+            for (unsigned i = 0; i < RATINGS; i++) {
+                const struct mf_item *rating = &problem->ratings[i];
+                double *user = p + (size_t)rating->user * width;
+                double *sum = expected + (size_t)rating->item * width;
+                const float *q = row_of(sgd->items, sgd->item_stride, rating->item);
+                double error = (double)rating->rating - (double)sgd->mean;
+                for (uint32_t k = 0; k < ranks[r]; k++) {
+                    error -= user[k] * (double)q[k];
+                }
+                error -= biases != 0 ? user[ranks[r]] + (double)q[ranks[r]] : 0;
+                squares += error * error;
+                for (uint32_t k = 0; k < width; k++) {
+                    bool bias = k == ranks[r];
+                    double lambda = (double)(bias ? sgd->lambda_bias : sgd->lambda);
+                    double old = user[k];
+                    user[k] += (double)sgd->rate * (error * (bias ? 1 : (double)q[k]) - lambda * old);
+                    sum[k] -= error * (bias ? 1 : old) - lambda * (double)q[k];
+                }
+            }
+            double found = mf_gradient_pass(sgd, sums, problem->ratings, RATINGS);
+            assert_true(fabs(found - squares) <= 1e-4 * squares);
+            assert_memory_equal(sgd->items, items_before, problem->items_size);
+            for (unsigned i = 0; i < ITEMS; i++) {
+                for (uint32_t k = 0; k < width; k++) {
+                    double sum = (double)row_of(sums, sgd->item_stride, i)[k];
+                    assert_true(fabs(sum - expected[i * width + k]) <= 1e-3 * (1 + fabs(sum)));
+                }
+                assert_int_equal(problem->items_touched[i], i < 15);
+            }
+            for (unsigned u = 0; u < USERS; u++) {
+                for (uint32_t k = 0; k < width; k++) {
+                    assert_true(fabs((double)row_of(sgd->users, sgd->user_stride, u)[k] - p[u * width + k]) <= 1e-4);
+                }
+            }
+            free(expected);
+            free(p);
+            free(items_before);
+            free(sums);
+            problem_free(problem);
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_follows_the_formulas),
-        cmocka_unit_test(test_all_agree_with_the_reference),
-        cmocka_unit_test(test_only_rated_rows_are_touched),
-        cmocka_unit_test(test_no_ratings_change_nothing),
-        cmocka_unit_test(test_same_arguments_give_the_same_bits),
-        cmocka_unit_test(test_learns_what_can_be_learned),
-        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps),
+        cmocka_unit_test(test_reference_follows_the_formulas),    cmocka_unit_test(test_all_agree_with_the_reference),
+        cmocka_unit_test(test_only_rated_rows_are_touched),       cmocka_unit_test(test_no_ratings_change_nothing),
+        cmocka_unit_test(test_same_arguments_give_the_same_bits), cmocka_unit_test(test_learns_what_can_be_learned),
+        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps), cmocka_unit_test(test_gradients_follow_the_formulas),
         cmocka_unit_test(test_initial_rows_are_a_pure_function),
     };
     return cmocka_run_group_tests_name("mf_kernel", tests, NULL, NULL);

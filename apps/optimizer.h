@@ -1,0 +1,38 @@
+/* The option --optimizer (AML_OPTION_WORD) of apps that learn weights by gradients: which of the servers' optimizers
+ * (agileml/optimizers.h) a table has, and its parameters by the app's options. */
+#ifndef APPS_OPTIMIZER_H
+#define APPS_OPTIMIZER_H
+
+#include "agileml.h"
+#include "agileml/base/error.h"
+
+/* In the order of the names that --optimizer takes. */
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM, OPTIMIZER_FTRL };
+
+/* The options' values. Everything stays as it is from optimizer_choose on. */
+struct optimizer {
+    const char *name;
+    double rate;     /* 0: the optimizer's default */
+    double momentum; /* of `momentum`; 0: 0.9 */
+    double l2;       /* regularization: what a step adds to the gradient is l2 times the weight */
+    double l1;       /* of `ftrl`: makes weights 0 whose gradients say little */
+    double samples;  /* whose gradients' mean is the sum that a step gets */
+    uint64_t bare;   /* the key of a row that is not regularized, such as the biases; UINT64_MAX: none */
+    /* Set by optimizer_choose. */
+    enum optimizer_kind kind;
+    union {
+        struct aml_momentum momentum;
+        struct aml_adagrad adagrad;
+        struct aml_adam adam;
+        struct aml_ftrl ftrl;
+    } of_weights, of_bare; /* the parameters for rows that are regularized and for `bare` */
+};
+
+/* Sets what follows from the name and the numbers. AML_EINPUT for a name that there is not, and for options that are of
+ * another optimizer. */
+int optimizer_choose(struct optimizer *optimizer, struct error *error);
+
+/* Gives the table, whose width is known, its optimizer; with `sgd` the table stays as it is. For `configure`. */
+void optimizer_declare(const struct optimizer *optimizer, struct aml_table *table);
+
+#endif
