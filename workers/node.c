@@ -579,7 +579,7 @@ static void receive_welcome(struct node *node, const struct message_welcome *wel
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
     if (node->options.registration.tier == TIER_FEEDER && node_feed_app_feeds(node) == 0) {
-        node_fail(node, AML_EINPUT,
+        node_fail(node, AML_ELIMIT,
                   "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
                   "on other nodes");
         return;

@@ -287,7 +287,7 @@ static void check_sizes(struct node *node, const struct feed_made *made) {
                      "a batch of data shard %u has %zu bytes, at most %d are possible: use more nodes, "
                      "and so more shards, or smaller items",
                      made->shards[b], made->bytes[b]->size, WIRE_BATCH_BYTES_MAX);
-            node_fail(node, AML_EINPUT, text);
+            node_fail(node, AML_ELIMIT, text);
         }
     }
 }

@@ -977,7 +977,9 @@ static void receive_observe(struct controller *controller, actor_id from, uint64
 
 static void receive_fail(struct controller *controller, struct member *member, const struct message *message) {
     bool may_go = controller->plan.stage != STAGE_TRADITIONAL && controller->phase > PHASE_GATHER;
-    bool alone = controller_feeds(member) && controller->phase >= PHASE_TRAIN; /* the others need no feeder */
+    /* The others need no feeder, unless what it has found is wrong for them, too, such as an image that its stage can't
+     * decode. What a feeder can't do is AML_ELIMIT. */
+    bool alone = controller_feeds(member) && controller->phase >= PHASE_TRAIN && message->text.code != AML_EINPUT;
     if (controller->phase < PHASE_LEAVE && (alone || (message->text.code == AML_ESTOP && may_go))) {
         recover_lost(controller, member, message->text.text); /* a user ended this node, not the job */
         return;

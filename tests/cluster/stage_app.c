@@ -20,6 +20,7 @@ struct stages {
     int64_t varied; /* items carry up to so many bytes more; 0: all items are numbers alone */
     struct aml_stage *chain;
     const char *mistake;
+    bool feeder; /* this process is one */
 };
 
 /* What the stages make of an item, a uint32_t. */
@@ -78,7 +79,8 @@ static int make_mistake(aml_worker *worker, const struct stages *stages) {
     if (stages->mistake != NULL && strcmp(stages->mistake, "total") == 0) {
         (void)aml_total(worker, 0);
     }
-    if (stages->mistake != NULL && strcmp(stages->mistake, "fail") == 0) {
+    bool here = stages->mistake != NULL && strcmp(stages->mistake, "fail-at-feeder") == 0 && stages->feeder;
+    if (here || (stages->mistake != NULL && strcmp(stages->mistake, "fail") == 0)) {
         return aml_error(worker, AML_EINPUT, "the stage has had enough");
     }
     return 0;
@@ -218,5 +220,8 @@ int main(int argc, char **argv) {
                           .finish = finish,
                           .context = &stages};
     stages.chain = chain;
+    for (int a = 1; a < argc; a++) {
+        stages.feeder = stages.feeder || strcmp(argv[a], "feeder") == 0 || strcmp(argv[a], "--tier=feeder") == 0;
+    }
     return aml_main(&app, argc, argv);
 }

@@ -155,6 +155,9 @@ static void test_what_a_stage_must_not_do(void **state) {
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake total",
                 "aml_total: called in a stage: expected in");
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --mistake fail", "the stage has had enough");
+    run_refused("timeout 60 $bin/proteus run --feeders 1 -- $tests/stage_app --items 300 --sleep-us 1000 "
+                "--mistake fail-at-feeder",
+                "proteus: error: the stage has had enough");
     run_refused("timeout 60 $bin/proteus run -- " STAGES " --varied 9 --mistake rows",
                 "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has stages");
 }

@@ -2952,7 +2952,7 @@ static void test_feeders_are_not_believed(void **state) {
 static void test_a_feeder_that_fails(void **state) {
     (void)state;
     for (unsigned late = 0; late < 2; late++) {
-        struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_EINPUT, .text = "no stages"}};
+        struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_ELIMIT, .text = "no stages"}};
         struct fake *fake = cluster_new(STAGE_TRADITIONAL, 40);
         enter(fake, 2, TIER_FEEDER);
         cluster_open(fake, 1, 1);
@@ -2965,11 +2965,29 @@ static void test_a_feeder_that_fails(void **state) {
             expect_good_end(fake, 40);
         } else {
             play_to_end(fake);
-            assert_int_equal(fake->end.code, AML_EINPUT);
+            assert_int_equal(fake->end.code, AML_ELIMIT);
             assert_string_equal(fake->end.text, "no stages");
         }
         fake_close(fake);
     }
+}
+
+/* A stage that fails at a feeder ends the job, with the stage's line. */
+static void test_a_stage_fails_at_a_feeder(void **state) {
+    (void)state;
+    struct message failure = {.type = MESSAGE_FAIL, .text = {.code = AML_EINPUT, .text = "damaged image"}};
+    struct fake *fake = cluster_new(STAGE_TRADITIONAL, 40);
+    enter(fake, 2, TIER_FEEDER);
+    cluster_open(fake, 1, 1);
+    while (fake->clock < 5) {
+        play(fake);
+    }
+    give(fake, 2, &failure);
+    fake->players[2].there = false;
+    play_to_end(fake);
+    assert_int_equal(fake->end.code, AML_EINPUT);
+    assert_string_equal(fake->end.text, "damaged image");
+    fake_close(fake);
 }
 
 /* A job that chooses its feeders: one trainer, a clock of 10 rounds, 2 of them without feeders' help. So 4 feeders are
@@ -4977,6 +4995,7 @@ int main(void) {
         cmocka_unit_test(test_a_feeder_that_hangs_holds_up_nothing),
         cmocka_unit_test(test_feeders_are_not_believed),
         cmocka_unit_test(test_a_feeder_that_fails),
+        cmocka_unit_test(test_a_stage_fails_at_a_feeder),
         cmocka_unit_test(test_feeders_are_added_while_they_help),
         cmocka_unit_test(test_no_feeder_is_added_where_none_helps),
         cmocka_unit_test(test_feeders_that_never_come),

@@ -2339,7 +2339,7 @@ static void test_a_batch_that_is_too_large_ends_the_feeder(void **state) {
     give_feed_ask(fake, 1, 2, 2, 2, 0);
     make(fake, 2, 1, (size_t)WIRE_BATCH_BYTES_MAX + 1);
     assert_int_equal(fake->asked.ends, 1);
-    assert_int_equal(fake->asked.end_code, AML_EINPUT);
+    assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_non_null(strstr(fake->asked.end_text, "a batch of data shard 2 has 67108865 bytes, at most 67108864"));
     fake_close(fake);
 }
@@ -2350,7 +2350,7 @@ static void test_a_feeder_needs_an_app_with_stages(void **state) {
     fake->node.options.registration.tier = TIER_FEEDER;
     fake->node.options.hooks.feeds = NULL;
     give_welcome(fake);
-    assert_int_equal(fake->asked.end_code, AML_EINPUT);
+    assert_int_equal(fake->asked.end_code, AML_ELIMIT);
     assert_non_null(strstr(fake->asked.end_text, "a feeder has nothing to do: the app has no stages"));
     fake_close(fake);
 }
