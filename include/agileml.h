@@ -466,6 +466,19 @@ int aml_read_lines(aml_worker *worker, const char *path,
 int aml_read_groups(aml_worker *worker, const char *path, uint64_t (*group)(const char *line),
                     int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
 
+/* A file that is read as a whole. */
+struct aml_file {
+    const char *path;
+    uint32_t file;    /* as in aml_lines */
+    unsigned threads; /* how many threads reading may take: --threads, or 1 while the others work on clocks */
+};
+
+/* For files in formats other than lines, such as archives: divides the files among the processes as aml_read_lines
+ * does, but whole ones, and reads none of them. Calls `each` for those that this process is to read, one after the
+ * other, in the calling thread, with a worker for aml_emit. */
+int aml_read_files(aml_worker *worker, const char *path,
+                   int (*each)(aml_worker *worker, const struct aml_file *file, void *context), void *context);
+
 /* Returns the number in its file, from 1, of the line that has the byte `at` of `lines`, for an error's text; 0 if the
  * file can't be read any more. Only within the call that has got `lines`. Reads the file up to there: for errors. */
 uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at);

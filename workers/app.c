@@ -623,11 +623,39 @@ static bool table_allowed(const aml_worker *worker, unsigned table, const char *
 
 /* ---- Reading ---- */
 
-/* Ends the chunk of items that `read` emits itself, and begins the next one. */
+/* A call of aml_read_ratings, aml_read_lines, aml_read_groups or aml_read_files. */
+struct file_call {
+    struct runtime *runtime;
+    const char *function;
+    int (*each_ratings)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
+    int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
+    uint64_t (*group)(const char *line); /* aml_read_groups; else NULL */
+    int (*each_file)(aml_worker *worker, const struct aml_file *file, void *context);
+    void *context;
+    struct splits splits;
+    struct split_part part; /* to read */
+    uint32_t stretch;       /* of this file */
+    uint64_t first_order;   /* of its chunks */
+    uint32_t chunks;        /* aml_read_files: that are full */
+};
+
+/* Opens chunk `number` of this reading, the `part`-th of its split. */
+static struct data_chunk *open_file_chunk(const struct file_call *call, uint64_t number, uint32_t split,
+                                          uint32_t part) {
+    return data_chunk_open(&call->runtime->data, call->first_order + number, data_place(call->stretch, split, part));
+}
+
+/* Ends the chunk of items that the app emits itself, and begins the next one. */
 static void next_chunk(aml_worker *reader) {
     struct data *data = &reader->runtime->data;
+    struct file_call *file = reader->file;
     data_chunk_close(data, reader->chunk);
-    reader->chunk = data_chunk_open_own(data);
+    if (file == NULL) {
+        reader->chunk = data_chunk_open_own(data);
+    } else {
+        file->chunks++;
+        reader->chunk = open_file_chunk(file, file->chunks, 0, file->chunks);
+    }
 }
 
 /* Checks that `function` may emit such an item now. 0, or AML_EINPUT with the error set. */
@@ -647,7 +675,8 @@ static int check_emit(aml_worker *worker, enum aml_item_use use, bool varied, co
     if (use == AML_TEST && app->evaluate == NULL) {
         return check_misuse(runtime, "%s: use AML_TEST: the app has no evaluate function", function);
     }
-    if (worker == &runtime->loader.reader && data_chunk_full(worker->chunk)) {
+    bool alone = worker == &runtime->loader.reader || (worker->file != NULL && worker->file->each_file != NULL);
+    if (alone && data_chunk_full(worker->chunk)) {
         next_chunk(worker);
     }
     return 0;
@@ -842,25 +871,10 @@ void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash) {
 
 /* ---- Files that the library reads ---- */
 
-/* A call of aml_read_ratings, aml_read_lines or aml_read_groups. */
-struct file_call {
-    struct runtime *runtime;
-    const char *function;
-    int (*each_ratings)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
-    int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
-    uint64_t (*group)(const char *line); /* aml_read_groups; else NULL */
-    void *context;
-    struct splits splits;
-    struct split_part part; /* to read */
-    uint32_t stretch;       /* of this file */
-    uint64_t first_order;   /* of its chunks */
-};
-
 /* Begins a chunk of the file in one of the threads that read. */
 static struct aml_worker *file_chunk_begin(struct file_call *call, unsigned thread, const struct line_chunk *chunk) {
     struct aml_worker *worker = &call->runtime->loader.reading[thread];
-    worker->chunk = data_chunk_open(&call->runtime->data, call->first_order + chunk->sequence,
-                                    data_place(call->stretch, chunk->split, chunk->part));
+    worker->chunk = open_file_chunk(call, chunk->sequence, chunk->split, chunk->part);
     worker->file = call;
     crash_enter("read", 0); /* this may be a parser thread, outside loader_read */
     check_enter(worker, CALL_READ);
@@ -963,9 +977,22 @@ static int check_file_count(aml_worker *worker, const char *value, size_t count)
     return 0;
 }
 
+/* Has the app read the whole file, if it is this process's. */
+static int read_whole_file(struct file_call *call, unsigned threads) {
+    const struct aml_file file = {.path = call->splits.path, .file = call->stretch / 2, .threads = threads};
+    if (call->part.first == call->part.end) {
+        return 0;
+    }
+    struct aml_worker *worker = file_chunk_begin(call, 0, &(struct line_chunk){0});
+    return file_chunk_end(call, worker, call->each_file(worker, &file, call->context));
+}
+
 static int read_file_splits(struct file_call *call, struct error *error) {
     /* While the input is read again, the other threads work on clocks. */
     unsigned threads = data_is_settled(&call->runtime->data) ? 1 : call->runtime->pool.threads;
+    if (call->each_file != NULL) {
+        return read_whole_file(call, threads);
+    }
     const struct line_reading lines = {.splits = &call->splits,
                                        .part = call->part,
                                        .threads = threads,
@@ -987,7 +1014,8 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
         return result;
     }
     call->runtime = runtime;
-    result = splits_make(&call->splits, path, &error);
+    result = (call->each_file != NULL ? splits_make_whole : splits_make)(&call->splits, path, &error);
+    call->chunks = 0;
     if (result != 0) {
         return aml_error(worker, result, "%s", error.text);
     }
@@ -1011,7 +1039,8 @@ static int read_file(aml_worker *worker, const char *path, struct file_call *cal
 static int read_files(aml_worker *worker, const char *value, struct file_call *call) {
     struct input_list list = {0};
     struct error error = {0};
-    int result = check_reading(worker, value, call->each_ratings != NULL || call->each_lines != NULL, call->function);
+    bool each = call->each_ratings != NULL || call->each_lines != NULL || call->each_file != NULL;
+    int result = check_reading(worker, value, each, call->function);
     if (result != 0) {
         return result;
     }
@@ -1055,6 +1084,12 @@ int aml_read_ratings(aml_worker *worker, const char *path,
 int aml_read_lines(aml_worker *worker, const char *path,
                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context) {
     struct file_call call = {.function = "aml_read_lines", .each_lines = each, .context = context};
+    return read_files(worker, path, &call);
+}
+
+int aml_read_files(aml_worker *worker, const char *path,
+                   int (*each)(aml_worker *worker, const struct aml_file *file, void *context), void *context) {
+    struct file_call call = {.function = "aml_read_files", .each_file = each, .context = context};
     return read_files(worker, path, &call);
 }
 

@@ -101,9 +101,9 @@ struct aml_worker {
     struct runtime *runtime;
     unsigned thread;
     uint64_t clock;
-    bool leads;                   /* aml_parallel may be called, since the pool's other threads help this one */
-    struct data_chunk *chunk;     /* takes the emitted items; NULL: not in `read` */
-    const struct file_call *file; /* the file that the chunk's items are from; NULL: none */
+    bool leads;               /* aml_parallel may be called, since the pool's other threads help this one */
+    struct data_chunk *chunk; /* takes the emitted items; NULL: not in `read` */
+    struct file_call *file;   /* the file that the chunk's items are from; NULL: none */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
     struct check_worker check;
 };

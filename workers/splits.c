@@ -9,7 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int splits_make(struct splits *splits, const char *path, struct error *error) {
+/* `size`: as for input_splits_make. */
+static int make_splits(struct splits *splits, const char *path, uint64_t size, struct error *error) {
     struct stat status;
     *splits = (struct splits){0};
     if (stat(path, &status) == 0 && S_ISDIR(status.st_mode)) {
@@ -20,7 +21,7 @@ int splits_make(struct splits *splits, const char *path, struct error *error) {
     if (code == 0 && splits->list.count > 1) {
         code = error_set(error, AML_EINPUT, "%s: %zu files, expected one", text_input_name(path), splits->list.count);
     }
-    code = code != 0 ? code : input_splits_make(&splits->cut, &splits->list, 0, error);
+    code = code != 0 ? code : input_splits_make(&splits->cut, &splits->list, size, error);
     if (code != 0) {
         input_list_close(&splits->list);
         splits->path = NULL;
@@ -28,6 +29,14 @@ int splits_make(struct splits *splits, const char *path, struct error *error) {
     }
     splits->count = (uint32_t)splits->cut.count;
     return 0;
+}
+
+int splits_make(struct splits *splits, const char *path, struct error *error) {
+    return make_splits(splits, path, 0, error);
+}
+
+int splits_make_whole(struct splits *splits, const char *path, struct error *error) {
+    return make_splits(splits, path, UINT64_MAX, error);
 }
 
 void splits_close(struct splits *splits) {

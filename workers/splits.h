@@ -15,6 +15,8 @@ struct splits {
 
 /* Cuts the file, which may be a pipe. Returns 0, and splits_close must follow; or what input_splits_make returns. */
 int splits_make(struct splits *splits, const char *path, struct error *error);
+/* The same for a file of which nothing can be read without what is before it: it is one split. */
+int splits_make_whole(struct splits *splits, const char *path, struct error *error);
 void splits_close(struct splits *splits); /* a zeroed struct is allowed */
 
 /* A range of a file's splits; may be empty. */

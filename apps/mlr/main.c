@@ -180,14 +180,16 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && !mlr->input.dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
-    if (asked && mlr->input.shift > 0) {
-        return aml_error(worker, AML_EINPUT, "--device cuda: expected no --shift, as the device keeps the samples");
+    bool stages = mlr->input.shift > 0 || samples_input_has_images(&mlr->input);
+    if (asked && stages) {
+        return aml_error(worker, AML_EINPUT, "--device cuda: expected %s, as the device keeps the samples",
+                         mlr->input.shift > 0 ? "no --shift" : "no images that are decoded in each iteration");
     }
     if (asked && server_steps(mlr)) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
     }
     mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
-                                 mlr->input.shift == 0 && !server_steps(mlr));
+                                 !stages && !server_steps(mlr));
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
@@ -238,6 +240,12 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     return choose_layout(worker, mlr);
 }
 
+static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct mlr *mlr = context;
+    (void)random;
+    return samples_input_decode(worker, &mlr->input, in, out);
+}
+
 static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
     const struct mlr *mlr = context;
     (void)worker;
@@ -245,7 +253,16 @@ static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *
     return 0;
 }
 
+static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct mlr *mlr = context;
+    (void)worker;
+    (void)random;
+    samples_input_scale(&mlr->input, in, out);
+    return 0;
+}
+
 static int mlr_configure(aml_worker *worker, struct aml_app *app) {
+    static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
     struct mlr *mlr = app->context;
     int result = check_options(worker, mlr);
     result = result == 0 ? survey_data(worker, mlr) : result;
@@ -268,7 +285,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
-    result = mlr->input.shift > 0 ? samples_input_declare_shift(worker, &mlr->input, app, run_shift) : 0;
+    result = samples_input_declare_stages(worker, &mlr->input, app, &runs);
     return result != 0 ? result : choose_device(worker, mlr);
 }
 
@@ -663,6 +680,7 @@ static int mlr_finish(aml_worker *worker, void *context) {
     const struct mlr_model_header header = {.scale = mlr->input.scale,
                                             .index_base = mlr->input.file.index_base,
                                             .hash = &mlr->input.file.hash,
+                                            .images = mlr->input.file.images.shape,
                                             .labels = &mlr->input.survey.labels};
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
@@ -731,7 +749,8 @@ int main(int argc, char **argv) {
         {"test-labels", "FILE", AML_OPTION_STRING, &mlr.input.test_labels, 0, 0, "the labels of idx data to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mlr.input.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &mlr.input.format_name, 0, 0, "auto, libsvm, text, csv, idx or criteo"},
+        {"format", "NAME", AML_OPTION_STRING, &mlr.input.format_name, 0, 0,
+         "auto, libsvm, text, csv, idx, criteo or tar"},
         {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX,
          "of criteo: fields are hashed into 2^B features; 0: 20"},
         {"cross", "PAIRS", AML_OPTION_STRING, &mlr.hashing.crosses, 0, 0,
@@ -741,12 +760,17 @@ int main(int argc, char **argv) {
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_STRING, &mlr.input.scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx and tar, else "
+         "none"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
          "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
         {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
+        {"image-size", "WxH", AML_OPTION_STRING, &mlr.input.image_size, 0, 0,
+         "of tar: the size that images are resized to; default: that of the first"},
+        {"channels", "N", AML_OPTION_INTEGER, &mlr.input.channels, 0, 3,
+         "of tar: 1 for grey, 3 for colour; 0: as the first image. Of --shift: values of a pixel, side by side"},
         {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},

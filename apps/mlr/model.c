@@ -59,6 +59,12 @@ static void writer_header(struct mlr_model_writer *writer, const struct mlr_mode
     if (is_hashed(header->hash)) {
         writer_hash(writer, header->hash);
     }
+    if (header->images.width > 0) {
+        const uint32_t shape[] = {header->images.width, header->images.height, header->images.channels};
+        for (size_t i = 0; i < sizeof shape / sizeof shape[0]; i++) {
+            put32(model_file_room(writer->file, sizeof shape[i]), shape[i]);
+        }
+    }
     for (uint32_t k = 0; k < writer->classes; k++) {
         memcpy(model_file_room(writer->file, LABEL_SIZE), header->labels->items[k].text, LABEL_SIZE);
     }
@@ -72,7 +78,9 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
     assert(header->scale.kind < SCALE_AUTO && header->labels->count >= 2);
     *opened = NULL;
     struct model_file_writer *file;
-    struct model_file_kind kind = model_kind(is_hashed(header->hash) ? MLR_MODEL_VERSION_HASHED : MLR_MODEL_VERSION);
+    struct model_file_kind kind = model_kind(is_hashed(header->hash)    ? MLR_MODEL_VERSION_HASHED
+                                             : header->images.width > 0 ? MLR_MODEL_VERSION_IMAGES
+                                                                        : MLR_MODEL_VERSION);
     int result = model_file_begin(&file, path, &kind, 0, error);
     if (result != 0) {
         return result;
@@ -146,6 +154,20 @@ static int load_hash(struct loading *l) {
                : load_refuse(l, "has bits or crosses of its hash out of range");
 }
 
+static int load_images(struct loading *l) {
+    struct image_shape *shape = &l->model->images;
+    const unsigned char *bytes = l->bytes + l->at;
+    if (l->size - l->at < 12) {
+        return load_refuse(l, "ends in its header");
+    }
+    *shape = (struct image_shape){.width = get32(bytes), .height = get32(bytes + 4), .channels = get32(bytes + 8)};
+    l->at += 12;
+    bool good = shape->width >= 1 && shape->width <= IMAGE_SIDE_MAX && shape->height >= 1 &&
+                shape->height <= IMAGE_SIDE_MAX && (shape->channels == 1 || shape->channels == 3) &&
+                image_values(shape) == l->model->scale.features;
+    return good ? 0 : load_refuse(l, "has a shape of images out of range");
+}
+
 static int load_header(struct loading *l, uint32_t *classes) {
     struct mlr_model *model = l->model;
     const unsigned char *numbers = l->bytes + MODEL_FILE_MAGIC;
@@ -159,7 +181,10 @@ static int load_header(struct loading *l, uint32_t *classes) {
     }
     model->scale.kind = (enum scale_kind)kind;
     l->at = HEADER_SIZE;
-    int result = get32(numbers) == MLR_MODEL_VERSION_HASHED ? load_hash(l) : 0;
+    uint32_t version = get32(numbers);
+    int result = version == MLR_MODEL_VERSION_HASHED   ? load_hash(l)
+                 : version == MLR_MODEL_VERSION_IMAGES ? load_images(l)
+                                                       : 0;
     if (result != 0) {
         return result;
     }
@@ -236,7 +261,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     *model = (struct mlr_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     uint32_t classes = 0;
-    struct model_file_kind kind = model_kind(MLR_MODEL_VERSION_HASHED);
+    struct model_file_kind kind = model_kind(MLR_MODEL_VERSION_IMAGES);
     int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
     result = result != 0 ? result : load_header(&loading, &classes);
     result = result != 0 ? result : load_labels(&loading, classes);

@@ -1,17 +1,19 @@
 /* The file of a trained model, and predictions from it. The writer takes rows in any order and leaves a whole file or
  * none. The reader checks everything.
  *
- * The format, version 1, or 2 if samples are hashed. All numbers are little-endian; "float" is an IEEE 754 binary32.
+ * The format, version 1, or 2 if samples are hashed, or 3 if they are images. All numbers are little-endian; "float" is
+ * an IEEE 754 binary32.
  *
  *     bytes  what
  *     8      magic: "AMLMLMDL"
- *     4      version: 1 or 2
+ *     4      version: 1, 2 or 3
  *     4      how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4      index of the first feature in libsvm files: 0 or 1
  *     4      d: features, 1..SAMPLES_FEATURES_MAX
  *     4      K: classes, 2..MLR_CLASSES_MAX
  *     4 + 4  version 2 only: bits b of the hash (d = 2^b, hash.h), number of crosses c
  *     2 c    version 2 only: the fields of the crosses, a byte each (0: I1, 13: C1), ascending
+ *     12     version 3 only: width, height and channels of the images (d = their product)
  *     56 K   the labels of the classes in their order (labels.h), each filled up with zeros
  *     4 d    floats: the features' largest absolute values, with SCALE_MAX only; none negative
  *     then rows in any order, each at most once; the row of a feature whose weights are all 0 may be missing:
@@ -29,13 +31,14 @@
 #include "apps/mlr/labels.h"
 #include "apps/mlr/scale.h"
 
-enum { MLR_MODEL_VERSION = 1, MLR_MODEL_VERSION_HASHED = 2 };
+enum { MLR_MODEL_VERSION = 1, MLR_MODEL_VERSION_HASHED = 2, MLR_MODEL_VERSION_IMAGES = 3 };
 
 /* What the file starts with. */
 struct mlr_model_header {
     struct scale scale; /* and the number of features */
     uint32_t index_base;
     const struct mlr_hash *hash;     /* NULL, or with bits 0: samples are not hashed */
+    struct image_shape images;       /* with width 0: samples are no images of tar files */
     const struct mlr_labels *labels; /* sorted */
 };
 
@@ -56,7 +59,8 @@ int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct e
 struct mlr_model {
     struct scale scale;
     uint32_t index_base;
-    struct mlr_hash hash; /* with bits 0: samples are not hashed */
+    struct mlr_hash hash;      /* with bits 0: samples are not hashed */
+    struct image_shape images; /* with width 0: samples are no images of tar files */
     struct mlr_labels labels;
     float *maxima;
     float *rows; /* [row_count][classes]; row 0 is all zeros */

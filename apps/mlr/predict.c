@@ -15,7 +15,8 @@ static int load(void *context, const char *path, struct samples_model *model, st
     *model = (struct samples_model){.labels = &predictor->model.labels,
                                     .features = predictor->model.scale.features,
                                     .index_base = predictor->model.index_base,
-                                    .hash = &predictor->model.hash};
+                                    .hash = &predictor->model.hash,
+                                    .images = predictor->model.images};
     return result;
 }
 
@@ -35,7 +36,7 @@ static void predictor_close(void *context) {
 int mlr_predict_main(int argc, char **argv) {
     struct predictor predictor = {0};
     const struct samples_predictor how = {.app = "mlr",
-                                          .formats = "auto, libsvm, text, csv, idx or criteo",
+                                          .formats = "auto, libsvm, text, csv, idx, criteo or tar",
                                           .load = load,
                                           .predict = predict,
                                           .close = predictor_close,

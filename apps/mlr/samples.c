@@ -29,7 +29,7 @@ enum {
 
 static const uint32_t NO_LABEL = UINT32_MAX;
 
-const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", NULL};
+const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", "tar", NULL};
 
 /* A file that is being read. */
 struct reading {

@@ -11,6 +11,7 @@
  *   is a number.
  * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte (or of 4, signed) in another.
  * - criteo: lines of a label, 13 integers and 26 categories (criteo.h), whose features are hashed (hash.h).
+ * - tar: compressed images, read by images.h alone.
  *
  * Lines and their fields (quotes, blanks, line ends) are by the rules of text_fields.h and text_lines.h; empty lines
  * are skipped. */
@@ -23,6 +24,7 @@
 #include "apps/mlr/criteo.h"
 #include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
+#include "apps/samples/image.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -34,10 +36,27 @@ enum {
     SAMPLES_LINE_MAX = 1 << 24      /* bytes of a line, without its end */
 };
 
-enum samples_format { SAMPLES_AUTO = 0, SAMPLES_LIBSVM, SAMPLES_TEXT, SAMPLES_CSV, SAMPLES_IDX, SAMPLES_CRITEO };
+enum samples_format {
+    SAMPLES_AUTO = 0,
+    SAMPLES_LIBSVM,
+    SAMPLES_TEXT,
+    SAMPLES_CSV,
+    SAMPLES_IDX,
+    SAMPLES_CRITEO,
+    SAMPLES_TAR
+};
 
 /* The formats' names, in the order of the enum; NULL ends them. */
 extern const char *const samples_formats[];
+
+/* Where the labels of images are: see images.h. */
+enum images_labels { IMAGES_LABELS_CLASS, IMAGES_LABELS_FOLDER };
+
+/* What images are made samples of. */
+struct images_form {
+    enum images_labels labels;
+    struct image_shape shape; /* that all are decoded to */
+};
 
 /* An input, and how to read it. */
 struct samples_file {
@@ -51,6 +70,7 @@ struct samples_file {
     int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
     struct mlr_hash hash;       /* criteo: how a line's fields become features */
+    struct images_form images;  /* tar */
     /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); lines of `features`
      * fields, when label_column is 0 (text, csv); no labels_path (idx); lines of 39 fields (criteo). */
     bool label_optional;
@@ -140,8 +160,8 @@ struct samples_survey {
     bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
     float *maxima;                /* [features] largest absolute value of each, when `with_maxima`; else NULL */
-    struct samples_places places; /* libsvm, text and csv; else none */
-    uint64_t text;                /* of these formats: the sum of hashes of all chunks */
+    struct samples_places places; /* libsvm, text and csv; tar: a chunk for each file; else none */
+    uint64_t text;                /* the sum of hashes of all chunks; tar: a hash of the images' names and sizes */
 };
 
 /* Reads the files once. Without `with_maxima` of idx only the header and the labels; of lines what a survey needs,

@@ -169,8 +169,8 @@ static int shape_network(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     struct error error = {0};
     struct network_shape shape = {.height = 1, .width = 1, .channels = input->survey.features};
-    bool image =
-        samples_input_find_image(input) && (input->image_width > 0 || input->image.width == input->image.height);
+    bool image = samples_input_find_image(input) && (samples_input_has_images(input) || input->image_width > 0 ||
+                                                     input->image.width == input->image.height);
     if (image) {
         shape = (struct network_shape){.height = input->image.height,
                                        .width = input->image.width,
@@ -189,6 +189,12 @@ static int shape_network(aml_worker *worker, struct net *net) {
     return app_result(worker, result, &error);
 }
 
+static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct net *net = context;
+    (void)random;
+    return samples_input_decode(worker, &net->input, in, out);
+}
+
 static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
     const struct net *net = context;
     (void)worker;
@@ -196,7 +202,16 @@ static int run_shift(aml_worker *worker, uint64_t random, const void *in, void *
     return 0;
 }
 
+static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
+    const struct net *net = context;
+    (void)worker;
+    (void)random;
+    samples_input_scale(&net->input, in, out);
+    return 0;
+}
+
 static int net_configure(aml_worker *worker, struct aml_app *app) {
+    static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
     struct net *net = app->context;
     struct samples_input *input = &net->input;
     int result = check_options(worker, net, &app->tables[PARAMETERS]);
@@ -215,7 +230,7 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     net->steps.clocks = (double)app->clocks_per_iteration;
     input->seed = aml_seed(worker);
     nn_blas_begin();
-    return input->shift > 0 ? samples_input_declare_shift(worker, input, app, run_shift) : 0;
+    return samples_input_declare_stages(worker, input, app, &runs);
 }
 
 static void start_row(void *context, uint64_t key, void *row) {
@@ -503,7 +518,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
 
 int main(int argc, char **argv) {
     struct net net = {.layers = "dense 128",
-                      .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1, .channels = 1},
+                      .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
                       .batch = 128,
                       .optimizer = "momentum",
                       .steps = {.schedule = {.decay = 1}, .momentum = 0.9, .beta2 = 0.999}};
@@ -517,17 +532,20 @@ int main(int argc, char **argv) {
         {"test-labels", "FILE", AML_OPTION_STRING, &input->test_labels, 0, 0, "the labels of idx data to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &input->test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
-        {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv or idx"},
+        {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv, idx or tar"},
         {"label-column", "N", AML_OPTION_INTEGER, &input->file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
         {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_STRING, &input->scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx, else none"},
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx and tar, else "
+         "none"},
         {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
          "of images, in pixels; 0: they are square"},
-        {"channels", "N", AML_OPTION_INTEGER, &input->channels, 1, 1 << 10,
-         "of a pixel, whose values stand side by side"},
+        {"channels", "N", AML_OPTION_INTEGER, &input->channels, 0, 1 << 10,
+         "of a pixel, whose values stand side by side; 0: 1; of tar: 1 for grey, 3 for colour, 0: as the first image"},
+        {"image-size", "WxH", AML_OPTION_STRING, &input->image_size, 0, 0,
+         "of tar: the size that images are resized to; default: that of the first"},
         {"layers", "TEXT", AML_OPTION_STRING, &net.layers, 0, 0,
          "the layers before the output, such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,

@@ -38,6 +38,11 @@ static int load(void *context, const char *path, struct samples_model *model, st
     *model = (struct samples_model){.labels = &predictor->model.labels,
                                     .features = predictor->model.scale.features,
                                     .index_base = predictor->model.index_base};
+    const struct network_shape *input = &predictor->model.network.input;
+    if (input->image && (input->channels == 1 || input->channels == 3)) {
+        model->images = (struct image_shape){
+            .width = (uint32_t)input->width, .height = (uint32_t)input->height, .channels = (uint32_t)input->channels};
+    }
     return 0;
 }
 
@@ -68,7 +73,7 @@ static const float *predict(void *context, const struct sample *sample, uint32_t
 int net_predict_main(int argc, char **argv) {
     struct predictor predictor = {0};
     const struct samples_predictor how = {.app = "net",
-                                          .formats = "auto, libsvm, text, csv or idx",
+                                          .formats = "auto, libsvm, text, csv, idx or tar",
                                           .load = load,
                                           .predict = predict,
                                           .close = predictor_close,

@@ -2,6 +2,8 @@
 #include "apps/samples/input.h"
 
 #include "agileml/base/hash.h"
+#include "apps/samples/images.h"
+#include "apps/samples/input_images.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,8 +42,11 @@ static int list_files(aml_worker *worker, struct samples_input *input) {
             error_set(&error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", count, AML_READ_FILES_MAX);
     }
     if (result == 0) {
+        bool tar = false;
         input->file.files = &input->data_files;
         input->file.path = input->data_files.names[0].path;
+        result = images_are_tar(&input->file, &tar, &error);
+        input->file.format = tar ? SAMPLES_TAR : input->file.format;
     }
     return app_result(worker, result, &error);
 }
@@ -58,21 +63,33 @@ int samples_input_check(aml_worker *worker, struct samples_input *input, const c
 
 /* ---- Survey ---- */
 
-int samples_input_survey(aml_worker *worker, struct samples_input *input) {
+/* Makes the survey of samples that are no images. */
+static int survey_samples(aml_worker *worker, struct samples_input *input) {
     struct error error = {0};
     bool find_base = input->index_base < 0;
+    if (input->image_size != NULL) {
+        return aml_error(worker, AML_EINPUT,
+                         "--image-size: expected images in tar files, %s is something else (see --format)",
+                         input->file.path);
+    }
     input->file.index_base = find_base ? 0 : (uint32_t)input->index_base;
     int result = samples_survey(&input->file, find_base, input->scale.kind == SCALE_MAX, &input->survey, &error);
+    input->file.index_base = result == 0 ? input->survey.index_base : input->file.index_base;
+    return app_result(worker, result, &error);
+}
+
+int samples_input_survey(aml_worker *worker, struct samples_input *input) {
+    bool images = samples_input_has_images(input);
+    int result = (images ? input_images_survey : survey_samples)(worker, input);
     if (result != 0) {
-        return app_result(worker, result, &error);
+        return result;
     }
-    input->file.index_base = input->survey.index_base;
     if (input->survey.labels.count < 2) {
         return aml_error(worker, AML_EINPUT, "%s: expected at least 2 different labels, all are '%s'", input->file.path,
                          input->survey.labels.items[0].text);
     }
     if (input->scale.kind == SCALE_AUTO) {
-        input->scale.kind = input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
+        input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
     }
     return 0;
 }
@@ -92,20 +109,28 @@ void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
         aml_input_mark(worker, "maxima", hash_bytes(maxima, survey->features * sizeof *survey->maxima, 0));
     }
     if (survey->places.count > 0) {
-        aml_input_mark(worker, "lines", survey->text);
+        aml_input_mark(worker, samples_input_has_images(input) ? "images" : "lines", survey->text);
     }
 }
 
-/* ---- Shifted images ---- */
+/* ---- Stages ---- */
 
 void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out) {
-    size_t features = input->survey.features;
-    mlr_shift(in, out, &input->image, (uint32_t)input->shift, random);
-    memcpy((float *)out + features, (const float *)in + features, sizeof(float)); /* the label */
+    bool images = samples_input_has_images(input);
+    size_t value = images ? 1 : sizeof(float);
+    size_t pixels = input->survey.features * value; /* bytes */
+    size_t all = images ? input_images_bytes(input) : pixels + sizeof(float);
+    mlr_shift(in, out, &input->image, value, (uint32_t)input->shift, random);
+    memcpy((unsigned char *)out + pixels, (const unsigned char *)in + pixels, all - pixels); /* the label */
 }
 
 bool samples_input_find_image(struct samples_input *input) {
+    const struct image_shape *shape = &input->file.images.shape;
     uint32_t features = input->survey.features;
+    if (samples_input_has_images(input)) {
+        input->image = (struct mlr_image){.width = shape->width, .height = shape->height, .channels = shape->channels};
+        return true;
+    }
     uint32_t channels = input->channels > 0 ? (uint32_t)input->channels : 1;
     uint32_t pixels = features / channels;
     uint32_t square = (uint32_t)lround(sqrt(pixels));
@@ -114,27 +139,48 @@ bool samples_input_find_image(struct samples_input *input) {
     return pixels / width > 0 && (uint64_t)(pixels / width) * width * channels == features;
 }
 
-int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,
-                                int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out,
-                                           void *context)) {
-    uint32_t features = input->survey.features;
+/* Finds the images' size for --shift. */
+static int check_shift(aml_worker *worker, struct samples_input *input) {
     bool found = samples_input_find_image(input);
     const struct mlr_image *image = &input->image;
-    if (!input->dense) {
-        return aml_error(worker, AML_EINPUT, "--shift: expected dense samples, these are sparse (see --layout)");
-    }
     if (!found) {
         return aml_error(worker, AML_EINPUT, "--shift: %u features are no image %u pixels wide: see --image-width",
-                         features, image->width);
+                         input->survey.features, image->width);
     }
     if (input->shift >= image->width || input->shift >= image->height) {
         return aml_error(worker, AML_EINPUT, "--shift %lld: expected less than the image's width and height, %u x %u",
                          (long long)input->shift, image->width, image->height);
     }
-    input->stages[0] =
-        (struct aml_stage){.name = "shift", .flags = AML_STAGE_TRAIN, .bytes = app->item_bytes, .run = run};
-    app->stages = input->stages;
     return 0;
+}
+
+int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app,
+                                 const struct samples_runs *runs) {
+    bool images = samples_input_has_images(input);
+    struct aml_stage *stage = input->stages;
+    size_t dense_bytes = app->item_bytes;
+    if (!input->dense && (images || input->shift > 0)) {
+        return aml_error(worker, AML_EINPUT, "%s: expected dense samples, these are sparse (see --layout)",
+                         images ? input->file.path : "--shift");
+    }
+    int result = input->shift > 0 ? check_shift(worker, input) : 0;
+    if (images) {
+        app->item_varied = 1;
+        app->item_bytes = 0;
+        *stage++ = (struct aml_stage){.name = "decode", .bytes = input_images_bytes(input), .run = runs->decode};
+    }
+    if (input->shift > 0) {
+        *stage++ = (struct aml_stage){.name = "shift",
+                                      .from = images ? "decode" : NULL,
+                                      .flags = AML_STAGE_TRAIN,
+                                      .bytes = images ? input_images_bytes(input) : dense_bytes,
+                                      .run = runs->shift};
+    }
+    if (images) {
+        *stage = (struct aml_stage){.name = "scale", .from = stage[-1].name, .bytes = dense_bytes, .run = runs->scale};
+    }
+    app->stages = stage != input->stages ? input->stages : NULL;
+    return result;
 }
 
 /* ---- Reading ---- */
@@ -344,6 +390,9 @@ static int read_files(aml_worker *worker, const struct samples_input *input, con
                       enum aml_item_use use) {
     struct error error = {0};
     bool lines = false;
+    if (samples_input_has_images(input)) {
+        return input_images_read(worker, input, file->files, use);
+    }
     int result = app_result(worker, samples_are_lines(file, &lines, &error), &error);
     return result != 0 ? result : lines ? read_lines(worker, input, file, use) : read_idx(worker, input, file, use);
 }

@@ -32,7 +32,8 @@ struct samples_input {
     int64_t index_base; /* -1: what the file has */
     double test_fraction;
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
-    int64_t channels;           /* of a pixel; 0: 1 */
+    int64_t channels;           /* of a pixel; 0: 1, or as the first image of a tar file has */
+    const char *image_size;     /* of images in tar files; NULL: the first one's */
     /* Begun by the options, completed by `configure`. */
     struct samples_file file;
     struct scale scale;
@@ -42,7 +43,14 @@ struct samples_input {
     bool dense;
     uint64_t seed;
     struct mlr_image image; /* with `shift`, or after samples_input_find_image */
-    struct aml_stage stages[2];
+    struct aml_stage stages[4];
+};
+
+/* The app's functions that run as stages: each calls samples_input_NAME with the app's samples_input. */
+struct samples_runs {
+    int (*decode)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+    int (*shift)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+    int (*scale)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
 /* Checks the files of the options and lists them; the app has checked its choices. `model_out`: as for
@@ -51,19 +59,27 @@ int samples_input_check(aml_worker *worker, struct samples_input *input, const c
 /* Sets the format and how values are scaled, by their names. */
 int samples_input_choices(struct samples_input *input, struct error *error);
 
+/* Whether the samples are images in tar files: items are compressed images, of which stages make dense samples. After
+ * samples_input_check. */
+static inline bool samples_input_has_images(const struct samples_input *input) {
+    return input->file.format == SAMPLES_TAR;
+}
 /* Reads all samples, which are not Criteo lines, to make the survey. In `configure`. */
 int samples_input_survey(aml_worker *worker, struct samples_input *input);
 /* Has the processes of the job compare what their surveys have found. In `configure`. */
 void samples_input_mark(aml_worker *worker, const struct samples_input *input);
 
-/* Sets `image` by image_width and channels, after the survey. Returns false when the features are no such image. */
+/* Sets `image`, after the survey: of images in tar files their shape, else by image_width and channels. Returns false
+ * when the features are no such image. */
 bool samples_input_find_image(struct samples_input *input);
 
-/* Finds the images' size for --shift, and declares `run` as the app's stage, which calls samples_input_shift. */
-int samples_input_declare_shift(aml_worker *worker, struct samples_input *input, struct aml_app *app,
-                                int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out,
-                                           void *context));
+/* Declares the stages that make dense samples, as far as there are any: those of images (input_images.h), and --shift.
+ * The app has set its items for dense samples; images change them to varied ones. In `configure`. */
+int samples_input_declare_stages(aml_worker *worker, struct samples_input *input, struct aml_app *app,
+                                 const struct samples_runs *runs);
+int samples_input_decode(aml_worker *worker, const struct samples_input *input, const void *in, void *out);
 void samples_input_shift(const struct samples_input *input, uint64_t random, const void *in, void *out);
+void samples_input_scale(const struct samples_input *input, const void *in, void *out);
 
 /* Emits all samples as items. For `read`. */
 int samples_input_read(aml_worker *worker, const struct samples_input *input);

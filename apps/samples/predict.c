@@ -2,12 +2,14 @@
 #include "apps/samples/predict.h"
 
 #include "apps/app.h"
+#include "apps/samples/images.h"
 #include "apps/tool.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 struct run {
     const struct samples_predictor *predictor;
@@ -60,6 +62,57 @@ static int predict_sample(void *context, const struct sample *sample, struct err
     return 0;
 }
 
+/* Images become samples here. */
+struct image_run {
+    struct run *run;
+    unsigned char *pixels; /* [features] */
+    float *values;         /* [features] */
+};
+
+static int predict_image(void *context, const struct images_entry *entry, struct error *error) {
+    const struct image_run *images = context;
+    struct run *run = images->run;
+    uint32_t features = run->model.features;
+    int result = image_decode(entry->bytes, entry->size, &run->model.images, images->pixels, error);
+    for (uint32_t i = 0; i < features && result == 0; i++) {
+        images->values[i] = (float)images->pixels[i];
+    }
+    const struct sample sample = {.number = entry->number,
+                                  .labelled = entry->labelled,
+                                  .label = entry->label,
+                                  .values = images->values,
+                                  .count = features};
+    return result == 0 ? predict_sample(run, &sample, error) : result;
+}
+
+static int predict_images(struct run *run, struct error *error) {
+    uint32_t features = run->model.features;
+    struct image_run images = {
+        .run = run, .pixels = malloc(features), .values = malloc(features * sizeof *images.values)};
+    enum images_labels labels = IMAGES_LABELS_FOLDER;
+    int result = images.pixels == NULL || images.values == NULL
+                     ? error_set(error, AML_ENOMEM, "no memory for an image of %u values", features)
+                     : images_find_labels(&run->file, &labels, error);
+    for (size_t f = 0; f < run->files.count && result == 0; f++) {
+        result = images_read(run->files.names[f].path, labels, true, predict_image, &images, error);
+    }
+    free(images.pixels);
+    free(images.values);
+    return result == 0 && run->count == 0
+               ? error_set(error, AML_EINPUT, "%s: no images: expected .jpg, .jpeg or .png", run->file.path)
+               : result;
+}
+
+/* Sets whether the samples are images in tar files. */
+static int choose_images(struct run *run, bool *images, struct error *error) {
+    int result = images_are_tar(&run->file, images, error);
+    if (result == 0 && *images && run->model.images.width == 0) {
+        return error_set(error, AML_EINPUT, "%s: these are images in a tar file, but %s was not trained on images",
+                         run->file.path, run->model_path);
+    }
+    return result;
+}
+
 /* Sets the format: the model says whether samples are Criteo lines. */
 static int choose_format(struct run *run, struct error *error) {
     bool hashed = run->model.hash != NULL && run->model.hash->bits > 0;
@@ -84,7 +137,9 @@ static int choose_format(struct run *run, struct error *error) {
 }
 
 static int predict_file(struct run *run, struct error *error) {
-    int result = choose_format(run, error);
+    bool images = false;
+    int result = choose_images(run, &images, error);
+    result = result == 0 && !images ? choose_format(run, error) : result;
     result = result == 0 ? tool_output_open(&run->out, error) : result;
     if (result != 0) {
         return result;
@@ -92,7 +147,7 @@ static int predict_file(struct run *run, struct error *error) {
     run->file.index_base = run->model.index_base;
     run->file.label_optional = true;
     run->file.features = run->model.features;
-    result = samples_read(&run->file, predict_sample, run, error);
+    result = images ? predict_images(run, error) : samples_read(&run->file, predict_sample, run, error);
     result = tool_output_close(&run->out, result, error);
     if (result == 0 && run->labelled) {
         printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,

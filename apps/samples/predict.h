@@ -11,6 +11,7 @@ struct samples_model {
     uint32_t features; /* of the samples that it was trained on */
     uint32_t index_base;
     const struct mlr_hash *hash; /* of Criteo lines; NULL, or with bits 0: it was trained on others */
+    struct image_shape images;   /* of its samples; with width 0: they are no images */
 };
 
 struct samples_predictor {

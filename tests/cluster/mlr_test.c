@@ -409,7 +409,7 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mlr", "--data FILE is missing");
     run_refused("$run -- mlr --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- mlr --data train.libsvm --format csf",
-                "--format: expected auto, libsvm, text, csv, idx or criteo");
+                "--format: expected auto, libsvm, text, csv, idx, criteo or tar");
     run_refused("$run -- mlr --data train.libsvm --scale big", "--scale: expected none, byte, max, unit or auto");
     run_refused("$run -- mlr --data train.libsvm --layout long", "--layout: expected auto, dense or sparse");
     run_refused("$run -- mlr --data train.libsvm --test-fraction 0.1 --test test.libsvm", "expected one of them");

@@ -166,8 +166,9 @@ static void test_nothing_is_believed(void **state) {
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
-    expect_refused_with(8, "\3", 1, 0, "version 3, expected at most 2");
-    expect_refused_with(8, "\0", 1, 0, "version 0, expected at most 2");
+    expect_refused_with(8, "\4", 1, 0, "version 4, expected at most 3");
+    expect_refused_with(8, "\3", 1, 0, "a shape of images out of range");
+    expect_refused_with(8, "\0", 1, 0, "version 0, expected at most 3");
     expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
     expect_refused_with(12, "\4", 1, 0, "out of range");
     expect_refused_with(16, "\2", 1, 0, "out of range");

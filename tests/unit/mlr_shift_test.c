@@ -43,7 +43,7 @@ static void test_every_shift(void **state) {
         unsigned shifts = (unsigned)((2 * most + 1) * (2 * most + 1));
         for (unsigned n = 0; n < 200 * shifts; n++) {
             unsigned found = 0;
-            mlr_shift(in, out, &image, (uint32_t)most, hash_mix(n));
+            mlr_shift(in, out, &image, sizeof *in, (uint32_t)most, hash_mix(n));
             for (int right = -most; right <= most; right++) {
                 for (int down = -most; down <= most; down++) {
                     bool fits = is_shifted(in, out, right, down);
@@ -77,8 +77,8 @@ static void test_channels(void **state) {
         }
     }
     for (unsigned n = 0; n < 100; n++) {
-        mlr_shift(in, out, &plain, 3, hash_mix(n));
-        mlr_shift(in_colours, out_colours, &colours, 3, hash_mix(n));
+        mlr_shift(in, out, &plain, sizeof *in, 3, hash_mix(n));
+        mlr_shift(in_colours, out_colours, &colours, sizeof *in, 3, hash_mix(n));
         for (unsigned i = 0; i < WIDTH * HEIGHT * CHANNELS; i++) {
             assert_true(out_colours[i] == out[i / CHANNELS] * (float)(i % CHANNELS + 1));
         }

@@ -1,0 +1,256 @@
+/* See image.h. */
+#include "apps/samples/image.h"
+
+#include <png.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+
+enum { JPEG_SCANS_MAX_FLAG = TJFLAG_LIMITSCANS /* a few bytes of a progressive file can ask for hours of work */ };
+
+enum kind { KIND_UNKNOWN, KIND_JPEG, KIND_PNG };
+
+static enum kind kind_of(const unsigned char *bytes, size_t size) {
+    static const unsigned char jpeg[] = {0xFF, 0xD8, 0xFF};
+    static const unsigned char png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n'};
+    return size >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0 ? KIND_JPEG
+           : size >= sizeof png && memcmp(bytes, png, sizeof png) == 0  ? KIND_PNG
+                                                                        : KIND_UNKNOWN;
+}
+
+static int check_size(const char *what, uint32_t width, uint32_t height, struct error *error) {
+    bool fits = width > 0 && height > 0 && width <= IMAGE_SIDE_MAX && height <= IMAGE_SIDE_MAX &&
+                (uint64_t)width * height <= IMAGE_PIXELS_MAX;
+    return fits ? 0
+                : error_set(error, AML_EINPUT, "%s of %u x %u pixels: expected 1 to %d pixels", what, width, height,
+                            IMAGE_PIXELS_MAX);
+}
+
+static int refuse_kind(struct error *error) {
+    return error_set(error, AML_EINPUT, "expected a JPEG or PNG image");
+}
+
+static int no_memory(size_t bytes, struct error *error) {
+    return error_set(error, AML_ENOMEM, "no memory for an image of %zu bytes", bytes);
+}
+
+/* ---- JPEG ---- */
+
+static int damaged_jpeg(tjhandle handle, struct error *error) {
+    return error_set(error, AML_EINPUT, "damaged JPEG image: %s", tjGetErrorStr2(handle));
+}
+
+static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, struct image_shape *shape,
+                     struct error *error) {
+    int width = 0;
+    int height = 0;
+    int sampling = 0;
+    int colours = 0;
+    if (tjDecompressHeader3(handle, bytes, (unsigned long)size, &width, &height, &sampling, &colours) != 0) {
+        return damaged_jpeg(handle, error);
+    }
+    if (width < 1 || height < 1) {
+        return error_set(error, AML_EINPUT, "damaged JPEG image: it has no pixels");
+    }
+    if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
+        return error_set(error, AML_EINPUT, "JPEG image in CMYK: expected grey or RGB");
+    }
+    *shape = (struct image_shape){
+        .width = (uint32_t)width, .height = (uint32_t)height, .channels = colours == TJCS_GRAY ? 1 : 3};
+    return check_size("JPEG image", shape->width, shape->height, error);
+}
+
+/* Decodes to out[own->height][own->width][channels]. */
+static int decode_jpeg(const unsigned char *bytes, size_t size, const struct image_shape *own, unsigned char *out,
+                       struct error *error) {
+    struct image_shape again;
+    tjhandle handle = tjInitDecompress();
+    if (handle == NULL) {
+        return no_memory(size, error);
+    }
+    int result = look_jpeg(handle, bytes, size, &again, error);
+    if (result == 0 && tjDecompress2(handle, bytes, (unsigned long)size, out, (int)own->width, 0, (int)own->height,
+                                     own->channels == 1 ? TJPF_GRAY : TJPF_RGB, JPEG_SCANS_MAX_FLAG) != 0) {
+        result = damaged_jpeg(handle, error);
+    }
+    tjDestroy(handle);
+    return result;
+}
+
+/* ---- PNG ---- */
+
+static int begin_png(png_image *image, const unsigned char *bytes, size_t size, struct image_shape *shape,
+                     struct error *error) {
+    *image = (png_image){.version = PNG_IMAGE_VERSION};
+    if (png_image_begin_read_from_memory(image, bytes, size) == 0) {
+        return error_set(error, AML_EINPUT, "damaged PNG image: %s", image->message);
+    }
+    *shape = (struct image_shape){.width = image->width,
+                                  .height = image->height,
+                                  .channels = (image->format & PNG_FORMAT_FLAG_COLOR) != 0 ? 3 : 1};
+    return check_size("PNG image", shape->width, shape->height, error);
+}
+
+static int decode_png(const unsigned char *bytes, size_t size, const struct image_shape *own, unsigned char *out,
+                      struct error *error) {
+    static const png_color black = {0, 0, 0};
+    struct image_shape again;
+    png_image image;
+    int result = begin_png(&image, bytes, size, &again, error);
+    if (result == 0) {
+        image.format = own->channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+        image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB; /* 16 bits are as 8 bits are, without a gamma of their own */
+        if (png_image_finish_read(&image, &black, out, 0, NULL) == 0) {
+            result = error_set(error, AML_EINPUT, "damaged PNG image: %s", image.message);
+        }
+    }
+    png_image_free(&image);
+    return result;
+}
+
+/* ---- Both ---- */
+
+int image_look(const void *bytes, size_t size, struct image_shape *shape, struct error *error) {
+    enum kind kind = kind_of(bytes, size);
+    int result = 0;
+    if (kind == KIND_PNG) {
+        png_image image;
+        result = begin_png(&image, bytes, size, shape, error);
+        png_image_free(&image);
+        return result;
+    }
+    if (kind != KIND_JPEG) {
+        return refuse_kind(error);
+    }
+    tjhandle handle = tjInitDecompress();
+    if (handle == NULL) {
+        return no_memory(size, error);
+    }
+    result = look_jpeg(handle, bytes, size, shape, error);
+    tjDestroy(handle);
+    return result;
+}
+
+int image_decode(const void *bytes, size_t size, const struct image_shape *shape, unsigned char *pixels,
+                 struct error *error) {
+    struct image_shape own;
+    int result = image_look(bytes, size, &own, error);
+    if (result != 0) {
+        return result;
+    }
+    own.channels = shape->channels;
+    bool fits = own.width == shape->width && own.height == shape->height;
+    unsigned char *out = fits ? pixels : malloc(image_values(&own));
+    if (out == NULL) {
+        return no_memory(image_values(&own), error);
+    }
+    result = (kind_of(bytes, size) == KIND_PNG ? decode_png : decode_jpeg)(bytes, size, &own, out, error);
+    if (!fits) {
+        result = result == 0 ? image_resize(out, &own, pixels, shape, error) : result;
+        free(out);
+    }
+    return result;
+}
+
+/* ---- Resizing, along one axis after the other ---- */
+
+/* One axis: `from` pixels become `to`. Pixel j of the one has its middle at (2j + 1) to, pixel i of the other at
+ * (2i + 1) from, in a unit of which the axis has 2 from to. */
+struct axis {
+    uint64_t from, to;
+    uint64_t reach; /* half the width of the triangle */
+};
+
+static struct axis axis_of(uint32_t from, uint32_t to) {
+    return (struct axis){.from = from, .to = to, .reach = 2 * (uint64_t)(from > to ? from : to)};
+}
+
+/* Sets the range of pixels under the triangle of pixel i. */
+static void axis_range(const struct axis *axis, uint64_t i, uint64_t *first, uint64_t *end) {
+    uint64_t middle = (2 * i + 1) * axis->from;
+    uint64_t low = middle > axis->reach ? (middle - axis->reach) / (2 * axis->to) : 0;
+    uint64_t high = (middle + axis->reach) / (2 * axis->to) + 1;
+    *first = low;
+    *end = high < axis->from ? high : axis->from;
+}
+
+/* The height of the triangle of pixel i over pixel j. */
+static uint64_t axis_weight(const struct axis *axis, uint64_t i, uint64_t j) {
+    uint64_t middle = (2 * i + 1) * axis->from;
+    uint64_t place = (2 * j + 1) * axis->to;
+    uint64_t apart = middle > place ? middle - place : place - middle;
+    return apart < axis->reach ? axis->reach - apart : 0;
+}
+
+/* Resizes `lines` lines. Pixel j of line l, in `channels` bytes, is at in[l * line + j * step]; likewise in `out`. */
+struct lines {
+    size_t count, in_line, in_step, out_line, out_step, channels;
+};
+
+static void resize_lines(const struct axis *axis, const struct lines *lines, const unsigned char *in,
+                         unsigned char *out, uint64_t *weights) {
+    for (uint64_t i = 0; i < axis->to; i++) {
+        uint64_t first;
+        uint64_t end;
+        uint64_t sum = 0;
+        axis_range(axis, i, &first, &end);
+        for (uint64_t j = first; j < end; j++) {
+            weights[j - first] = axis_weight(axis, i, j);
+            sum += weights[j - first];
+        }
+        for (size_t l = 0; l < lines->count; l++) {
+            const unsigned char *from = in + l * lines->in_line + first * lines->in_step;
+            for (size_t c = 0; c < lines->channels; c++) {
+                uint64_t value = sum / 2;
+                for (uint64_t j = 0; j < end - first; j++) {
+                    value += weights[j] * from[j * lines->in_step + c];
+                }
+                out[l * lines->out_line + i * lines->out_step + c] = (unsigned char)(value / sum);
+            }
+        }
+    }
+}
+
+/* Resizes rows to another width. */
+static void resize_across(const unsigned char *in, uint32_t from, unsigned char *out, uint32_t to, uint32_t rows,
+                          size_t channels, uint64_t *weights) {
+    const struct axis axis = axis_of(from, to);
+    const struct lines lines = {.count = rows,
+                                .in_line = from * channels,
+                                .in_step = channels,
+                                .out_line = to * channels,
+                                .out_step = channels,
+                                .channels = channels};
+    resize_lines(&axis, &lines, in, out, weights);
+}
+
+/* Resizes columns to another height; a row has `row` bytes. */
+static void resize_down(const unsigned char *in, uint32_t from, unsigned char *out, uint32_t to, size_t row,
+                        uint64_t *weights) {
+    const struct axis axis = axis_of(from, to);
+    const struct lines lines = {.count = 1, .in_step = row, .out_step = row, .channels = row};
+    resize_lines(&axis, &lines, in, out, weights);
+}
+
+int image_resize(const unsigned char *in, const struct image_shape *from, unsigned char *out,
+                 const struct image_shape *to, struct error *error) {
+    size_t channels = from->channels;
+    size_t across = (size_t)from->height * to->width * channels;
+    size_t down = (size_t)from->width * to->height * channels;
+    size_t bytes = across <= down ? across : down; /* the smaller way: shapes at their limits would need gigabytes */
+    size_t longest = from->width > from->height ? from->width : from->height;
+    unsigned char *between = malloc(bytes);
+    uint64_t *weights = malloc(longest * sizeof *weights);
+    int result = between == NULL || weights == NULL ? no_memory(bytes, error) : 0;
+    if (result == 0 && across <= down) {
+        resize_across(in, from->width, between, to->width, from->height, channels, weights);
+        resize_down(between, from->height, out, to->height, to->width * channels, weights);
+    } else if (result == 0) {
+        resize_down(in, from->height, between, to->height, from->width * channels, weights);
+        resize_across(between, from->width, out, to->width, to->height, channels, weights);
+    }
+    free(between);
+    free(weights);
+    return result;
+}

@@ -1,0 +1,210 @@
+/* mlr on tar files of images (apps/samples/input_images.h), with real processes: the losses are those of the same
+ * pixels as idx data, on any nodes, by feeders, from disk and after kills; models know the images' shape and the names
+ * of classes; and what is wrong with a file ends the job with one line. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { SAMPLES = 3000, ITERATIONS = 4 };
+
+/* Losses and accuracies, trained and tested. */
+struct result {
+    double loss, accuracy, test_loss, test_accuracy;
+};
+
+static struct result result(void) {
+    struct result result;
+    assert_true(whole_metric("report", ITERATIONS, "loss", &result.loss));
+    assert_true(whole_metric("report", ITERATIONS, "train_accuracy", &result.accuracy));
+    assert_true(whole_metric("report", ITERATIONS, "test_loss", &result.test_loss));
+    assert_true(whole_metric("report", ITERATIONS, "test_accuracy", &result.test_accuracy));
+    return result;
+}
+
+static void assert_same(struct result one, struct result other, double apart) {
+    assert_float_equal(one.loss, other.loss, apart);
+    assert_float_equal(one.test_loss, other.test_loss, apart);
+    assert_float_equal(one.accuracy, other.accuracy, apart);
+    assert_float_equal(one.test_accuracy, other.test_accuracy, apart);
+}
+
+/* The options of all jobs on digits; the number of steps in an iteration is the same, too. */
+#define DIGITS "--test-fraction 0.2 --iterations 4 --batch 64"
+
+/* Makes digits.idx with labels.idx, and digits-0.tar to digits-2.tar of the same digits; skips the test without the
+ * data. */
+static void make_digits(void) {
+    char shared[512];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(shared, sizeof shared, "%s/../shared/data/class-mnist", source != NULL ? source : ".");
+    char *resolved = realpath(shared, NULL);
+    if (resolved == NULL) {
+        print_message("skipped: the digits are not at hand in ../shared/data\n");
+        skip();
+    }
+    run_well("zcat %s/train-images-idx3-ubyte.gz | head -c %d >digits.idx", resolved, 16 + 784 * SAMPLES);
+    run_well("zcat %s/train-labels-idx1-ubyte.gz | head -c %d >labels.idx", resolved, 8 + SAMPLES);
+    free(resolved);
+    run_well("for file in digits.idx labels.idx; do printf '\\%03o\\%03o' | "
+             "dd of=$file bs=1 seek=6 conv=notrunc status=none; done && "
+             "$tests/image_tars digits.idx labels.idx 0 %d 3 digits",
+             SAMPLES / 256, SAMPLES % 256, SAMPLES);
+}
+
+static void test_images_are_as_idx(void **state) {
+    (void)state;
+    make_digits();
+    run_well("$run -- $bin/mlr --data digits.idx --labels labels.idx " DIGITS);
+    struct result idx = result();
+    run_well("$run -- $bin/mlr --data 'digits-*.tar' " DIGITS);
+    assert_same(idx, result(), 1e-9);
+    run_well("$run --reliable 2 --transient 1 --threads 2 -- $bin/mlr --data "
+             "digits-0.tar,digits-1.tar,digits-2.tar " DIGITS);
+    assert_same(idx, result(), 1e-4);
+    run_well("mkdir -p spill && $run -- $bin/mlr --data 'digits-*.tar' " DIGITS
+             " --memory 1M --spill spill --log-level info");
+    assert_text("err", "are more than --memory allows");
+    assert_same(idx, result(), 1e-9);
+    run_well("gzip -c digits-0.tar >packed && $run -- $bin/mlr --data packed,digits-1.tar,digits-2.tar " DIGITS);
+    assert_same(idx, result(), 1e-9);
+    /* Shifts are at random, but the same on any nodes and threads. */
+    run_well("$run -- $bin/mlr --data 'digits-*.tar' --shift 2 " DIGITS);
+    struct result shifted = result();
+    assert_true(shifted.loss > idx.loss);
+    run_well("$run --threads 2 --reliable 2 -- $bin/mlr --data 'digits-*.tar' --shift 2 " DIGITS);
+    assert_same(shifted, result(), 1e-4);
+    run_well("$run -- $bin/mlr --data digits.idx --labels labels.idx --scale unit " DIGITS);
+    struct result unit = result();
+    run_well("$run -- $bin/mlr --data 'digits-*.tar' --scale unit " DIGITS);
+    assert_same(unit, result(), 1e-9);
+}
+
+/* Feeders decode, are killed and come; so do nodes that train, whose data others take over. */
+static void test_feeders_decode(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 240x180x3 5 0 600 4 photos jpeg");
+    static const char job[] = "$bin/mlr --data 'photos-*.tar' --image-size 40x32 --shift 3 --batch 32 --rate 0.001 "
+                              "--test-fraction 0.1";
+    run_well("$run -- %s --iterations 4", job); /* the losses of 4 iterations are compared */
+    struct result alone = result();
+    run_well("$run --reliable 1 --transient 1 --stage 1 --feeders 2 -- %s --iterations 12", job);
+    assert_same(alone, result(), 1e-4);
+    assert_true(summary("items_fed") > 0);
+    run_well("printf 'iteration 2 kill feeder all\\niteration 3 join feeder 1\\n"
+             "iteration 4 kill node-2\\niteration 6 join transient 1\\n' >events && "
+             "$run --reliable 1 --transient 1 --stage 1 --feeders 2 --failure-timeout 1 --events events -- "
+             "%s --iterations 12",
+             job);
+    struct result killed = result();
+    assert_same(alone, killed, 1e-4);
+    assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
+}
+
+static void test_models_of_images(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 24x16x3 3 0 150 1 folders jpeg folders && "
+             "$tests/image_tars 30x20x1 3 0 4 1 others bare");
+    run_well("$run -- $bin/mlr --data folders-0.tar --iterations 20 --batch 10 --model-out model");
+    run_well("$bin/mlr --predict model --data folders-0.tar --out lines >said");
+    assert_text("said", "samples 150  unknown_labels 0  accuracy ");
+    assert_text("lines", "class 2\tclass 2\t");
+    run_well("$bin/mlr --predict model --data others-0.tar >said && test $(wc -l <said) = 4 && grep -q '^class ' said");
+    run_well("printf '1 2 3\\n' >text");
+    run_refused("$bin/mlr --predict model --data text", "text:1: expected 1152");
+    run_well("printf '0 1:1\\n1 2:1\\n' >words && $run -- $bin/mlr --data words --iterations 1 --model-out of-words");
+    run_refused("$bin/mlr --predict of-words --data others-0.tar",
+                "others-0.tar: these are images in a tar file, but of-words was not trained on images");
+    run_well("$run -- $bin/mlr --data folders-0.tar --channels 1 --image-size 12x8 --iterations 2 --model-out small && "
+             "test $(wc -c <small) -lt $(wc -c <model)");
+}
+
+/* Networks train on images, too. */
+static void test_networks(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 12x8x3 3 0 200 2 small jpeg");
+    static const char net[] = "$bin/net --data 'small-*.tar' --layers 'conv 4x3, pool 2' --iterations 5 --batch 20";
+    run_well("$run -- %s --model-out network", net);
+    double loss;
+    double same;
+    assert_true(whole_metric("report", 5, "loss", &loss));
+    run_well("$run --reliable 2 --feeders 1 -- %s", net);
+    assert_true(whole_metric("report", 5, "loss", &same));
+    assert_float_equal(loss, same, 1e-3);
+    run_well("$bin/net --predict network --data small-1.tar >said");
+    assert_text("said", "samples 100  unknown_labels 0  accuracy ");
+}
+
+static void test_wrong_options(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 24x16x3 3 0 30 1 few");
+    run_refused("$run -- $bin/mlr --data few-0.tar --image-size 12",
+                "--image-size: expected WIDTHxHEIGHT such as 64x48");
+    run_refused("$run -- $bin/mlr --data few-0.tar --image-size 0x4", "--image-size: expected WIDTHxHEIGHT");
+    run_refused("$run -- $bin/mlr --data few-0.tar --channels 2",
+                "--channels: expected 1 for grey or 3 for colour, got 2");
+    run_refused("$run -- $bin/mlr --data few-0.tar --scale max", "--scale: expected byte, unit or none for images");
+    run_refused("$run -- $bin/mlr --data few-0.tar --labels few-0.tar",
+                "--labels: expected idx data, few-0.tar is a tar");
+    run_refused("$run -- $bin/mlr --data few-0.tar --layout sparse", "few-0.tar: expected dense samples");
+    run_refused("$run -- $bin/mlr --data few-0.tar --shift 16", "--shift 16: expected less than the image's width and "
+                                                                "height, 24 x 16");
+    run_refused("$run -- $bin/mlr --data few-0.tar --device cuda",
+                "--device cuda: expected no images that are decoded");
+    run_refused("$run -- $bin/mlr --data few-0.tar --image-size 600x600",
+                "few-0.tar: images of 600 x 600 pixels with 3 channels: expected at most 262143 values in all");
+    run_well("printf '0 1:1\\n1 2:1\\n' >words");
+    run_refused("$run -- $bin/mlr --data words --image-size 3x3",
+                "--image-size: expected images in tar files, words is");
+    run_refused("$run -- $bin/mlr --data words --format tar", "words: expected a tar file");
+}
+
+/* Each ends the job before its first clock: one line with the file, the entry and what was expected. */
+static void test_wrong_files(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 24x16x3 3 0 60 1 whole && mkdir unpacked && tar xf whole-0.tar -C unpacked");
+    run_well("head -c 40000 whole-0.tar >cut.tar");
+    run_refused("$run -- $bin/mlr --data cut.tar", "cut.tar: the tar file is damaged at or behind 0");
+    run_well("head -c $(($(wc -c <whole-0.tar) / 10240 * 10240 - 10240)) whole-0.tar | head -c 51200 >cut.tar");
+    run_refused("$run -- $bin/mlr --data cut.tar", "cut.tar: the tar file ");
+    /* A damaged image is found when it is read, on any node. */
+    run_well(
+        "cd unpacked && head -c 500 000040.png >short && mv short 000040.png && tar cf ../damaged.tar *.cls *.png");
+    run_refused("$run -- $bin/mlr --data damaged.tar", "damaged.tar: 000000.cls: a label without an image");
+    run_well("cd unpacked && tar cf ../damaged.tar $(ls | sort)");
+    run_refused("$run -- $bin/mlr --data damaged.tar", "damaged.tar: 000040.png: damaged PNG image: ");
+    run_refused("$run --reliable 3 --feeders 1 -- $bin/mlr --data whole-0.tar,damaged.tar",
+                "damaged.tar: 000040.png: damaged PNG image: ");
+    run_well("cd unpacked && rm 000040.png && ln -s 000041.png 000040.png && tar cf ../links.tar $(ls | sort)");
+    run_refused("$run -- $bin/mlr --data links.tar", "links.tar: 000040.png: a link: expected a file");
+    run_well("cd unpacked && rm 000040.* && echo cat >000041.cls && tar cf ../words.tar $(ls | sort)");
+    run_refused("$run -- $bin/mlr --data words.tar", "words.tar: 000041.cls: expected a number as text");
+    run_well("cd unpacked && rm 000041.cls && tar cf ../none.tar $(ls | sort)");
+    run_refused("$run -- $bin/mlr --data none.tar",
+                "none.tar: 000041.png: no label: expected an entry of this name with");
+    run_well("tar cf empty.tar -T /dev/null");
+    run_refused("$run -- $bin/mlr --data empty.tar", "empty.tar: no images: expected .jpg, .jpeg or .png");
+    run_well("$tests/image_tars 24x16x3 9 0 60 1 nine");
+    run_refused("$run -- $bin/mlr --data whole-0.tar --test nine-0.tar",
+                "expected a label that occurs in the training data, got '");
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return shell_open("image_test");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_images_are_as_idx), cmocka_unit_test(test_feeders_decode),
+        cmocka_unit_test(test_models_of_images),  cmocka_unit_test(test_networks),
+        cmocka_unit_test(test_wrong_options),     cmocka_unit_test(test_wrong_files),
+    };
+    return cmocka_run_group_tests(tests, set_up, shell_close);
+}

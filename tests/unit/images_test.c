@@ -1,0 +1,491 @@
+/* apps/samples/image.c, tar.c and images.c: what is decoded is what was encoded; sizes and colours are changed as
+ * image.h says; tar files in both forms of labels; and everything that is wrong is refused with one line. */
+#include "apps/samples/images.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <png.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <turbojpeg.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmocka.h>
+
+enum { WIDTH = 13, HEIGHT = 9, ENCODED_MAX = 1 << 16 };
+
+struct encoded {
+    unsigned char bytes[ENCODED_MAX];
+    size_t size;
+};
+
+/* A smooth picture, so that JPEG is near it. */
+static void paint(unsigned char *pixels, const struct image_shape *shape) {
+    for (uint32_t y = 0; y < shape->height; y++) {
+        for (uint32_t x = 0; x < shape->width; x++) {
+            for (uint32_t c = 0; c < shape->channels; c++) {
+                *pixels++ = (unsigned char)(40 + 12 * x + 5 * y + 20 * c);
+            }
+        }
+    }
+}
+
+static void encode_png(struct encoded *to, const unsigned char *pixels, uint32_t width, uint32_t height,
+                       uint32_t format) {
+    png_image png = {.version = PNG_IMAGE_VERSION, .width = width, .height = height, .format = format};
+    png_alloc_size_t size = sizeof to->bytes;
+    assert_true(png_image_write_to_memory(&png, to->bytes, &size, 0, pixels, 0, NULL) != 0);
+    to->size = size;
+}
+
+static void encode_jpeg(struct encoded *to, const unsigned char *pixels, uint32_t width, uint32_t height, int format,
+                        int sampling) {
+    unsigned char *at = to->bytes;
+    unsigned long size = sizeof to->bytes;
+    tjhandle handle = tjInitCompress();
+    assert_int_equal(
+        tjCompress2(handle, pixels, (int)width, 0, (int)height, format, &at, &size, sampling, 98, TJFLAG_NOREALLOC), 0);
+    to->size = size;
+    tjDestroy(handle);
+}
+
+static void assert_near(const unsigned char *one, const unsigned char *other, size_t count, int apart) {
+    for (size_t i = 0; i < count; i++) {
+        assert_in_range(one[i] - other[i] + apart, 0, 2 * apart);
+    }
+}
+
+static void assert_decoded(const struct encoded *from, const struct image_shape *shape, unsigned char *pixels) {
+    struct error error = {0};
+    int result = image_decode(from->bytes, from->size, shape, pixels, &error);
+    assert_string_equal(error.text, "");
+    assert_int_equal(result, 0);
+}
+
+/* ---- Decoding ---- */
+
+static void test_what_was_encoded(void **state) {
+    (void)state;
+    struct encoded encoded;
+    unsigned char in[WIDTH * HEIGHT * 3];
+    unsigned char out[WIDTH * HEIGHT * 3];
+    for (uint32_t channels = 1; channels <= 3; channels += 2) {
+        const struct image_shape shape = {.width = WIDTH, .height = HEIGHT, .channels = channels};
+        struct image_shape found;
+        struct error error = {0};
+        paint(in, &shape);
+        encode_png(&encoded, in, WIDTH, HEIGHT, channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB);
+        assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
+        assert_memory_equal(&found, &shape, sizeof shape);
+        assert_decoded(&encoded, &shape, out);
+        assert_memory_equal(in, out, image_values(&shape));
+        encode_jpeg(&encoded, in, WIDTH, HEIGHT, channels == 1 ? TJPF_GRAY : TJPF_RGB,
+                    channels == 1 ? TJSAMP_GRAY : TJSAMP_444);
+        assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
+        assert_memory_equal(&found, &shape, sizeof shape);
+        assert_decoded(&encoded, &shape, out);
+        assert_near(in, out, image_values(&shape), 6);
+    }
+}
+
+/* Grey becomes colour, and colour grey; what is transparent is over black. */
+static void test_grey_and_colour(void **state) {
+    (void)state;
+    const struct image_shape grey = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    const struct image_shape colour = {.width = WIDTH, .height = HEIGHT, .channels = 3};
+    struct encoded encoded;
+    unsigned char in[WIDTH * HEIGHT * 4];
+    unsigned char out[WIDTH * HEIGHT * 3];
+    paint(in, &grey);
+    for (unsigned jpeg = 0; jpeg < 2; jpeg++) {
+        if (jpeg == 0) {
+            encode_png(&encoded, in, WIDTH, HEIGHT, PNG_FORMAT_GRAY);
+        } else {
+            encode_jpeg(&encoded, in, WIDTH, HEIGHT, TJPF_GRAY, TJSAMP_GRAY);
+        }
+        assert_decoded(&encoded, &colour, out);
+        for (size_t i = 0; i < image_values(&grey); i++) {
+            assert_int_equal(out[3 * i], out[3 * i + 1]);
+            assert_int_equal(out[3 * i], out[3 * i + 2]);
+            assert_in_range(out[3 * i] - in[i] + 6, 0, 12);
+        }
+    }
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) { /* a colour that is a grey */
+        in[3 * i] = in[3 * i + 1] = in[3 * i + 2] = (unsigned char)(i + 60);
+    }
+    encode_png(&encoded, in, WIDTH, HEIGHT, PNG_FORMAT_RGB);
+    assert_decoded(&encoded, &grey, out);
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
+        assert_in_range(out[i] - (int)(i + 60) + 1, 0, 2);
+    }
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
+        memcpy(in + 4 * i, (const unsigned char[4]){200, 100, 50, i % 2 == 0 ? 0 : 255}, 4);
+    }
+    encode_png(&encoded, in, WIDTH, HEIGHT, PNG_FORMAT_RGBA);
+    assert_decoded(&encoded, &colour, out);
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
+        assert_memory_equal(out + 3 * i,
+                            ((const unsigned char[3]){i % 2 == 0 ? 0 : 200, i % 2 == 0 ? 0 : 100, i % 2 == 0 ? 0 : 50}),
+                            3);
+    }
+}
+
+/* ---- Resizing ---- */
+
+static void resize(const unsigned char *in, uint32_t width, uint32_t height, unsigned char *out, uint32_t to_width,
+                   uint32_t to_height, uint32_t channels) {
+    const struct image_shape from = {.width = width, .height = height, .channels = channels};
+    const struct image_shape to = {.width = to_width, .height = to_height, .channels = channels};
+    struct error error = {0};
+    assert_int_equal(image_resize(in, &from, out, &to, &error), 0);
+}
+
+static void test_resized(void **state) {
+    (void)state;
+    unsigned char out[64];
+    static const unsigned char two[] = {0, 100};
+    resize(two, 2, 1, out, 4, 1, 1); /* bilinear: 1/4 and 3/4 of the way */
+    assert_memory_equal(out, ((const unsigned char[]){0, 25, 75, 100}), 4);
+    static const unsigned char four[] = {0, 40, 80, 120};
+    resize(four, 4, 1, out, 2, 1, 1); /* weights 3 3 1, and the same from the other side */
+    assert_memory_equal(out, ((const unsigned char[]){29, 91}), 2);
+    resize(four, 1, 4, out, 1, 2, 1); /* the other axis */
+    assert_memory_equal(out, ((const unsigned char[]){29, 91}), 2);
+    resize(four, 2, 2, out, 2, 2, 1);
+    assert_memory_equal(out, four, 4);
+    static const unsigned char colours[] = {0, 10, 20, 100, 110, 120};
+    resize(colours, 2, 1, out, 1, 1, 3); /* channels stay apart */
+    assert_memory_equal(out, ((const unsigned char[]){50, 60, 70}), 3);
+    unsigned char white[12 * 7];
+    memset(white, 255, sizeof white);
+    for (uint32_t width = 1; width <= 8; width++) {
+        for (uint32_t height = 1; height <= 8; height++) {
+            memset(out, 0, sizeof out);
+            resize(white, 12, 7, out, width, height, 1);
+            for (uint32_t i = 0; i < width * height; i++) {
+                assert_int_equal(out[i], 255);
+            }
+        }
+    }
+}
+
+static void test_images_of_other_sizes_are_resized(void **state) {
+    (void)state;
+    const struct image_shape own = {.width = WIDTH, .height = HEIGHT, .channels = 3};
+    const struct image_shape wanted = {.width = 5, .height = 20, .channels = 3};
+    struct encoded encoded;
+    unsigned char in[WIDTH * HEIGHT * 3];
+    unsigned char expected[5 * 20 * 3];
+    unsigned char out[5 * 20 * 3];
+    paint(in, &own);
+    encode_png(&encoded, in, WIDTH, HEIGHT, PNG_FORMAT_RGB);
+    resize(in, WIDTH, HEIGHT, expected, 5, 20, 3);
+    assert_decoded(&encoded, &wanted, out);
+    assert_memory_equal(out, expected, sizeof out);
+    struct error error = {0}; /* the largest shapes need little memory */
+    const struct image_shape narrow = {.width = 1, .height = IMAGE_SIDE_MAX, .channels = 1};
+    const struct image_shape wide = {.width = IMAGE_SIDE_MAX, .height = 1, .channels = 1};
+    unsigned char *long_in = calloc(IMAGE_SIDE_MAX, 1);
+    unsigned char *long_out = malloc(IMAGE_SIDE_MAX);
+    assert_int_equal(image_resize(long_in, &narrow, long_out, &wide, &error), 0);
+    assert_int_equal(long_out[IMAGE_SIDE_MAX - 1], 0);
+    free(long_in);
+    free(long_out);
+}
+
+/* ---- Damage ---- */
+
+static void assert_refused(const unsigned char *bytes, size_t size, const char *message) {
+    const struct image_shape shape = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    unsigned char pixels[WIDTH * HEIGHT];
+    struct error error = {0};
+    assert_int_equal(image_decode(bytes, size, &shape, pixels, &error), AML_EINPUT);
+    if (strstr(error.text, message) == NULL) {
+        fail_msg("'%s', expected '%s'", error.text, message);
+    }
+}
+
+static void test_damaged_images(void **state) {
+    (void)state;
+    const struct image_shape shape = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    unsigned char in[WIDTH * HEIGHT];
+    struct encoded png;
+    struct encoded jpeg;
+    paint(in, &shape);
+    encode_png(&png, in, WIDTH, HEIGHT, PNG_FORMAT_GRAY);
+    encode_jpeg(&jpeg, in, WIDTH, HEIGHT, TJPF_GRAY, TJSAMP_GRAY);
+    assert_refused(png.bytes, 0, "expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"GIF89a..........", 16, "expected a JPEG or PNG image");
+    for (size_t size = 8; size + 12 < png.size; size++) { /* the last 12 bytes are IEND */
+        assert_refused(png.bytes, size, "damaged PNG image: ");
+    }
+    for (size_t size = 3; size < jpeg.size; size++) {
+        assert_refused(jpeg.bytes, size, "damaged JPEG image: ");
+    }
+    png.bytes[png.size - 30] ^= 1; /* in the compressed pixels */
+    assert_refused(png.bytes, png.size, "damaged PNG image: ");
+    static const unsigned char huge[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1A, '\n', 0,    0,    0,
+                                         13,   'I', 'H', 'D', 'R',  0,    0,    0x40, 0,    0,    0,
+                                         0x40, 0,   8,   0,   0,    0,    0,    0x6B, 0xD3, 0xBA, 0x7E};
+    struct encoded large = {.size = sizeof huge};
+    memcpy(large.bytes, huge, sizeof huge);
+    uint32_t checksum = (uint32_t)crc32(0, huge + 12, 17);
+    for (unsigned i = 0; i < 4; i++) {
+        large.bytes[29 + i] = (unsigned char)(checksum >> (24 - 8 * i));
+    }
+    memcpy(large.bytes + large.size, png.bytes + 33, png.size - 33); /* what follows the header */
+    large.size += png.size - 33;
+    assert_refused(large.bytes, large.size, "PNG image of 16384 x 16384 pixels: expected 1 to 16777216 pixels");
+    for (size_t i = 2; i + 9 < jpeg.size; i++) { /* the size in the frame's header */
+        if (jpeg.bytes[i] == 0xFF && jpeg.bytes[i + 1] == 0xC0) {
+            memcpy(jpeg.bytes + i + 5, (const unsigned char[]){0xFF, 0x00, 0xFF, 0x00}, 4);
+            break;
+        }
+    }
+    assert_refused(jpeg.bytes, jpeg.size, "JPEG image of 65280 x 65280 pixels: expected 1 to 16777216 pixels");
+}
+
+/* ---- Tar files ---- */
+
+struct file {
+    char path[64];
+    struct archive *archive;
+};
+
+static void file_begin(struct file *file) {
+    snprintf(file->path, sizeof file->path, "/tmp/images_test-XXXXXX");
+    int descriptor = mkstemp(file->path);
+    assert_true(descriptor >= 0);
+    file->archive = archive_write_new();
+    archive_write_set_format_pax_restricted(file->archive);
+    assert_int_equal(archive_write_open_fd(file->archive, descriptor), ARCHIVE_OK);
+}
+
+static void file_add_kind(struct file *file, const char *name, unsigned kind, const char *link, const void *bytes,
+                          size_t size) {
+    struct archive_entry *entry = archive_entry_new();
+    archive_entry_set_pathname(entry, name);
+    archive_entry_set_size(entry, (la_int64_t)size);
+    archive_entry_set_filetype(entry, kind);
+    archive_entry_set_perm(entry, 0644);
+    if (link != NULL && kind == AE_IFLNK) {
+        archive_entry_set_symlink(entry, link);
+    } else if (link != NULL) {
+        archive_entry_set_hardlink(entry, link);
+    }
+    assert_int_equal(archive_write_header(file->archive, entry), ARCHIVE_OK);
+    assert_int_equal(archive_write_data(file->archive, bytes, size), size);
+    archive_entry_free(entry);
+}
+
+static void file_add(struct file *file, const char *name, const void *bytes, size_t size) {
+    file_add_kind(file, name, AE_IFREG, NULL, bytes, size);
+}
+
+static void file_end(struct file *file) {
+    assert_int_equal(archive_write_close(file->archive), ARCHIVE_OK);
+    archive_write_free(file->archive);
+}
+
+struct seen {
+    char text[1024];
+};
+
+static int see(void *context, const struct images_entry *entry, struct error *error) {
+    struct seen *seen = context;
+    size_t length = strlen(seen->text);
+    (void)error;
+    snprintf(seen->text + length, sizeof seen->text - length, "%s=%s:%zu ", entry->name,
+             entry->labelled ? entry->label.text : "?", entry->size);
+    return 0;
+}
+
+/* Reads the file, as the survey finds its labels to be, and removes it. */
+static int read_tar(struct file *file, bool label_optional, struct seen *seen, struct error *error) {
+    const struct samples_file samples = {.path = file->path, .format = SAMPLES_TAR};
+    enum images_labels labels;
+    *seen = (struct seen){.text = ""};
+    int result = images_find_labels(&samples, &labels, error);
+    result = result == 0 ? images_read(file->path, labels, label_optional, see, seen, error) : result;
+    return result;
+}
+
+static void assert_tar(struct file *file, const char *expected) {
+    struct seen seen;
+    struct error error = {0};
+    file_end(file);
+    int result = read_tar(file, false, &seen, &error);
+    assert_string_equal(error.text, "");
+    assert_int_equal(result, 0);
+    assert_string_equal(seen.text, expected);
+    unlink(file->path);
+}
+
+static void assert_tar_refused(struct file *file, const char *message) {
+    struct seen seen;
+    struct error error = {0};
+    file_end(file);
+    assert_int_equal(read_tar(file, false, &seen, &error), AML_EINPUT);
+    if (strncmp(error.text, file->path, strlen(file->path)) != 0 || strstr(error.text, message) == NULL) {
+        fail_msg("'%s', expected '%s'", error.text, message);
+    }
+    unlink(file->path);
+}
+
+static void test_labels_in_files(void **state) {
+    (void)state;
+    struct file file;
+    file_begin(&file);
+    file_add(&file, "a/0001.cls", "7\n", 2);
+    file_add(&file, "a/0001.jpg", "xyz", 3);
+    file_add(&file, "a/0001.json", "{}", 2);
+    file_add(&file, "a/0002.PNG", "vw", 2);
+    file_add(&file, "a/0002.cls", " -3 ", 4);
+    file_add(&file, ".hidden.jpg", "x", 1);
+    file_add_kind(&file, "folder/", AE_IFDIR, NULL, NULL, 0);
+    file_add_kind(&file, "link.txt", AE_IFLNK, "a/0001.json", NULL, 0);
+    file_add(&file, "b.JPeg", "u", 1);
+    file_add(&file, "b.cls", "007", 3);
+    assert_tar(&file, "a/0001.jpg=7:3 a/0002.PNG=-3:2 b.JPeg=7:1 ");
+}
+
+static void test_labels_of_folders(void **state) {
+    (void)state;
+    struct file file;
+    file_begin(&file);
+    file_add(&file, "images/cats/1.jpg", "xyz", 3);
+    file_add(&file, "images/cats/1.png", "xy", 2);
+    file_add(&file, "images/cats/README", "text", 4);
+    file_add(&file, "images/03/2.x.png", "z", 1);
+    file_add(&file, "a dog/3.png", "z", 1);
+    assert_tar(&file, "images/cats/1.jpg=cats:3 images/cats/1.png=cats:2 images/03/2.x.png=3:1 a dog/3.png=a dog:1 ");
+}
+
+static void test_images_without_labels(void **state) {
+    (void)state;
+    struct file file;
+    struct seen seen;
+    struct error error = {0};
+    file_begin(&file);
+    file_add(&file, "./1.jpg", "xyz", 3);
+    file_add(&file, "x/2.jpg", "x", 1);
+    file_end(&file);
+    assert_int_equal(read_tar(&file, true, &seen, &error), 0);
+    assert_string_equal(seen.text, "./1.jpg=?:3 x/2.jpg=x:1 ");
+    unlink(file.path);
+}
+
+static void test_wrong_tars(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *bytes, *message;
+    } cases[] = {
+        {"1.jpg", "x", ": 1.jpg: no label: expected an entry of this name with .cls next to it"},
+        {"1.cls", "9", ": 1.cls: a label without an image"},
+        {"0.cls", "9", ": 0.cls: a second label of this name"},
+        {"0.png", "9", ": 0.png: a second image of this name"},
+        {"1.cls", "cat", ": 1.cls: expected a number as text"},
+        {"1.cls", "", ": 1.cls: expected a number as text"},
+        {"1.cls", "1 2", ": 1.cls: expected a number as text"},
+        {"1.cls", "nan", ": 1.cls: expected a number as text"},
+        {"1.cls", "00000000000000000000000000000000000000000000000000000000000000001",
+         ": 1.cls: expected a number as text, in at most 64 bytes"},
+        {"1.png", "", ": 1.png: an image of 0 bytes: expected 1 to 1048512"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        bool same = strncmp(cases[c].name, "0.", 2) == 0;
+        struct file file;
+        file_begin(&file);
+        file_add(&file, same ? "z.jpg" : "0.jpg", "x", 1);
+        file_add(&file, same ? "z.cls" : "0.cls", "1", 1);
+        if (same) { /* one of the key is there already */
+            file_add(&file, strstr(cases[c].name, "cls") != NULL ? "0.cls" : "0.jpg", "1", 1);
+        }
+        file_add(&file, cases[c].name, cases[c].bytes, strlen(cases[c].bytes));
+        assert_tar_refused(&file, cases[c].message);
+    }
+}
+
+static void test_entries_of_odd_kinds(void **state) {
+    (void)state;
+    struct file file;
+    static const char big[IMAGES_BYTES_MAX + 1];
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", "x", 1);
+    file_add_kind(&file, "a/1.jpg", AE_IFREG, "a/0.jpg", NULL, 0);
+    assert_tar_refused(&file, ": a/1.jpg: a link: expected a file");
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", "x", 1);
+    file_add_kind(&file, "a/1.jpg", AE_IFLNK, "/etc/passwd", NULL, 0);
+    assert_tar_refused(&file, ": a/1.jpg: a link: expected a file");
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", "x", 1);
+    file_add_kind(&file, "a/1.jpg", AE_IFIFO, NULL, NULL, 0);
+    assert_tar_refused(&file, ": a/1.jpg: expected a file, not a folder or device");
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", big, sizeof big);
+    assert_tar_refused(&file, ": a/0.jpg: an image of 1048513 bytes: expected 1 to 1048512");
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", "x", 1);
+    file_add(&file, "a/1.jpg", "x", 1);
+    file_add(&file, "a/1.cls", "1", 1);
+    assert_tar_refused(&file, ": a/1.cls: a label of one image, but the first image has none");
+    file_begin(&file);
+    file_add(&file, "../0.jpg", "x", 1);
+    assert_tar_refused(&file, ": ../0.jpg: no label: expected a folder whose name is the class");
+}
+
+/* A file that ends anywhere before its end is refused, as is one with a wrong header. */
+static void test_cut_tars(void **state) {
+    (void)state;
+    struct file file;
+    struct seen seen;
+    static const char bytes[1500];
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", bytes, sizeof bytes);
+    file_add(&file, "a/1.jpg", bytes, 512);
+    file_end(&file);
+    for (off_t size = 512 * 7 - 1; size >= 0; size -= size % 512 == 0 ? 1 : 511) { /* both files have 5 + 2 blocks */
+        struct error error = {0};
+        size = size < 0 ? 0 : size;
+        if (truncate(file.path, size) != 0 || size == 0) {
+            break;
+        }
+        if (size == 512 * 6) {
+            continue;
+        }
+        assert_int_equal(read_tar(&file, false, &seen, &error), AML_EINPUT);
+        assert_true(strncmp(error.text, file.path, strlen(file.path)) == 0);
+    }
+    unlink(file.path);
+    file_begin(&file);
+    file_add(&file, "a/0.jpg", bytes, sizeof bytes);
+    file_end(&file);
+    FILE *damaged = fopen(file.path, "r+b");
+    assert_int_equal(fseek(damaged, 2, SEEK_SET), 0);
+    fputc('!', damaged);
+    fclose(damaged);
+    struct error error = {0};
+    assert_int_equal(read_tar(&file, false, &seen, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, ": expected a tar file"));
+    unlink(file.path);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_what_was_encoded),  cmocka_unit_test(test_grey_and_colour),
+        cmocka_unit_test(test_resized),           cmocka_unit_test(test_images_of_other_sizes_are_resized),
+        cmocka_unit_test(test_damaged_images),    cmocka_unit_test(test_labels_in_files),
+        cmocka_unit_test(test_labels_of_folders), cmocka_unit_test(test_images_without_labels),
+        cmocka_unit_test(test_wrong_tars),        cmocka_unit_test(test_entries_of_odd_kinds),
+        cmocka_unit_test(test_cut_tars),
+    };
+    return cmocka_run_group_tests_name("images", tests, NULL, NULL);
+}
