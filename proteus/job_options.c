@@ -27,7 +27,9 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"partitions", "N", AML_OPTION_INTEGER, &options->partitions, 0, WIRE_PARTITIONS_MAX,
          "partitions of the tables; 0: 8, or half as many as nodes if that is more"},
         {"stage", "STAGE", AML_OPTION_STRING, &options->stage, 0, 0,
-         "who serves the tables: 1, 2, 3, auto (as the cluster asks for), or traditional (not elastic)"},
+         "who serves the tables: 1, 2, 3, transient (all nodes, each part of the tables on two), auto (as the cluster "
+         "asks "
+         "for), or traditional (all nodes, not elastic)"},
         {"threshold-2", "X", AML_OPTION_REAL, &options->threshold_2, 0, WIRE_NODES_MAX,
          "stage 2 above X transient nodes per reliable one; 0: learned"},
         {"threshold-3", "X", AML_OPTION_REAL, &options->threshold_3, 0, WIRE_NODES_MAX,
@@ -76,15 +78,14 @@ void job_options_table(struct job_options *options, const struct aml_option *own
 }
 
 static int parse_stage(const char *text, enum stage *stage, struct error *error) {
-    static const char *const names[] = {
-        [STAGE_AUTO] = "auto", [STAGE_1] = "1", [STAGE_2] = "2", [STAGE_3] = "3", [STAGE_TRADITIONAL] = "traditional"};
-    for (size_t s = 0; s < sizeof names / sizeof *names; s++) {
-        if (strcmp(text, names[s]) == 0) {
-            *stage = (enum stage)s;
+    for (enum stage s = STAGE_AUTO; s <= STAGE_TRANSIENT; s++) {
+        if (strcmp(text, plan_stage_name(s)) == 0) {
+            *stage = s;
             return 0;
         }
     }
-    return error_set(error, AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '%.100s'", text);
+    return error_set(error, AML_EINPUT, "--stage: expected auto, 1, 2, 3, transient or traditional, got '%.100s'",
+                     text);
 }
 
 static int check_balance(struct job_options *options, struct error *error) {
@@ -114,10 +115,11 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     if (options->reliable + options->transient == 0) {
         return error_set(error, AML_EINPUT, "a job without nodes: expected --reliable or --transient of at least 1");
     }
-    if (stage != STAGE_TRADITIONAL && options->reliable == 0) {
+    if (stage >= STAGE_1 && stage <= STAGE_3 && options->reliable == 0) {
         return error_set(error, AML_EINPUT,
-                         "--reliable 0: expected at least 1, since the reliable nodes keep the tables, or --stage "
-                         "traditional");
+                         "--reliable 0: expected at least 1, since in stage %s reliable nodes keep the tables, or "
+                         "--stage transient",
+                         options->stage);
     }
     if (options->threshold_2 > 0 && options->threshold_3 > 0 && options->threshold_3 < options->threshold_2) {
         return error_set(error, AML_EINPUT, "--threshold-3 %g: expected at least as much as --threshold-2 %g",

@@ -5,6 +5,7 @@
 #include "agileml/base/new_file.h"
 #include "proteus/progress_text.h"
 #include "proteus/report_reader.h"
+#include "proteus/status_text.h"
 #include "proteus/svg.h"
 
 #include <ctype.h>
@@ -55,7 +56,7 @@ struct change {
 
 struct report_data {
     char *name;
-    struct curves metrics; /* the objective and the app's metrics */
+    struct curves metrics;     /* the objective and the app's metrics */
     struct curve items, bytes; /* of each iteration, by the time of its end; rates when all is read */
     struct curve times;        /* seconds of each iteration, by its number; averages when all is read */
     struct change *changes;
@@ -259,7 +260,7 @@ static void row_end(struct node_row *row, double seconds) {
 }
 
 static void read_nodes(struct report_data *data, const json_t *line) {
-    bool traditional = json_is_string(json_object_get(line, "stage"));
+    bool traditional = strcmp(status_stage_name(line), "traditional") == 0;
     size_t n;
     json_t *node;
     json_array_foreach(json_object_get(line, "nodes"), n, node) {

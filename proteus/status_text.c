@@ -132,12 +132,18 @@ static void add_role(char text[STATUS_ROLE_TEXT], json_int_t count, const char *
     }
 }
 
-void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]) {
+const char *status_stage_name(const json_t *object) {
+    const json_t *stage = json_object_get(object, "stage");
+    return json_is_string(stage) ? json_string_value(stage) : "";
+}
+
+void status_role_text(const json_t *node, const char *stage, char role[STATUS_ROLE_TEXT]) {
     bool transient = strcmp(text_of(node, "tier"), "transient") == 0;
+    bool active = transient && strcmp(stage, "traditional") != 0;
+    bool copied = transient && strcmp(stage, "transient") != 0; /* for the next plan */
     role[0] = '\0';
-    add_role(role, json_integer_value(json_object_get(node, "serves")),
-             transient && !traditional ? "ActivePS" : "ParamServ");
-    add_role(role, json_integer_value(json_object_get(node, "follows")), transient ? "copied" : "BackupPS");
+    add_role(role, json_integer_value(json_object_get(node, "serves")), active ? "ActivePS" : "ParamServ");
+    add_role(role, json_integer_value(json_object_get(node, "follows")), copied ? "copied" : "BackupPS");
     if (strcmp(text_of(node, "tier"), "feeder") == 0) {
         snprintf(role, STATUS_ROLE_TEXT, "feeds");
     }
@@ -147,7 +153,7 @@ void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]) {
     snprintf(text, PROGRESS_NUMBER_TEXT, "%.*f", slowness < 9.995 ? 2 : slowness < 99.95 ? 1 : 0, slowness);
 }
 
-static void print_node(FILE *stream, const json_t *node, bool traditional) {
+static void print_node(FILE *stream, const json_t *node, const char *stage) {
     char role[STATUS_ROLE_TEXT];
     char network[PROGRESS_NUMBER_TEXT];
     char memory[PROGRESS_NUMBER_TEXT];
@@ -156,7 +162,7 @@ static void print_node(FILE *stream, const json_t *node, bool traditional) {
     if (json_is_number(slowness)) {
         status_slowness_text(json_number_value(slowness), slow);
     }
-    status_role_text(node, traditional, role);
+    status_role_text(node, stage, role);
     progress_bytes_text(number_of(node, "bytes_sent") + number_of(node, "bytes_received"), network);
     progress_bytes_text(number_of(node, "memory_bytes"), memory);
     fprintf(stream, "%-9.20s %-9.9s %-9s %-11s %6.0f %6.0f %4s %7s %7s %s\n", text_of(node, "name"),
@@ -172,14 +178,13 @@ static void print_expected(FILE *stream, const json_t *machine) {
 void status_print(FILE *stream, const json_t *answer) {
     json_t *status = json_deep_copy(answer);
     status_make_printable(status);
-    const json_t *stage = json_object_get(status, "stage");
     const json_t *nodes = json_object_get(status, "nodes");
     const json_t *expected = json_object_get(status, "expected");
     print_job(stream, status);
     fprintf(stream, "%-9s %-9s %-9s %-11s %6s %6s %4s %7s %7s %s\n", "node", "host", "tier", "state", "clock", "shards",
             "slow", "network", "memory", "partitions");
     for (size_t n = 0; n < json_array_size(nodes); n++) {
-        print_node(stream, json_array_get(nodes, n), json_is_string(stage));
+        print_node(stream, json_array_get(nodes, n), status_stage_name(status));
     }
     for (size_t e = 0; e < json_array_size(expected); e++) {
         print_expected(stream, json_array_get(expected, e));

@@ -22,8 +22,11 @@ void status_job_text(const json_t *status, char text[STATUS_JOB_TEXT]);
 /* Writes "feeders: 3 of 2 threads wanted of at most 8; trainers wait for 40 % of their time: feeder 3 is tried"; or
  * nothing if the job does not choose their number. */
 void status_feeders_text(const json_t *status, char text[STATUS_FEEDERS_TEXT]);
-/* Writes "2 ParamServ, 6 BackupPS" of an element of `nodes`. `traditional`: the job's stage. */
-void status_role_text(const json_t *node, bool traditional, char role[STATUS_ROLE_TEXT]);
+/* "traditional" or "transient", of a line of the report or a status; "": another stage, or none. */
+const char *status_stage_name(const json_t *object);
+
+/* Writes "2 ParamServ, 6 BackupPS" of an element of `nodes`. `stage`: the job's, from status_stage_name. */
+void status_role_text(const json_t *node, const char *stage, char role[STATUS_ROLE_TEXT]);
 
 /* Writes a node's slowness ("1.07") in at most four columns, up to 99. */
 void status_slowness_text(double slowness, char text[PROGRESS_NUMBER_TEXT]);

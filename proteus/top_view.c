@@ -66,7 +66,7 @@ static const struct top_node *earlier(const struct top_view *view, const json_t 
 }
 
 static struct top_node node_of(const struct top_view *view, const json_t *places, const json_t *object,
-                               bool traditional, double seconds) {
+                               const char *stage, double seconds) {
     struct top_node node = {
         .name = text_of(object, "name"),
         .tier = text_of(object, "tier"),
@@ -79,7 +79,7 @@ static struct top_node node_of(const struct top_view *view, const json_t *places
     };
     const struct top_node *before = earlier(view, places, &node);
     double bytes = number_of(object, "bytes_sent") + number_of(object, "bytes_received");
-    status_role_text(object, traditional, node.role);
+    status_role_text(object, stage, node.role);
     node.items = counter_after(before != NULL ? &before->items : NULL, number_of(object, "items"), seconds);
     node.bytes = counter_after(before != NULL ? &before->bytes : NULL, bytes, seconds);
     return node;
@@ -163,12 +163,12 @@ void top_view_take(struct top_view *view, const json_t *status, double now) {
     size_t running = json_array_size(nodes);
     size_t count = running + json_array_size(expected);
     struct top_node *taken = memory_zeroed(count > 0 ? count : 1, sizeof *taken);
-    bool traditional = json_is_string(json_object_get(answer, "stage"));
+    const char *stage = status_stage_name(answer);
     for (size_t n = 0; n < view->count; n++) {
         json_object_set_new(places, view->nodes[n].name, json_integer((json_int_t)n));
     }
     for (size_t n = 0; n < running; n++) {
-        taken[n] = node_of(view, places, json_array_get(nodes, n), traditional, now - view->at);
+        taken[n] = node_of(view, places, json_array_get(nodes, n), stage, now - view->at);
     }
     for (size_t n = running; n < count; n++) {
         taken[n] = expected_of(json_array_get(expected, n - running));

@@ -140,6 +140,10 @@ static void put_labelled(const struct writer *writer, const char *name, const st
 
 /* ---- The job ---- */
 
+static bool is_transient(const json_t *stage) {
+    return json_is_string(stage) && strcmp(json_string_value(stage), "transient") == 0;
+}
+
 static void put_job(const struct writer *writer, const json_t *status) {
     static const struct {
         const char *key, *name, *type, *help;
@@ -161,21 +165,23 @@ static void put_job(const struct writer *writer, const json_t *status) {
         put_one(writer, numbers[n].name, numbers[n].type, numbers[n].help, number_of(status, numbers[n].key));
     }
     const json_t *stage = json_object_get(status, "stage");
-    put_one(writer, "proteus_stage", "gauge", "The stage; 0: traditional.",
-            json_is_string(stage) ? 0 : number_of(status, "stage"));
+    put_one(writer, "proteus_stage", "gauge", "The stage; 0: traditional, 4: transient.",
+            is_transient(stage)     ? 4
+            : json_is_string(stage) ? 0
+                                    : number_of(status, "stage"));
     put_one(writer, "proteus_training", "gauge", "1 while the job is in training.",
             strcmp(text_of(status, "phase"), "train") == 0);
 }
 
-/* In stages 2 and 3 each partition has a server and a backup; between plans one may be missing for a while. */
+/* In stages 2, 3 and transient each partition has a server and a backup, of which one may be missing between plans. */
 static void put_partitions(const struct writer *writer, const json_t *status) {
     const json_t *partitions = json_object_get(status, "partitions");
-    double stage = number_of(status, "stage");
+    bool two = number_of(status, "stage") >= 2 || is_transient(json_object_get(status, "stage"));
     size_t p;
     json_t *partition;
     unsigned single = 0;
     json_array_foreach(partitions, p, partition) {
-        single += stage >= 2 && !json_is_string(json_object_get(partition, "backup")) ? 1 : 0;
+        single += two && !json_is_string(json_object_get(partition, "backup")) ? 1 : 0;
     }
     put_one(writer, "proteus_partitions", "gauge", "Partitions of the tables.", (double)json_array_size(partitions));
     put_one(writer, "proteus_partitions_single_copy", "gauge",

@@ -68,6 +68,8 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "join the job of the controller at tcp://HOST:PORT"},
         {"tier", "TIER", AML_OPTION_STRING, &o->tier, 0, 0, "this machine is reliable or transient, or a feeder"},
         {"name", "NAME", AML_OPTION_STRING, &o->name, 0, 0, "this node's name in the job; chosen for it if not given"},
+        {"group", "NAME", AML_OPTION_STRING, &o->group, 0, 0,
+         "what this node may fail together with: a zone, a market, a rack; its host if not given"},
         {"listen", "HOST", AML_OPTION_STRING, &o->listen, 0, 0,
          "this machine's address, at which other nodes reach its servers"},
         {"key", "FILE", AML_OPTION_STRING, &o->key, 0, 0,
@@ -344,6 +346,11 @@ static int make_registration(struct runtime *runtime, struct error *error) {
                          WIRE_NAME_MAX - 1);
     }
     snprintf(registration->name, sizeof registration->name, "%s", options->name != NULL ? options->name : "");
+    if (options->group != NULL && (options->group[0] == '\0' || strlen(options->group) >= WIRE_NAME_MAX)) {
+        return error_set(error, AML_EINPUT, "--group '%s': expected a name of 1 to %d bytes", options->group,
+                         WIRE_NAME_MAX - 1);
+    }
+    snprintf(registration->group, sizeof registration->group, "%s", options->group != NULL ? options->group : "");
     if (gethostname(registration->host, sizeof registration->host - 1) != 0) {
         snprintf(registration->host, sizeof registration->host, "?");
     }

@@ -27,7 +27,7 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
             reliable && change_actor_tier(controller, next ? place->next_server : place->server) == TIER_RELIABLE;
     }
     enum stage stage = next ? controller->change.next_stage : controller->plan.stage;
-    if (stage == STAGE_TRADITIONAL || reliable) {
+    if (stage == STAGE_TRADITIONAL || (reliable && stage != STAGE_TRANSIENT)) {
         return 1; /* a completed clock is durable at once */
     }
     uint32_t each = controller->job.terms.clocks_per_iteration;
@@ -52,8 +52,10 @@ struct buffer *change_plan_nodes(const struct controller *controller, bool dismi
             continue;
         }
         struct wire_node *record = (struct wire_node *)(void *)(records->data + records->size);
-        *record =
-            (struct wire_node){.actor = member->node.actor, .tier = member->node.tier, .threads = member->node.threads};
+        *record = (struct wire_node){.actor = member->node.actor,
+                                     .group = member->node.group,
+                                     .tier = member->node.tier,
+                                     .threads = member->node.threads};
         memcpy(record->name, member->name, sizeof record->name);
         memcpy(record->key, member->key, sizeof record->key);
         records->size += sizeof *record;
@@ -137,20 +139,24 @@ static void desired_close(struct desired *desired) {
 }
 
 static enum stage desired_stage(const struct controller *controller, const unsigned count[TIERS]) {
-    if (controller->options.policy.stage == STAGE_TRADITIONAL || count[TIER_RELIABLE] == 0) {
-        return STAGE_TRADITIONAL;
+    enum stage policy = controller->options.policy.stage;
+    if (policy == STAGE_TRADITIONAL || policy == STAGE_TRANSIENT) {
+        return policy;
+    }
+    if (count[TIER_RELIABLE] == 0) {
+        return policy == STAGE_AUTO ? STAGE_TRANSIENT : STAGE_TRADITIONAL;
     }
     if (count[TIER_TRANSIENT] == 0) {
         return STAGE_1;
     }
-    return controller->options.policy.stage != STAGE_AUTO
-               ? controller->options.policy.stage
+    return policy != STAGE_AUTO
+               ? policy
                : tuner_stage(&controller->tuner, count[TIER_RELIABLE], count[TIER_TRANSIENT], controller->plan.stage);
 }
 
 static bool may_keep(const struct controller *controller, const struct member *member) {
     return member->node.servers > 0 && !controller_feeds(member) &&
-           (controller->plan.stage == STAGE_TRADITIONAL || member->node.tier == TIER_RELIABLE);
+           (plan_all_serve(controller->plan.stage) || member->node.tier == TIER_RELIABLE);
 }
 
 /* Marks the members that are to have a part in the next plan. While a node is leaving, nodes that have just joined wait
@@ -276,8 +282,8 @@ void change_first(struct controller *controller) {
 
 static void report_stage(struct controller *controller) {
     char text[64];
-    snprintf(text, sizeof text, controller->plan.stage == STAGE_TRADITIONAL ? "traditional" : "stage %d",
-             (int)controller->plan.stage);
+    const char *name = plan_stage_name(controller->plan.stage);
+    snprintf(text, sizeof text, "%s%s", name[1] == '\0' ? "stage " : "", name);
     controller_report(controller, report_event(controller, "stage", NULL, text));
 }
 

@@ -2,6 +2,7 @@
 #include "agileml/control/controller_private.h"
 
 #include "agileml/base/crash_signals.h"
+#include "agileml/base/hash.h"
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/control/observer.h"
@@ -531,6 +532,9 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         .usage.worked_us = controller_trained_us(controller),
     };
     memcpy(member->host, new->host, sizeof member->host);
+    memcpy(member->group, new->group, sizeof member->group);
+    const char *group = new->group[0] != '\0' ? new->group : new->host;
+    member->node.group = hash_bytes((const unsigned char *)group, strlen(group), 0);
     memcpy(member->key, new->key, sizeof member->key);
     snprintf(member->name, sizeof member->name, "%s", new->name);
     for (unsigned n = controller->member_count + 1; member->name[0] == '\0'; n++) {
@@ -762,12 +766,12 @@ static bool enough_without(const struct controller *controller, const unsigned c
             serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
         }
     }
-    bool traditional = controller->plan.stage == STAGE_TRADITIONAL;
+    bool all_serve = plan_all_serve(controller->plan.stage);
     if (left[TIER_RELIABLE] + left[TIER_TRANSIENT] == 0) {
         snprintf(why, size, "no node would be left");
-    } else if (!traditional && serving[TIER_RELIABLE] == 0) {
+    } else if (!all_serve && serving[TIER_RELIABLE] == 0) {
         snprintf(why, size, "no reliable node would be left to keep the parameters");
-    } else if (threads == 0 || (traditional && serving[0] + serving[1] == 0)) {
+    } else if (threads == 0 || (all_serve && serving[0] + serving[1] == 0)) {
         snprintf(why, size, "no node would be left to work on the data");
     } else {
         return true;

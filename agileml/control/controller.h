@@ -184,6 +184,7 @@ struct member {
     char name[WIRE_NAME_MAX];
     char key[WIRE_KEY_MAX]; /* its process's public key */
     char host[WIRE_HOST_MAX];
+    char group[WIRE_NAME_MAX]; /* what fails together; empty: the host */
     uint64_t process_id;
     uint64_t slice;           /* items that it works on at once; 0: any number */
     uint32_t threads_max;     /* of a feeder, that the controller may choose; 0: always node.threads */

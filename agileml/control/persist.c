@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 12 };
+enum { PERSIST_VERSION = 13 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -106,8 +106,8 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                         each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)
 
 #define MEMBER_FIELDS(each)                                                                                            \
-    each(node) each(name) each(key) each(host) each(process_id) each(threads_max) each(state) each(loaded) each(stay)  \
-        each(planned) each(settled) each(reported.clock)
+    each(node) each(name) each(key) each(host) each(group) each(process_id) each(threads_max) each(state) each(loaded) \
+        each(stay) each(planned) each(settled) each(reported.clock)
 
 /* The fields of a member that change with progress. */
 struct stored_member {

@@ -6,6 +6,16 @@
 
 #include <stdlib.h>
 
+const char *plan_stage_name(enum stage stage) {
+    static const char *const names[] = {[STAGE_AUTO] = "auto",
+                                        [STAGE_1] = "1",
+                                        [STAGE_2] = "2",
+                                        [STAGE_3] = "3",
+                                        [STAGE_TRADITIONAL] = "traditional",
+                                        [STAGE_TRANSIENT] = "transient"};
+    return names[stage];
+}
+
 /* ---- Shares: how many items (partitions or data shards) an actor is to have, and has ---- */
 
 struct share {
@@ -171,7 +181,7 @@ static unsigned roles_of_server(const struct plan_node *node, enum stage stage, 
     if (node->servers == 0) {
         return 0;
     }
-    if (stage == STAGE_TRADITIONAL || (stage == STAGE_1 && reliable)) {
+    if (plan_all_serve(stage) || (stage == STAGE_1 && reliable)) {
         return ROLE_SERVES;
     }
     if (stage == STAGE_1) {
@@ -276,6 +286,113 @@ static void plan_owners(const struct plan_node *nodes, unsigned node_count, cons
     deal_close(deal);
 }
 
+/* ---- Followers of stage transient ---- */
+
+/* A server thread that may follow. */
+struct candidate {
+    actor_id server;
+    const struct plan_node *node;
+    uint64_t follows; /* partitions */
+};
+
+struct candidates {
+    struct candidate *list;
+    unsigned count;
+    struct index_map index; /* server -> candidate */
+};
+
+static struct candidate *candidate_find(const struct candidates *candidates, const actor_id *servers, uint32_t p) {
+    int64_t at = servers != NULL ? index_map_find(&candidates->index, servers[p]) : INDEX_NONE;
+    return at == INDEX_NONE ? NULL : &candidates->list[at];
+}
+
+static uint64_t candidate_weight(const struct candidate *candidate) {
+    uint64_t weight = candidate->node->serve_weight > 0 ? candidate->node->serve_weight : PLAN_SERVE_EVEN;
+    return (weight << 16) / candidate->node->servers;
+}
+
+/* Whether `left` with one more partition has less to follow, by its weight, than `right` with `more` more. */
+static bool follows_less(const struct candidate *left, const struct candidate *right, unsigned more) {
+    return (left->follows + 1) * candidate_weight(right) < (right->follows + more) * candidate_weight(left);
+}
+
+/* How much apart a server and a follower are: 2: in different groups, 1: on different nodes, 0: on one node. */
+static int apart(const struct candidate *left, const struct candidate *right) {
+    return left == NULL || right == NULL || left->node == right->node ? 0
+           : left->node->group == right->node->group                  ? 1
+                                                                      : 2;
+}
+
+/* The candidate with the least to follow of those that are apart the most; NULL: all are on the server's node. */
+static struct candidate *best_follower(const struct candidates *candidates, const struct candidate *server) {
+    struct candidate *best = NULL;
+    for (unsigned c = 0; c < candidates->count; c++) {
+        struct candidate *candidate = &candidates->list[c];
+        int here = apart(candidate, server);
+        int there = apart(best, server);
+        if (here > there || (here > 0 && here == there && follows_less(candidate, best, 1))) {
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+static void candidates_open(struct candidates *candidates, const struct plan_node *nodes, unsigned node_count) {
+    *candidates = (struct candidates){0};
+    for (unsigned n = 0; n < node_count; n++) {
+        for (uint32_t part = 1; part <= nodes[n].servers && nodes[n].tier != TIER_FEEDER; part++) {
+            actor_id server = actor_of_part(nodes[n].actor, part);
+            candidates->list = memory_resized(candidates->list, candidates->count + 1, sizeof *candidates->list);
+            candidates->list[candidates->count] = (struct candidate){.server = server, .node = &nodes[n]};
+            index_map_add(&candidates->index, server, candidates->count++);
+        }
+    }
+}
+
+static void follow(struct candidate *candidate, actor_id *backup) {
+    *backup = candidate->server;
+    candidate->follows++;
+}
+
+void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t partitions,
+                    const struct plan_present *present, const actor_id *servers, actor_id *backups) {
+    struct candidates candidates;
+    candidates_open(&candidates, nodes, node_count);
+    for (uint32_t p = 0; p < partitions; p++) { /* first those that need no copy */
+        const struct candidate *server = candidate_find(&candidates, servers, p);
+        struct candidate *near[] = {candidate_find(&candidates, present->backups, p),
+                                    candidate_find(&candidates, present->servers, p)};
+        const struct candidate *best = best_follower(&candidates, server);
+        backups[p] = ACTOR_NONE;
+        for (unsigned i = 0; i < sizeof near / sizeof *near && best != NULL && backups[p] == ACTOR_NONE; i++) {
+            if (apart(near[i], server) == apart(best, server)) {
+                follow(near[i], &backups[p]);
+            }
+        }
+    }
+    for (uint32_t p = 0; p < partitions; p++) {
+        struct candidate *best = best_follower(&candidates, candidate_find(&candidates, servers, p));
+        if (backups[p] == ACTOR_NONE && best != NULL) {
+            follow(best, &backups[p]);
+        }
+    }
+    /* Whoever has too many hands some over, until that makes nothing more even: so a plan is its own next plan. */
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (uint32_t p = 0; p < partitions; p++) {
+            struct candidate *has = candidate_find(&candidates, backups, p);
+            struct candidate *best = best_follower(&candidates, candidate_find(&candidates, servers, p));
+            if (has != NULL && best != NULL && follows_less(best, has, 0)) {
+                has->follows--;
+                follow(best, &backups[p]);
+                moved = true;
+            }
+        }
+    }
+    free(candidates.list);
+    index_map_close(&candidates.index);
+}
+
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
          const struct plan_present *present, const struct plan_result *result, struct error *error) {
     bool tiered = policy->stage == STAGE_2 || policy->stage == STAGE_3;
@@ -305,6 +422,9 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
         for (uint32_t p = 0; !tiered && p < policy->partitions; p++) {
             result->backups[p] = ACTOR_NONE;
         }
+        if (policy->stage == STAGE_TRANSIENT) {
+            plan_followers(nodes, node_count, policy->partitions, present, result->servers, result->backups);
+        }
         plan_owners(nodes, node_count, roles, &shards, result->owners);
     }
     free(roles);
@@ -313,7 +433,7 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
 
 /* Whether the ratio is above a threshold, with hysteresis in favour of the present stage. */
 static bool stage_above(double ratio, double threshold, enum stage present, enum stage upper) {
-    if (present == STAGE_AUTO || present == STAGE_TRADITIONAL) {
+    if (present < STAGE_1 || present > STAGE_3) {
         return ratio > threshold;
     }
     return present >= upper ? ratio >= threshold * (1.0 - PLAN_HYSTERESIS)
@@ -326,7 +446,7 @@ enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_t
         return STAGE_1;
     }
     if (reliable == 0) {
-        return STAGE_TRADITIONAL;
+        return STAGE_TRANSIENT;
     }
     double ratio = (double)transient / reliable;
     if (stage_above(ratio, thresholds->to_3, present, STAGE_3)) {

@@ -8,7 +8,15 @@
 
 enum { PLAN_SERVE_EVEN = 64 /* the usual serve_weight */ };
 
-enum stage { STAGE_AUTO = 0, STAGE_1 = 1, STAGE_2 = 2, STAGE_3 = 3, STAGE_TRADITIONAL = 4 };
+enum stage { STAGE_AUTO = 0, STAGE_1 = 1, STAGE_2 = 2, STAGE_3 = 3, STAGE_TRADITIONAL = 4, STAGE_TRANSIENT = 5 };
+
+/* "auto", "1", "2", "3", "traditional" or "transient". */
+const char *plan_stage_name(enum stage stage);
+
+/* Whether nodes of any tier keep the parameters in the stage. */
+static inline bool plan_all_serve(enum stage stage) {
+    return stage == STAGE_TRADITIONAL || stage == STAGE_TRANSIENT;
+}
 
 struct plan_node {
     actor_id actor;
@@ -20,6 +28,7 @@ struct plan_node {
     uint32_t weight;
     /* The share of the partitions to serve or follow is in proportion to it. 0: PLAN_SERVE_EVEN. */
     uint32_t serve_weight;
+    uint64_t group; /* what fails together has the same number (Spotnik (SoCC 2020), section 4.1) */
 };
 
 /* Ratios of transient to reliable nodes above which stage 2 follows on stage 1, and stage 3 on stage 2. */
@@ -49,19 +58,26 @@ struct plan_result {
 };
 
 /* Returns the stage for the ratio of transient to reliable nodes. Keeps the stage `present` unless the ratio is beyond
- * a threshold by more than PLAN_HYSTERESIS. Without transient nodes: stage 1. Without reliable nodes: traditional. */
+ * a threshold by more than PLAN_HYSTERESIS. Without transient nodes: stage 1. Without reliable nodes: transient. */
 #define PLAN_HYSTERESIS 0.1
 enum stage plan_stage(unsigned reliable, unsigned transient, const struct plan_thresholds *thresholds,
                       enum stage present);
 
 /* Fills `result`, which shares no memory with `present`. `nodes` begins with the longest running node. Stages 1 to 3
  * need reliable nodes, stages 2 and 3 also transient nodes. In stage 3 the reliable nodes work, too, if no transient
- * node has worker threads.
+ * node has worker threads. In stage transient all nodes serve, follow and work, whatever their tier: plan_followers.
  *
  * A node's partitions are in proportion to its serve_weight, to within one; its server threads get equal numbers, to
  * within one. Its data shards are in proportion to its weight, to within one, or to its worker threads if no node has a
  * weight. Returns AML_EINPUT when no node may serve, follow (stages 2 and 3) or work. */
 int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_policy *policy,
          const struct plan_present *present, const struct plan_result *result, struct error *error);
+
+/* Stage transient: chooses the server that follows each partition, which `servers` serve. It is on another node, in
+ * another group where one may serve; ACTOR_NONE: there is no other node. It stays where it is in `present`, or goes to
+ * the partition's present server, where it may; other followers go where the fewest are by the nodes' serve_weight.
+ * present->servers and present->backups may be NULL; other fields of `present` do not matter. */
+void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t partitions,
+                    const struct plan_present *present, const actor_id *servers, actor_id *backups);
 
 #endif

@@ -43,7 +43,8 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         controller_abort(controller, AML_EFAIL, reason);
         return;
     }
-    controller->progress.reliable_lost |= member->node.tier == TIER_RELIABLE;
+    controller->progress.reliable_lost |=
+        member->node.tier == TIER_RELIABLE && controller->plan.stage != STAGE_TRANSIENT;
     controller->recovery.redone_until = member->reported.clock > controller->recovery.redone_until
                                             ? member->reported.clock
                                             : controller->recovery.redone_until;
@@ -171,17 +172,48 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* Returns the reliable server with the partition's latest restore point up to the clock, other than `server`;
- * ACTOR_NONE when no other reliable server has one. */
+/* Returns the server with the partition's latest restore point up to the clock, other than `server`, on a reliable node
+ * except in stage transient; ACTOR_NONE when no other such server has one. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
                                  size_t count, uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
         if (all[r].clock <= clock && all[r].partition == partition && all[r].server != server &&
-            change_actor_tier(controller, all[r].server) == TIER_RELIABLE) {
+            (controller->plan.stage == STAGE_TRANSIENT ||
+             change_actor_tier(controller, all[r].server) == TIER_RELIABLE)) {
             return all[r].server;
         }
     }
     return ACTOR_NONE;
+}
+
+/* Stage transient: has other nodes follow the partitions, if possible those that have a part of the state already. */
+static void place_followers(struct controller *controller, const struct wire_restore_point *all, size_t count,
+                            uint64_t clock) {
+    uint32_t partitions = controller->options.policy.partitions;
+    struct plan_node *nodes = memory_zeroed(controller->member_count, sizeof *nodes);
+    actor_id *servers = memory_zeroed(partitions, sizeof *servers);
+    actor_id *closest = memory_zeroed(partitions, sizeof *closest);
+    actor_id *backups = memory_zeroed(partitions, sizeof *backups);
+    unsigned used = 0;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (member->stay != MEMBER_DISMISSED && member->settled && !controller_feeds(member)) {
+            nodes[used++] = member->node;
+        }
+    }
+    for (uint32_t p = 0; p < partitions; p++) {
+        servers[p] = controller->plan.placement[p].server;
+        closest[p] = closest_follower(controller, all, count, p, clock, servers[p]);
+    }
+    const struct plan_present present = {.backups = closest};
+    plan_followers(nodes, used, partitions, &present, servers, backups);
+    for (uint32_t p = 0; p < partitions; p++) {
+        controller->plan.placement[p].backup = controller->plan.placement[p].next_backup = backups[p];
+    }
+    free(nodes);
+    free(servers);
+    free(closest);
+    free(backups);
 }
 
 /* Places the partitions. The server goes on if its node is left, else its follower serves. A partition that a transient
@@ -201,12 +233,15 @@ static void place(struct controller *controller, const struct wire_restore_point
         server = server != ACTOR_NONE ? server : anyone(controller, all, count, p, clock);
         server = server != ACTOR_NONE ? server : ordinary->servers[p];
         actor_id backup = ACTOR_NONE;
-        if (change_actor_tier(controller, server) != TIER_RELIABLE) {
+        if (change_actor_tier(controller, server) != TIER_RELIABLE && controller->plan.stage != STAGE_TRANSIENT) {
             backup = closest_follower(controller, all, count, p, clock, server);
             backup = backup != ACTOR_NONE ? backup : ordinary->backups[p];
         }
         *old =
             (struct wire_placement){.server = server, .backup = backup, .next_server = server, .next_backup = backup};
+    }
+    if (controller->plan.stage == STAGE_TRANSIENT) {
+        place_followers(controller, all, count, clock);
     }
 }
 
@@ -246,7 +281,9 @@ static int plan_ordinary(const struct controller *controller, struct plan_result
             }
         }
         bool staged = count[TIER_RELIABLE] > 0 && count[TIER_TRANSIENT] > 0 && controller->plan.stage != STAGE_AUTO;
-        policy.stage = staged ? controller->plan.stage : count[TIER_RELIABLE] > 0 ? STAGE_1 : STAGE_TRADITIONAL;
+        policy.stage = staged || controller->plan.stage == STAGE_TRANSIENT ? controller->plan.stage
+                       : count[TIER_RELIABLE] > 0                          ? STAGE_1
+                                                                           : STAGE_TRADITIONAL;
         error->code = 0;
         code = plan(nodes, used, &policy, &present, ordinary, error);
     }
@@ -300,10 +337,14 @@ static bool find_clock(struct controller *controller, const struct wire_restore_
     char text[ERROR_TEXT_MAX];
     bool partition = missing < controller->options.policy.partitions;
     if (partition) {
-        snprintf(text, sizeof text, "the only copy of partition %u was lost with its node", missing);
+        snprintf(text, sizeof text,
+                 controller->plan.stage == STAGE_TRANSIENT ? "all copies of partition %u were lost with their nodes"
+                                                           : "the only copy of partition %u was lost with its node",
+                 missing);
     } else {
-        snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with a reliable node",
-                 (unsigned long long)controller->commit.clock);
+        snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with %s",
+                 (unsigned long long)controller->commit.clock,
+                 controller->plan.stage == STAGE_TRANSIENT ? "the nodes that had it" : "a reliable node");
     }
     give_up(controller, partition ? missing : CRASHES_LACKING_STATE, text);
     return false;

@@ -124,10 +124,17 @@ static struct member_traffic traffic_so_far(const struct controller *controller)
 }
 
 static void set_stage(json_t *object, const struct controller *controller) {
-    if (controller->plan.stage == STAGE_TRADITIONAL) {
-        json_object_set_new(object, "stage", json_string("traditional"));
+    if (plan_all_serve(controller->plan.stage)) {
+        json_object_set_new(object, "stage", json_string(plan_stage_name(controller->plan.stage)));
     } else {
         set_whole(object, "stage", controller->plan.stage);
+    }
+}
+
+/* The host counts as the group of a node that names none. */
+static void set_group(json_t *object, const struct member *member) {
+    if (member->group[0] != '\0') {
+        json_object_set_new(object, "group", report_text(member->group));
     }
 }
 
@@ -355,6 +362,7 @@ char *report_nodes(const struct controller *controller, struct member *const *me
         json_object_set_new(node, "name", report_text(member->name));
         json_object_set_new(node, "tier", json_string(tier_name(member->node.tier)));
         json_object_set_new(node, "host", report_text(member->host));
+        set_group(node, member);
         set_whole(node, "threads", feeding_member_threads(member));
         json_object_set_new(node, "state", json_string(member->shown.leaving ? "leaving" : state_text(member)));
         json_object_set_new(node, "serves", partitions_of(controller, member, false));
@@ -575,6 +583,7 @@ static json_t *status_node(const struct controller *controller, const struct mem
     }
     json_object_set_new(object, "name", report_text(member->name));
     json_object_set_new(object, "host", report_text(member->host));
+    set_group(object, member);
     set_whole(object, "pid", member->process_id);
     json_object_set_new(object, "tier", json_string(tier_name(member->node.tier)));
     set_whole(object, "threads", feeding_member_threads(member));

@@ -92,9 +92,14 @@ static int build_update(struct server *server, struct server_replica *replica, u
     return result;
 }
 
-/* The BackupPS that makes clocks below from_clock durable: the present one, or the next where there is none yet. */
+/* The follower that makes clocks below from_clock durable: the present BackupPS, or the next one where there is none
+ * yet, or the next server where the present one is to be the next BackupPS. */
 static actor_id backup_now(const struct wire_placement *placement) {
-    return placement->backup != ACTOR_NONE ? placement->backup : placement->next_backup;
+    if (placement->backup != ACTOR_NONE) {
+        return placement->backup;
+    }
+    bool becomes_backup = actor_node(placement->next_backup) == actor_node(placement->server);
+    return becomes_backup ? placement->next_server : placement->next_backup;
 }
 
 /* Whether a follower needs the state of this commit point. A follower that only gets ready for the plan's next half
@@ -325,7 +330,7 @@ static struct durable backups_have(const struct server *server, const struct ser
 }
 
 /* The range that is durable without a backup: on a reliable machine (ParamServ), or where the plan names no backup, as
- * there was no reliable machine for one. Commit points only: the least durable clock of all partitions becomes the
+ * there was no machine for one. Commit points only: the least durable clock of all partitions becomes the
  * committed clock, and other partitions have restore points at commit points alone. */
 static struct durable own_has(const struct server *server, const struct server_replica *replica) {
     const struct partition *partition = replica->partition;
@@ -344,11 +349,22 @@ static struct durable own_has(const struct server *server, const struct server_r
     return has;
 }
 
+/* Whether our server is on a reliable machine and has no backup: servers on reliable nodes have backups in stage
+ * transient only. */
+static bool is_paramserv(const struct server *server, const struct wire_placement *placement) {
+    actor_id backup = placement->server == server->self ? placement->backup : placement->next_backup;
+    return server->reliable && backup == ACTOR_NONE;
+}
+
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool followed = placement->backup != ACTOR_NONE || placement->next_backup != ACTOR_NONE;
-    bool own = server->reliable || !server->plan.terms.recoverable || !followed;
+    bool own = is_paramserv(server, placement) || !server->plan.terms.recoverable || !followed;
     struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
+    bool alone = placement->next_server == server->self && placement->next_backup == ACTOR_NONE;
+    if (!own && alone && replica->partition->clock >= server->plan.terms.from_clock) { /* the backup leaves */
+        has = own_has(server, replica);
+    }
     if (has.until <= replica->durable) {
         return false;
     }
@@ -363,7 +379,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     uint64_t clock = replica->partition->clock;
     actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
-    if (server->reliable || !plan->recoverable || backup == ACTOR_NONE ||
+    if (is_paramserv(server, placement) || !plan->recoverable || backup == ACTOR_NONE ||
         (follower != NULL && follower->state == FOLLOWER_CAUGHT_UP) || !plan_is_commit_point(&server->plan, clock)) {
         return false;
     }

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 20,
+    WIRE_VERSION = 21,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -174,14 +174,15 @@ struct job_terms {
  * wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
  * WELCOME. */
 struct message_register {
-    char name[WIRE_NAME_MAX]; /* the requested name; empty: the controller chooses */
-    char host[WIRE_HOST_MAX]; /* for people */
-    char key[WIRE_KEY_MAX];   /* the process's public key; empty in a job without a key */
-    uint64_t process_id;      /* for people */
-    uint8_t tier;             /* enum node_tier */
-    uint32_t threads;         /* worker threads */
-    uint32_t threads_max;     /* of a feeder, that the controller may have it make batches with; 0: always `threads` */
-    uint64_t slice;           /* items that the node works on at once, of all threads; 0: any number */
+    char name[WIRE_NAME_MAX];  /* the requested name; empty: the controller chooses */
+    char host[WIRE_HOST_MAX];  /* for people, and the node's group where it names none */
+    char group[WIRE_NAME_MAX]; /* nodes of one group may all fail at once: a zone, a market, a rack; may be empty */
+    char key[WIRE_KEY_MAX];    /* the process's public key; empty in a job without a key */
+    uint64_t process_id;       /* for people */
+    uint8_t tier;              /* enum node_tier */
+    uint32_t threads;          /* worker threads */
+    uint32_t threads_max;      /* of a feeder, that the controller may have it make batches with; 0: always `threads` */
+    uint64_t slice;            /* items that the node works on at once, of all threads; 0: any number */
     struct job_terms job;
 };
 
@@ -751,6 +752,7 @@ struct wire_metric_sum {
 
 struct wire_node {
     actor_id actor; /* part 0 */
+    uint64_t group; /* the same number for nodes that may all fail at once */
     char name[WIRE_NAME_MAX];
     char key[WIRE_KEY_MAX]; /* the public key of the node's process; empty in a job without a key */
     uint32_t tier;

@@ -42,11 +42,13 @@ void cluster_not_calm(struct cluster *cluster, uint64_t until_us) {
     cluster->faults.calm_us = until_us > cluster->faults.calm_us ? until_us : cluster->faults.calm_us;
 }
 
-/* Whether the rest has a reliable replica of everything. */
+/* Whether the rest has a reliable replica of everything; in stage transient, whether a node is left to go on. */
 static bool replicas_left(const struct cluster *cluster) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        if (!node->fate.gone && node->tier == TIER_RELIABLE) {
+        bool keeps =
+            cluster->options.transient ? node->threads > 0 && node->tier != TIER_FEEDER : node->tier == TIER_RELIABLE;
+        if (!node->fate.gone && keeps) {
             return true;
         }
     }
@@ -60,7 +62,8 @@ void cluster_kill(struct cluster_node *node) {
     }
     node->fate.gone = true;
     cluster->result->counts.kills++;
-    cluster->faults.may_fail = cluster->faults.may_fail || node->tier == TIER_RELIABLE || !replicas_left(cluster);
+    cluster->faults.may_fail = cluster->faults.may_fail ||
+                               (node->tier == TIER_RELIABLE && !cluster->options.transient) || !replicas_left(cluster);
     sim_remove(cluster->sim, node->machine);
     cluster_not_calm(cluster, sim_now(cluster->sim));
 }
@@ -208,6 +211,7 @@ static void open_node(struct cluster_node *node) {
                                    .patience_ms = cluster->drawn.patience_ms,
                                    .hooks = cluster_app_hooks(node)};
     snprintf(options.registration.host, sizeof options.registration.host, "host-%u", node->number);
+    cluster_groups_register(node, &options.registration);
     if (node->number % 3 != 0) {
         snprintf(options.registration.name, sizeof options.registration.name, "worker-%u", node->number);
     }
@@ -479,6 +483,7 @@ static void run_open(struct cluster *cluster) {
     draw_terms(cluster);
     draw_cluster(cluster);
     cluster_schedule_shape(cluster);
+    cluster_groups_shape(cluster);
     cluster_uneven_shape(cluster);
     if (cluster->drawn.checkpoint_every > 0) {
         cluster_disk_open(cluster);
@@ -626,13 +631,16 @@ static void job_run(struct cluster *cluster) {
     if (result->violation[0] != '\0' || cluster->run.forged) {
         return; /* nobody has crashed, and the job has ended */
     }
+    if (cluster->control.code != 0) {
+        cluster_groups_end(cluster);
+    }
     if (cluster->options.campaign == CAMPAIGN_MISSING) {
         cluster_check_bad_end(cluster);
     } else if (cluster->control.code == 0 || cluster_lacks_checkpoints(cluster)) {
         cluster_check_good_end(cluster);
     } else if (cluster->other_input.who == OTHER_INPUT_AT_START && cluster->other_input.reported) {
         cluster_check_input_end(cluster);
-    } else if (cluster->faults.may_fail) {
+    } else if (cluster->faults.may_fail || cluster_groups_may_lose(cluster)) {
         cluster_check_lost_end(cluster);
     } else {
         cluster_violation(cluster, "I8", "the job failed: %s", cluster->control.text);

@@ -78,6 +78,7 @@ struct cluster_options {
     enum cluster_app app;
     int schedule; /* SCHEDULE_NONE, or instead of what the campaign draws */
     enum mistake mistake;
+    bool transient; /* CAMPAIGN_ELASTIC in stage transient */
     FILE *trace;
 };
 

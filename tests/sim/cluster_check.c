@@ -167,7 +167,7 @@ static void check_new_epoch(struct cluster *cluster, const struct plan_view *pla
         plan->terms.restore > cluster->seen.restored_most ? plan->terms.restore : cluster->seen.restored_most;
     count_redone(cluster, plan);
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
-    if (cluster->faults.may_fail) {
+    if (cluster->faults.may_fail || cluster_groups_may_lose(cluster)) {
         cluster->seen.committed = committed_by_survivors(cluster, plan);
     }
     if (plan->terms.restore < cluster->seen.committed) {
@@ -194,6 +194,7 @@ static void check_plan(struct cluster *cluster, const struct plan_view *plan) {
                           (unsigned long long)plan->epoch);
     }
     bool new_epoch = !plan_is_there(newest) || plan->epoch > newest->epoch;
+    cluster_groups_plan(cluster, plan);
     if (new_epoch) {
         check_new_epoch(cluster, plan);
     }
@@ -326,13 +327,17 @@ static bool can_be_put(const struct partition *partition, uint64_t clock) {
     return found;
 }
 
+bool cluster_can_put(const struct cluster_server *server, uint32_t partition, uint64_t clock) {
+    const struct server *mine = &server->server;
+    return partition < mine->partition_count && replica_stands(mine, partition) &&
+           can_be_put(mine->replicas[partition].partition, clock);
+}
+
 static bool reliable_can_put(const struct cluster *cluster, uint32_t p, uint64_t clock) {
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
         for (unsigned s = 0; s < node->server_count && node->tier == TIER_RELIABLE && !node->fate.gone; s++) {
-            const struct server *server = &node->servers[s].server;
-            const struct partition *partition = p < server->partition_count ? server->replicas[p].partition : NULL;
-            if (partition != NULL && replica_stands(server, p) && can_be_put(partition, clock)) {
+            if (cluster_can_put(&node->servers[s], p, clock)) {
                 return true;
             }
         }
@@ -360,6 +365,10 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
         return; /* the reliable nodes may have left */
     }
     if (cluster->faults.may_fail || !cluster->seen.plan.terms.recoverable) {
+        return;
+    }
+    cluster_groups_committed(cluster);
+    if (cluster->options.transient) {
         return;
     }
     uint32_t missing = first_out_of_reach(cluster, committed);

@@ -7,7 +7,7 @@
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 
-enum { OPERATOR_REPEAT_US = 300 * 1000, OPERATOR_CHECKPOINT_ONE_IN = 20, LINE_BYTES_MAX = 1 << 16 };
+enum { OPERATOR_REPEAT_US = 300 * 1000, OPERATOR_CHECKPOINT_ONE_IN = 20, LINE_BYTES_MAX = 1 << 17 };
 
 /* ---- The store ---- */
 

@@ -49,7 +49,8 @@ static bool others_suffice(const struct cluster *cluster, struct cluster_node *c
         for (unsigned l = 0; l < count; l++) {
             leaves = leaves || leaving[l] == node;
         }
-        if (!leaves && node->tier == TIER_RELIABLE && node->threads > 0 && cluster_node_lives(node)) {
+        bool keeps = node->tier == TIER_RELIABLE || (cluster->options.transient && node->tier != TIER_FEEDER);
+        if (!leaves && keeps && node->threads > 0 && cluster_node_lives(node)) {
             return true;
         }
     }
@@ -160,6 +161,9 @@ static void action_happen(void *context) {
     }
     unsigned most = action->count < CLUSTER_NODES_MAX ? action->count : CLUSTER_NODES_MAX;
     unsigned count = cluster_pick(cluster, action->who, most, nodes);
+    if (action->kind == ACTION_KILL || action->kind == ACTION_PAUSE || action->kind == ACTION_CUT) {
+        count = cluster_groups_pick(cluster, nodes, count);
+    }
     uint64_t until_us = sim_now(cluster->sim) + action->length_us;
     bool network = action->kind == ACTION_BREAK || action->kind == ACTION_SEPARATE || action->kind == ACTION_CUT;
     bool machine = action->kind == ACTION_REMOVE || (action->kind == ACTION_PAUSE && action->count == 0);

@@ -66,7 +66,8 @@ void cluster_go_mad(struct cluster_node *node, enum mad mad) {
     }
     cluster->run.forged = cluster->run.forged || mad == MAD_FORGES;
     cluster->faults.disturbed = true;
-    cluster->faults.may_fail = cluster->faults.may_fail || node->tier == TIER_RELIABLE;
+    cluster->faults.may_fail =
+        cluster->faults.may_fail || node->tier == TIER_RELIABLE || cluster->options.transient;
     cluster->result->counts.mad++;
     cluster->result->mistaken = cluster->result->mistaken || cluster->options.mistake == MISTAKE_ANSWER_AWAITED;
     cluster_not_calm(cluster, sim_now(cluster->sim) + cluster->drawn.timeout_ms * UINT64_C(6000));

@@ -336,6 +336,15 @@ struct cluster_faults {
     bool removed;                 /* the missing one is gone for good */
 };
 
+/* Stage transient: what was lost since the last commit. */
+struct cluster_groups {
+    unsigned count; /* of groups; 1: each node is one */
+    unsigned weak;  /* how much worse than two copies in two groups the plans were: cluster_groups.c */
+    unsigned lost_count;
+    unsigned lost_group; /* of the node that was lost last */
+    bool lost_several;   /* groups */
+};
+
 /* What was seen of a job, whoever did it. */
 struct cluster_seen {
     struct plan_view plan;   /* the newest that the controller sent */
@@ -455,6 +464,7 @@ struct cluster {
     struct cluster_app_crash crash;
     struct cluster_uneven uneven;
     struct cluster_feed feed;
+    struct cluster_groups groups;
 };
 
 /* ---- Chance ---- */
@@ -463,6 +473,20 @@ uint64_t cluster_draw(struct cluster *cluster);
 /* least..most, both included. */
 uint64_t cluster_between(struct cluster *cluster, uint64_t least, uint64_t most);
 bool cluster_one_in(struct cluster *cluster, unsigned many);
+
+/* ---- cluster_groups.c ---- */
+
+void cluster_groups_shape(struct cluster *cluster);
+unsigned cluster_group_of(const struct cluster_node *node);
+void cluster_groups_register(const struct cluster_node *node, struct message_register *registration);
+/* Chooses from the nodes that a fault is to hit: mostly one, or those of one group. Returns their number. */
+unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **nodes, unsigned count);
+/* Before seen.plan becomes the plan. */
+void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan);
+/* seen.committed has grown. */
+void cluster_groups_committed(struct cluster *cluster);
+void cluster_groups_end(struct cluster *cluster);
+bool cluster_groups_may_lose(const struct cluster *cluster);
 
 /* ---- cluster_feed.c ---- */
 
@@ -637,6 +661,8 @@ bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch);
 /* When the controller sends a plan. */
 void cluster_check_plan(struct cluster *cluster, const struct message *message);
 /* After a step of a server, of a node; when a worker begins a clock; after a push (client.row_state). */
+/* Whether the server's replica of the partition can be put at the clock. */
+bool cluster_can_put(const struct cluster_server *server, uint32_t partition, uint64_t clock);
 void cluster_check_server(struct cluster_server *server);
 void cluster_check_node(struct cluster_node *node);
 void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock);

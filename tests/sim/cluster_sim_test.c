@@ -25,7 +25,8 @@ enum {
 #else
     DEFAULT_SEEDS = 500,
 #endif
-    FAULTS_PART = 2, /* of these, one in so many of another campaign ... */
+    TRANSIENT_PART = 2, /* of these, one in so many in stage transient, */
+    FAULTS_PART = 2,    /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
     MAD_PART = 5,
     UNEVEN_PART = 10,
@@ -66,9 +67,12 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->pieces_taken += one->pieces_taken;
 }
 
+static const char transient_name[] = "transient"; /* the elastic campaign in stage transient */
+
 static const char *run_name(const struct cluster_options *options) {
-    return options->schedule == SCHEDULE_NONE ? campaign_names[options->campaign]
-                                              : cluster_schedule_name((unsigned)options->schedule);
+    return options->transient                   ? transient_name
+           : options->schedule == SCHEDULE_NONE ? campaign_names[options->campaign]
+                                                : cluster_schedule_name((unsigned)options->schedule);
 }
 
 static void print_violation(const struct cluster_options *options, const struct cluster_result *result) {
@@ -253,6 +257,9 @@ static bool has_campaign(enum cluster_app app, enum campaign campaign) {
 static bool run_app(enum cluster_app app, uint64_t seeds) {
     struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .app = app, .schedule = SCHEDULE_NONE};
     bool passed = run_seeds(options, 1, seeds);
+    options.transient = true;
+    passed = run_seeds(options, 1, seeds / TRANSIENT_PART) && passed;
+    options.transient = false;
     options.campaign = CAMPAIGN_FAULTS;
     passed = run_seeds(options, 1, seeds / FAULTS_PART) && passed;
     options.campaign = CAMPAIGN_MISSING;
@@ -359,6 +366,8 @@ static int run(int argc, char **argv) {
         } else if (strcmp(argv[i], "--app") == 0) {
             number = named(value, APPS, app_name);
             options.app = (enum cluster_app)(number < 0 ? 0 : number);
+        } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, transient_name) == 0) {
+            options.transient = true;
         } else if (strcmp(argv[i], "--campaign") == 0) {
             number = named(value, CAMPAIGNS, campaign_name);
             options.campaign = (enum campaign)(number < 0 ? 0 : number);

@@ -21,6 +21,8 @@ static void test_choices(void **state) {
         {1, 16, 0, 0, "2", 9, 17 * 64, STAGE_2},
         {1, 2, 14, 0, "3", 9, 17 * 64, STAGE_3},
         {0, 3, 0, 0, "traditional", 8, 1024, STAGE_TRADITIONAL},
+        {0, 8, 0, 0, "transient", 8, 1024, STAGE_TRANSIENT},
+        {0, 8, 0, 0, "auto", 8, 1024, STAGE_AUTO},
         {4, 60, 0, 0, "auto", 32, 64 * 64, STAGE_AUTO},
         {4, 60, 0, 5, "auto", 5, 64 * 64, STAGE_AUTO},
         {4, 1, 60, 0, "auto", 33, 65 * 64, STAGE_AUTO},
@@ -54,10 +56,10 @@ static void test_refusals(void **state) {
         int code;
         const char *expected;
     } cases[] = {
-        {1, 0, "4", AML_EINPUT, "--stage: expected auto, 1, 2, 3 or traditional, got '4'"},
+        {1, 0, "4", AML_EINPUT, "--stage: expected auto, 1, 2, 3, transient or traditional, got '4'"},
         {1, 0, "x", AML_EINPUT, "got 'x'"},
-        {0, 1, "auto", AML_EINPUT, "--reliable 0: expected at least 1"},
-        {0, 1, "3", AML_EINPUT, "--reliable 0"},
+        {0, 1, "3", AML_EINPUT, "--reliable 0: expected at least 1, since in stage 3 reliable nodes keep the tables"},
+        {0, 1, "2", AML_EINPUT, "--reliable 0"},
         {1, 0, "", AML_EINPUT, "got ''"},
         {0, 0, "traditional", AML_EINPUT, "a job without nodes"},
         {0, 1, "1", AML_EINPUT, "--reliable 0"},

@@ -286,6 +286,7 @@ struct cluster {
     unsigned node_count, actors;
     bool alike;   /* every node has the same threads, and one server */
     bool weighed; /* some nodes have weights */
+    unsigned groups;
     struct plan_policy policy;
     actor_id servers[PARTITIONS_MAX], backups[PARTITIONS_MAX], owners[SHARDS_MAX], previous[SHARDS_MAX];
 };
@@ -305,6 +306,7 @@ static void cluster_join(struct cluster *cluster, enum node_tier tier) {
         .servers = cluster->alike ? 1 : random_below(4) + first,
         .weight = cluster->weighed ? random_below(3) * (1 + random_below(256)) : 0,
         .serve_weight = cluster->weighed ? random_below(3) * (1 + random_below(128)) : 0,
+        .group = random_below(cluster->groups),
     };
     assert_true(cluster->actors < ACTORS_MAX);
 }
@@ -428,7 +430,7 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
         bool tiered = stage == STAGE_2 || stage == STAGE_3;
         bool is_active = transient && can && 2 * active < able;
         active += is_active;
-        serves[n] = can && (stage == STAGE_TRADITIONAL || (stage == STAGE_1 && !transient) || (tiered && is_active));
+        serves[n] = can && (plan_all_serve(stage) || (stage == STAGE_1 && !transient) || (tiered && is_active));
         backs[n] = can && tiered && !transient;
         works[n] = stage == STAGE_3 && !transient && transient_threads > 0 ? 0 : node->threads;
         weights += works[n] > 0 ? node->weight : 0;
@@ -448,6 +450,33 @@ static bool expected_weights(const struct cluster *cluster, unsigned *serves, un
         backs[n] *= weight;
     }
     return sums[0] > 0 && sums[1] > 0 && sums[2] > 0;
+}
+
+/* Which copies are how much apart: 2: in other groups, 1: on other nodes, 0: on one node. */
+static unsigned apart(const struct plan_node *left, const struct plan_node *right) {
+    return left == right ? 0 : left->group == right->group ? 1 : 2;
+}
+
+/* Stage transient: each follower is as far from its server as can be, and no other one so far away has two partitions
+ * fewer to follow, by their weights. */
+static void check_followers(const struct cluster *cluster, const actor_id *servers, const actor_id *backups) {
+    unsigned partitions = cluster->policy.partitions;
+    for (unsigned p = 0; p < partitions; p++) {
+        const struct plan_node *server = cluster_node(cluster, servers[p]);
+        const struct plan_node *backup = backups[p] != ACTOR_NONE ? cluster_node(cluster, backups[p]) : server;
+        unsigned follows = count_of(backups[p], backups, partitions, false);
+        double weight = backup->serve_weight > 0 ? backup->serve_weight : PLAN_SERVE_EVEN;
+        for (unsigned n = 0; n < cluster->node_count; n++) {
+            const struct plan_node *other = &cluster->nodes[n];
+            double others = other->serve_weight > 0 ? other->serve_weight : PLAN_SERVE_EVEN;
+            assert_true(other->servers == 0 || apart(other, server) <= apart(backup, server));
+            for (unsigned part = 1; part <= other->servers && apart(other, server) > 0; part++) {
+                unsigned has = count_of(actor_of_part(other->actor, part), backups, partitions, false);
+                bool less = (has + 1) * other->servers / others < 0.999 * follows * backup->servers / weight;
+                assert_false(less && apart(other, server) == apart(backup, server));
+            }
+        }
+    }
 }
 
 static void check_step(struct cluster *cluster) {
@@ -476,6 +505,8 @@ static void check_step(struct cluster *cluster) {
             assert_int_equal(cluster_node(cluster, servers[p])->tier, TIER_TRANSIENT);
             assert_int_equal(cluster_node(cluster, backups[p])->tier, TIER_RELIABLE);
         }
+    } else if (cluster->policy.stage == STAGE_TRANSIENT) {
+        check_followers(cluster, servers, backups);
     } else {
         assert_int_equal(count_of(ACTOR_NONE, backups, partitions, false), partitions);
     }
@@ -497,8 +528,8 @@ static void check_step(struct cluster *cluster) {
 }
 
 static void walk(bool alike, bool weighed) {
-    static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3, STAGE_TRADITIONAL};
-    struct cluster cluster = {.alike = alike, .weighed = weighed};
+    static const enum stage stages[] = {STAGE_1, STAGE_2, STAGE_3, STAGE_TRADITIONAL, STAGE_TRANSIENT, STAGE_TRANSIENT};
+    struct cluster cluster = {.alike = alike, .weighed = weighed, .groups = 1 + random_below(4)};
     cluster.policy = (struct plan_policy){
         .stage = STAGE_1, .partitions = 1 + random_below(PARTITIONS_MAX), .shards = 1 + random_below(SHARDS_MAX)};
     cluster_join(&cluster, TIER_RELIABLE);
@@ -512,7 +543,7 @@ static void walk(bool alike, bool weighed) {
             }
         }
         if (random_below(3) == 0) {
-            cluster.policy.stage = stages[random_below(4)];
+            cluster.policy.stage = stages[random_below(6)];
         }
         check_step(&cluster);
     }
@@ -529,7 +560,7 @@ static void test_any_cluster(void **state) {
 static void test_stages_reuse_replicas(void **state) {
     (void)state;
     enum { RELIABLE_NODES = 3, TRANSIENT_NODES = 9, PARTITIONS = 64 };
-    struct cluster cluster = {.alike = true, .policy = {STAGE_1, PARTITIONS, 1}};
+    struct cluster cluster = {.alike = true, .groups = 1, .policy = {STAGE_1, PARTITIONS, 1}};
     actor_id before[PARTITIONS];
     for (unsigned n = 0; n < RELIABLE_NODES + TRANSIENT_NODES; n++) {
         cluster_join(&cluster, n < RELIABLE_NODES ? TIER_RELIABLE : TIER_TRANSIENT);
@@ -580,7 +611,7 @@ static void test_stage(void **state) {
     } cases[] = {
         {4, 0, STAGE_AUTO, STAGE_1},
         {4, 0, STAGE_3, STAGE_1},
-        {0, 4, STAGE_2, STAGE_TRADITIONAL},
+        {0, 4, STAGE_2, STAGE_TRANSIENT},
         {0, 0, STAGE_AUTO, STAGE_1},
         {4, 4, STAGE_AUTO, STAGE_1},
         {4, 5, STAGE_AUTO, STAGE_2},

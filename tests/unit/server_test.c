@@ -1208,8 +1208,8 @@ static void test_what_is_durable(void **state) {
         bool traditional, reliable; /* the server */
         int backup;
         uint64_t durable; /* after clock 3, a commit point each 2, with a backup that hears nothing of the last */
-    } cases[] = {{false, true, NEVER, 2}, /* others could not be put at clock 3 */
-                 {false, true, 1, 2},
+    } cases[] = {{false, true, NEVER, 2},  /* others could not be put at clock 3 */
+                 {false, true, 1, 2},      /* stage transient */
                  {false, false, NEVER, 2}, /* no reliable node is to have it */
                  {false, false, 1, 2},
                  {true, false, NEVER, 3}};
@@ -1224,7 +1224,7 @@ static void test_what_is_durable(void **state) {
         assert_int_equal(durable(world, 0), cases[c].durable);
         world->down[1] = true;
         run_clocks(world, 0, 4, 5, 0);
-        bool waits = !cases[c].reliable && cases[c].backup != NEVER;
+        bool waits = cases[c].backup != NEVER;
         uint64_t own = cases[c].traditional ? 5 : waits ? cases[c].durable : 4;
         assert_int_equal(durable(world, 0), own);
         assert_int_equal(partition_at(world, 0)->point_count > 0, !cases[c].traditional);
@@ -1232,7 +1232,17 @@ static void test_what_is_durable(void **state) {
     }
 }
 
-/* Beyond the boundary only the new backup counts. */
+/* A server without a backup that is to be the next one's backup: what the next server has is durable. */
+static void test_durable_where_the_server_becomes_the_backup(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    place(world, 0, NEVER, 1, 0);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    run_clocks(world, 0, 1, 3, 0);
+    assert_int_equal(durable(world, 0), 2);
+    world_close(world);
+}
+
 /* The last clock may be named when its state is there already: that it is durable then is told. */
 static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **state) {
     (void)state;
@@ -1730,6 +1740,7 @@ int main(void) {
         cmocka_unit_test(test_a_replica_that_can_not_be_put_there_follows_from_before),
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
         cmocka_unit_test(test_what_is_durable),
+        cmocka_unit_test(test_durable_where_the_server_becomes_the_backup),
         cmocka_unit_test(test_a_plan_that_makes_the_present_clock_durable_is_told_of),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
         cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),

@@ -223,7 +223,7 @@ class Nodes {
             parts.push(`${serves} ${tier === "transient" && stage !== "traditional" ? "ActivePS" : "ParamServ"}`);
         }
         if (follows > 0) {
-            parts.push(`${follows} ${tier === "transient" ? "copied" : "BackupPS"}`);
+            parts.push(`${follows} ${tier === "transient" && stage !== "transient" ? "copied" : "BackupPS"}`);
         }
         return parts.join(", ");
     }

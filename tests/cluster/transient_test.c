@@ -1,0 +1,121 @@
+/* Tests of jobs without a reliable node, with real processes that are killed: in stage transient each part of the
+ * tables has a copy on another node, in another group where there is one. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { RATINGS = 6000, ITERATIONS = 60 };
+
+/* An app that checks at its end that each item was counted once in each iteration. */
+#define SUMS  "$tests/sum_app --data ratings --iterations 60"
+#define QUICK "--failure-timeout 3 --events events --reliable 0"
+
+/* Runs a node's program with the group that $1 says by its name: "even" or "odd". */
+#define GROUPS "$PWD/group "
+
+static void test_nodes_lost_one_by_one(void **state) {
+    (void)state;
+    run_well("printf 'iteration 10 kill node-2\\niteration 25 kill node-4\\niteration 40 kill node-1\\n' >events; "
+             "$run " QUICK " --transient 5 -- " SUMS " --slow-us 4000");
+    assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
+    assert_true(summary("failures") == 3);
+    assert_text("report", "\"stage\":\"transient\"");
+}
+
+/* Nodes join and leave, too; reliable ones are as good as others. */
+static void test_nodes_that_come_and_go(void **state) {
+    (void)state;
+    run_well("printf 'iteration 5 join transient 2\\niteration 20 evict node-1\\niteration 30 kill node-3\\n"
+             "iteration 40 join reliable 1\\n' >events; "
+             "$run " QUICK " --transient 3 --stage transient -- " SUMS " --slow-us 6000");
+    assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
+    assert_true(summary("failures") == 1 && summary("evictions") == 1);
+    assert_no_text("report", "\"stage\":1");
+}
+
+/* Without --stage the first reliable node takes the tables over. */
+static void test_auto_uses_a_reliable_node_that_joins(void **state) {
+    (void)state;
+    run_well("printf 'iteration 5 join reliable 1\\n' >events; "
+             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 4000");
+    assert_text("report", "\"stage\":\"transient\"");
+    assert_text("report", "\"reason\":\"stage 1\"");
+    assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
+}
+
+/* All nodes of one group at once: half of the job. */
+static void test_a_group_that_is_lost(void **state) {
+    (void)state;
+    run_well("printf 'iteration 20 kill node-1 node-3 node-5\\n' >events; "
+             "$run " QUICK " --transient 6 -- " GROUPS SUMS " --slow-us 4000");
+    assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
+    assert_true(summary("failures") == 3);
+    assert_text("report", "\"group\":\"odd\"");
+    assert_text("report", "\"group\":\"even\"");
+}
+
+/* Both copies at once: the job ends and says so, and goes on from its checkpoint. */
+static void test_both_groups_lost(void **state) {
+    (void)state;
+    assert_int_equal(run("printf 'iteration 20 kill node-1 node-2 node-3\\n' >events; "
+                         "$run " QUICK " --transient 4 --checkpoint saved --checkpoint-every 5 -- " GROUPS SUMS
+                         " --slow-us 4000"),
+                     1);
+    assert_text("err", "proteus: error: all copies of partition ");
+    assert_text("err", " were lost with their nodes; go on from the last checkpoint with --resume /");
+    run_well("$run --reliable 0 --transient 2 --resume saved -- " SUMS);
+    assert_text("report", "\"stage\":\"transient\"");
+    run_well("$run --reliable 0 --transient 1 --resume saved -- " SUMS); /* the only copy */
+}
+
+static void test_bad_groups(void **state) {
+    (void)state;
+    run_refused("$run --reliable 0 --transient 2 -- " SUMS " --group ''", "--group '': expected a name of 1 to ");
+    run_refused("$run --reliable 0 --transient 2 --stage 2 -- " SUMS,
+                "--reliable 0: expected at least 1, since in stage 2 reliable nodes keep the tables");
+}
+
+static int open_folder(void **state) {
+    (void)state;
+    if (shell_open("transient_test") != 0) {
+        return -1;
+    }
+    FILE *ratings = open_file("ratings", "we");
+    for (unsigned r = 0; r < RATINGS; r++) {
+        fprintf(ratings, "%u %u %u\n", r % 97, r % 89, 1 + r % 5);
+    }
+    fclose(ratings);
+    FILE *group = open_file("group", "we");
+    fputs("#!/bin/sh\n"
+          "app=$1\n"
+          "shift\n"
+          "for argument in \"$@\"; do\n"
+          "    case $argument in\n"
+          "    --name=node-[02468]) group=even ;;\n"
+          "    --name=node-*) group=odd ;;\n"
+          "    esac\n"
+          "done\n"
+          "exec \"$app\" \"$@\" ${group:+--group \"$group\"}\n",
+          group);
+    fclose(group);
+    run_well("chmod +x group");
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nodes_lost_one_by_one),
+        cmocka_unit_test(test_nodes_that_come_and_go),
+        cmocka_unit_test(test_auto_uses_a_reliable_node_that_joins),
+        cmocka_unit_test(test_a_group_that_is_lost),
+        cmocka_unit_test(test_both_groups_lost),
+        cmocka_unit_test(test_bad_groups),
+    };
+    return cmocka_run_group_tests(tests, open_folder, shell_close);
+}

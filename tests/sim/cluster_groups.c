@@ -1,0 +1,169 @@
+/* Jobs in stage transient, where no machine counts as reliable: which machines fail together, and what their loss may
+ * cost. A clock that was committed is lost only when both groups that had a partition were lost since. See
+ * cluster_private.h. */
+#include "tests/sim/cluster_private.h"
+
+#include "agileml/base/memory.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { SALT = 0x6E0B5 /* these choices draw nothing that other faults would draw */ };
+
+static uint64_t salted(const struct cluster *cluster, uint64_t number) {
+    return hash_mix(hash_mix(cluster->options.seed ^ SALT) + number);
+}
+
+void cluster_groups_shape(struct cluster *cluster) {
+    struct cluster_groups *groups = &cluster->groups;
+    if (!cluster->options.transient) {
+        return;
+    }
+    groups->count = 1 + (unsigned)(salted(cluster, 0) % 5); /* one: each host is a group */
+    cluster->policy.stage = STAGE_TRANSIENT;
+    cluster->faults.loss_intended = false;
+    if (salted(cluster, 1) % 4 != 0) {
+        cluster->drawn.initial_transient += cluster->drawn.initial_reliable;
+        cluster->drawn.initial_reliable = 0;
+    }
+}
+
+unsigned cluster_group_of(const struct cluster_node *node) {
+    const struct cluster_groups *groups = &node->cluster->groups;
+    return groups->count > 1 ? (unsigned)(salted(node->cluster, 100 + node->number) % groups->count) : node->number;
+}
+
+void cluster_groups_register(const struct cluster_node *node, struct message_register *registration) {
+    if (node->cluster->groups.count > 1) {
+        snprintf(registration->group, sizeof registration->group, "group-%u", cluster_group_of(node));
+    }
+}
+
+/* ---- Who is hit ---- */
+
+unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **nodes, unsigned count) {
+    if (!cluster->options.transient || count < 2) {
+        return count;
+    }
+    unsigned chosen = (unsigned)(cluster_draw(cluster) % 4);
+    if (chosen == 0) {
+        return count; /* whoever was drawn, maybe all */
+    }
+    if (chosen == 1) {
+        return 1;
+    }
+    unsigned kept = 0; /* those of one group */
+    unsigned group = cluster_group_of(nodes[0]);
+    for (unsigned n = 0; n < count; n++) {
+        if (cluster_group_of(nodes[n]) == group) {
+            nodes[kept++] = nodes[n];
+        }
+    }
+    return kept;
+}
+
+/* ---- What may be lost ---- */
+
+/* What a plan's placement makes of a loss: 2: a partition has no follower, 1: a partition's follower is in the server's
+ * group, 0: neither. */
+static unsigned weakness(const struct cluster *cluster, const struct plan_view *plan) {
+    unsigned weak = 0;
+    for (uint32_t p = 0; p < plan->terms.partitions; p++) {
+        const struct wire_placement *place = &plan->placement[p];
+        const actor_id pairs[][2] = {{place->server, place->backup}, {place->next_server, place->next_backup}};
+        for (unsigned i = 0; i < 2; i++) {
+            const struct cluster_node *server = cluster_node_of(cluster, pairs[i][0]);
+            const struct cluster_node *backup =
+                pairs[i][1] == ACTOR_NONE ? NULL : cluster_node_of(cluster, pairs[i][1]);
+            unsigned here = backup == NULL || server == backup                     ? 2
+                            : cluster_group_of(server) == cluster_group_of(backup) ? 1
+                                                                                   : 0;
+            weak = here > weak ? here : weak;
+        }
+    }
+    return weak;
+}
+
+static void add_lost(struct cluster *cluster, const struct cluster_node *node) {
+    struct cluster_groups *groups = &cluster->groups;
+    if (groups->lost_count > 0 && cluster_group_of(node) != groups->lost_group) {
+        groups->lost_several = true;
+    }
+    groups->lost_group = cluster_group_of(node);
+    groups->lost_count++;
+}
+
+void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan) {
+    const struct plan_view *before = &cluster->seen.plan;
+    struct cluster_groups *groups = &cluster->groups;
+    if (!cluster->options.transient) {
+        return;
+    }
+    for (size_t n = 0; plan_is_there(before) && plan->epoch > before->epoch && n < before->node_count; n++) {
+        if (!cluster_plan_has(plan, before->nodes[n].actor)) {
+            add_lost(cluster, cluster_node_of(cluster, before->nodes[n].actor));
+        }
+    }
+    unsigned weak = weakness(cluster, plan);
+    groups->weak = weak > groups->weak ? weak : groups->weak;
+}
+
+/* Whether the losses since the last commit explain that a committed clock is gone. */
+bool cluster_groups_may_lose(const struct cluster *cluster) {
+    const struct cluster_groups *groups = &cluster->groups;
+    return cluster->options.transient && (groups->lost_several || (groups->weak == 1 && groups->lost_count > 1) ||
+                                          (groups->weak == 2 && groups->lost_count > 0));
+}
+
+/* The job has failed: those that the last plan names and the controller has given up since are lost, too. */
+void cluster_groups_end(struct cluster *cluster) {
+    const struct plan_view *plan = &cluster->seen.plan;
+    if (!cluster->options.transient || !plan_is_there(plan)) {
+        return;
+    }
+    for (size_t n = 0; n < plan->node_count; n++) {
+        struct cluster_node *node = cluster_node_of(cluster, plan->nodes[n].actor);
+        if (node->fate.gone || controller_find_member(&cluster->control.controller, node->id) == NULL) {
+            add_lost(cluster, node);
+        }
+    }
+}
+
+/* Nodes whose replica of the partition can be put at the clock; among them those that are gone, but that the plan still
+ * names: their copy has counted. */
+static unsigned copies(const struct cluster *cluster, uint32_t partition, uint64_t clock) {
+    unsigned count = 0;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        bool has = false;
+        for (unsigned s = 0; s < node->server_count; s++) {
+            has = has || cluster_can_put(&node->servers[s], partition, clock);
+        }
+        count += has && (!node->fate.gone || cluster_plan_has(&cluster->seen.plan, node->id)) ? 1 : 0;
+    }
+    return count;
+}
+
+void cluster_groups_committed(struct cluster *cluster) {
+    struct cluster_groups *groups = &cluster->groups;
+    const struct plan_view *plan = &cluster->seen.plan;
+    uint64_t committed = cluster->seen.committed;
+    if (!cluster->options.transient || committed <= plan->terms.restore) {
+        return;
+    }
+    bool next = plan->terms.from_clock != 0 && committed >= plan->terms.from_clock;
+    for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
+        const struct wire_placement *place = &plan->placement[p];
+        unsigned least = (next ? place->next_backup : place->backup) != ACTOR_NONE ? 2 : 1;
+        if (copies(cluster, p, committed) < least) {
+            cluster_violation(cluster, "I5",
+                              "clock %llu counts as committed, partition %u can be put at it by %u nodes",
+                              (unsigned long long)committed, p, copies(cluster, p, committed));
+            return;
+        }
+    }
+    groups->lost_count = 0;
+    groups->lost_several = false;
+    groups->weak = weakness(cluster, plan);
+}
