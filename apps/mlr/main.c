@@ -188,8 +188,8 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && server_steps(mlr)) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
     }
-    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow &&
-                                 !stages && !server_steps(mlr));
+    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow && !stages &&
+                                 !server_steps(mlr));
     if (mlr->with_device && mlr_device_check(&error) != 0) {
         mlr->with_device = false;
         return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
