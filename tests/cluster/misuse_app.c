@@ -359,13 +359,13 @@ static int row_mistake(aml_worker *worker, const struct misuse *misuse, const st
     } else if (makes(misuse, "stepped-touch")) {
         aml_touch(&stepped, 3);
     } else if (makes(misuse, "stepped-in-place")) {
-        *(float *)(void *)aml_row_read(&stepped, 3) += 1;
+        __atomic_fetch_add((int32_t *)(void *)aml_row_read(&stepped, 3), 1 << 23, __ATOMIC_RELAXED);
     } else if (makes(misuse, "row-sum")) {
         aml_row_sum(&dense, 3);
     } else if (makes(misuse, "row-sum-slot")) {
         aml_row_sum(&stepped, DENSE_ROWS);
     } else if (makes(misuse, "row-sum-threads")) {
-        *(float *)aml_row_sum(&stepped, 3) += 1;
+        __atomic_fetch_add((int32_t *)aml_row_sum(&stepped, 3), 1 << 23, __ATOMIC_RELAXED);
     } else if (makes(misuse, "row-sum-well")) {
         *(float *)aml_row_sum(&stepped, aml_thread(worker)) += 1;
         return aml_update_param(worker, STEPPED, 3, values);
