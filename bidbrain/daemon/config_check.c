@@ -25,7 +25,8 @@ static bool is_of_nodes(const char *argument, const char *name) {
 }
 
 static void check_arguments(const struct config *config, struct findings *findings) {
-    static const char *const of_nodes[] = {"controller", "tier", "name", "key", "threads", "insecure", "supervised"};
+    static const char *const of_nodes[] = {"controller", "tier",    "name",     "group",
+                                           "key",        "threads", "insecure", "supervised"};
     for (size_t a = 0; config->arguments[a] != NULL; a++) {
         for (size_t n = 0; n < sizeof of_nodes / sizeof *of_nodes; n++) {
             if (is_of_nodes(config->arguments[a], of_nodes[n])) {

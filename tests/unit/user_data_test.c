@@ -185,6 +185,8 @@ static const char CURL[] =
     "    */instance-id) printf 'i-0abc' ;;\n"
     "    */local-ipv4) printf '10.0.0.9' ;;\n"
     "    */placement/region) printf 'eu-west-1' ;;\n"
+    "    */placement/availability-zone) printf 'eu-west-1a' ;;\n"
+    "    */instance-type) printf 'u7inh-32tb.480xlarge' ;;\n"
     "    *) exit 22 ;;\n"
     "    esac ;;\n"
     "https://good/* | https://s3.eu-west-1.amazonaws.com/bucket/a/mf) cp \"$PROGRAM\" program ;;\n"
@@ -214,11 +216,12 @@ static void run_script(const struct provider_options *options) {
 }
 
 static const char EXPECTED[] =
-    "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n--listen\n10.0.0.9\n"
+    "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n"
+    "--group\neu-west-1a/u7inh-32tb.480xlarge\n--listen\n10.0.0.9\n"
     "--poll-notice\n5\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
 
 static void assert_arguments(bool key) {
-    char expected[500];
+    char expected[600];
     snprintf(expected, sizeof expected, EXPECTED, key ? "--key\njob.key\n" : "", key ? "600\n" : "");
     assert_string_equal(read_file("machine/arguments"), expected);
 }
