@@ -89,7 +89,7 @@ static void test_images_are_as_idx(void **state) {
 /* Feeders decode, are killed and come; so do nodes that train, whose data others take over. */
 static void test_feeders_decode(void **state) {
     (void)state;
-    run_well("$tests/image_tars 240x180x3 5 0 600 4 photos jpeg");
+    run_well("$tests/image_tars 160x120x3 5 0 300 4 photos jpeg");
     static const char job[] = "$bin/mlr --data 'photos-*.tar' --image-size 40x32 --shift 3 --batch 32 --rate 0.001 "
                               "--test-fraction 0.1";
     run_well("$run -- %s --iterations 4", job); /* the losses of 4 iterations are compared */
