@@ -532,10 +532,10 @@ static void nodes_are_started_and_end_their_machines(void **state) {
     assert_non_null(file);
     assert_true(fread(text, 1, sizeof text - 1, file) > 0);
     fclose(file);
-    snprintf(
-        expected, sizeof expected,
-        "--controller tcp://127.0.0.1:1 --tier transient --name %s --listen 127.0.0.1 --poll-notice 5 --threads 2\n",
-        world->machines[0].id);
+    snprintf(expected, sizeof expected,
+             "--controller tcp://127.0.0.1:1 --tier transient --name %s --group us-east-1a/c4.large "
+             "--listen 127.0.0.1 --poll-notice 5 --threads 2\n",
+             world->machines[0].id);
     assert_string_equal(text, expected);
     assert_int_equal(cloud_bill_of(&cloud).released, 1);
     world_close(world);
