@@ -6,10 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct accusation accusation_of(const struct member *accuser, const struct member *accused) {
+static struct accusation accusation_of(const struct controller *controller, const struct member *accuser,
+                                       const struct member *accused) {
     struct accusation accusation = {
-        .accuser = {.process_id = accuser->process_id, .tier = accuser->node.tier},
-        .accused = {.process_id = accused->process_id, .tier = accused->node.tier},
+        .accuser = {.process_id = accuser->process_id, .tier = controller_trusted_tier(controller, accuser)},
+        .accused = {.process_id = accused->process_id, .tier = controller_trusted_tier(controller, accused)},
     };
     memcpy(accusation.accuser.key, accuser->key, sizeof accusation.accuser.key);
     memcpy(accusation.accused.key, accused->key, sizeof accusation.accused.key);
@@ -64,7 +65,7 @@ void accusations_receive(struct controller *controller, struct member *accuser, 
         controller_is_outside(controller, accuser)) {
         return; /* of an epoch that is over: the messages are sent again, and are checked and reported again */
     }
-    const struct accusation accusation = accusation_of(accuser, accused);
+    const struct accusation accusation = accusation_of(controller, accuser, accused);
     if (!controller_feeds(accused)) { /* whoever accuses a feeder is believed, as its loss costs little */
         accusations_add(&controller->accusations, &accusation);
     }

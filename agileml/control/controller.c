@@ -15,6 +15,11 @@
 _Static_assert(OBSERVER_BURST == CONTROLLER_BURST_MAX / 2,
                "observers ask for more lines while half of a burst is still to come");
 
+enum node_tier controller_trusted_tier(const struct controller *controller, const struct member *member) {
+    bool alike = member->node.tier == TIER_RELIABLE && controller->plan.stage == STAGE_TRANSIENT;
+    return alike ? TIER_TRANSIENT : member->node.tier;
+}
+
 uint64_t controller_now(const struct controller *controller) {
     return controller->io->now_us(controller->io);
 }
@@ -766,7 +771,9 @@ static bool enough_without(const struct controller *controller, const unsigned c
             serving[member->node.tier] += member->node.servers > 0 ? 1 : 0;
         }
     }
-    bool all_serve = plan_all_serve(controller->plan.stage);
+    bool switches = controller->change.state == CHANGE_BARRIER || controller->change.state == CHANGE_SWITCH;
+    bool all_serve =
+        plan_all_serve(controller->plan.stage) && (!switches || plan_all_serve(controller->change.next_stage));
     if (left[TIER_RELIABLE] + left[TIER_TRANSIENT] == 0) {
         snprintf(why, size, "no node would be left");
     } else if (!all_serve && serving[TIER_RELIABLE] == 0) {
@@ -844,7 +851,10 @@ static void evict(struct controller *controller, actor_id from, const struct mes
         controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, "the job is over");
         return;
     }
-    if (new > 0 && !enough_without(controller, chosen, why, sizeof why)) {
+    /* In stage transient a market may take all nodes at once: they go on until others join, or they are gone. */
+    bool notice = controller->plan.stage == STAGE_TRANSIENT && controller->member_count > 1 &&
+                  controller_find_member(controller, from) != NULL;
+    if (new > 0 && !notice && !enough_without(controller, chosen, why, sizeof why)) {
         controller_send_outcome(controller, from, message->evict.request, AML_EINPUT, why);
         return;
     }

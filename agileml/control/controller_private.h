@@ -28,6 +28,9 @@ enum {
 };
 
 uint64_t controller_now(const struct controller *controller);
+/* Returns the member's tier; in stage transient no node is trusted more than another, so TIER_TRANSIENT for a reliable
+ * one. */
+enum node_tier controller_trusted_tier(const struct controller *controller, const struct member *member);
 /* Returns how long training has lasted, including time without a controller as far as this is known. */
 uint64_t controller_trained_us(const struct controller *controller);
 double controller_seconds(const struct controller *controller);

@@ -184,9 +184,10 @@ static bool had_replica(const struct controller *controller, const struct crash 
 }
 
 static bool had(const struct controller *controller, const struct crash *crash, uint32_t lacking) {
-    return lacking == CRASHES_LACKING_NODES   ? true
-           : lacking == CRASHES_LACKING_STATE ? crash->tier == TIER_RELIABLE
-                                              : had_replica(controller, crash, lacking);
+    return lacking == CRASHES_LACKING_NODES ? true
+           : lacking == CRASHES_LACKING_STATE
+               ? crash->tier == TIER_RELIABLE || controller->plan.stage == STAGE_TRANSIENT
+               : had_replica(controller, crash, lacking);
 }
 
 bool crashes_explain(const struct controller *controller, uint32_t lacking, char *text, size_t size) {

@@ -402,7 +402,7 @@ int plan(const struct plan_node *nodes, unsigned node_count, const struct plan_p
     if ((any & ROLE_SERVES) == 0) {
         code = error_set(error, AML_EINPUT,
                          "no node may serve the parameters: stage 1 needs a reliable node, "
-                         "stages 2 and 3 a transient one");
+                         "stages 2 and 3 a transient one, stages transient and traditional any");
     } else if (tiered && (any & ROLE_BACKS_UP) == 0) {
         code = error_set(error, AML_EINPUT, "no node may back up the parameters: stages 2 and 3 need a reliable node");
     } else if ((any & ROLE_WORKS) == 0) {

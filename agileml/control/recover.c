@@ -172,12 +172,12 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* Returns the server with the partition's latest restore point up to the clock, other than `server`, on a reliable node
- * except in stage transient; ACTOR_NONE when no other such server has one. */
+/* Returns the server with the partition's latest restore point up to the clock, on another node than `server`, and on a
+ * reliable one except in stage transient; ACTOR_NONE when no other such node has one. */
 static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
                                  size_t count, uint32_t partition, uint64_t clock, actor_id server) {
     for (size_t r = 0; r < count; r++) {
-        if (all[r].clock <= clock && all[r].partition == partition && all[r].server != server &&
+        if (all[r].clock <= clock && all[r].partition == partition && actor_node(all[r].server) != actor_node(server) &&
             (controller->plan.stage == STAGE_TRANSIENT ||
              change_actor_tier(controller, all[r].server) == TIER_RELIABLE)) {
             return all[r].server;
@@ -186,7 +186,8 @@ static actor_id closest_follower(const struct controller *controller, const stru
     return ACTOR_NONE;
 }
 
-/* Stage transient: has other nodes follow the partitions, if possible those that have a part of the state already. */
+/* Stage transient: has other nodes follow the partitions. Whoever has a copy keeps it: there is no time to make another
+ * one before this one is dropped. The next change makes even again what this makes uneven. */
 static void place_followers(struct controller *controller, const struct wire_restore_point *all, size_t count,
                             uint64_t clock) {
     uint32_t partitions = controller->options.policy.partitions;
@@ -197,7 +198,9 @@ static void place_followers(struct controller *controller, const struct wire_res
     unsigned used = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->stay != MEMBER_DISMISSED && member->settled && !controller_feeds(member)) {
+        bool has = member->fence.restore_points != NULL && member->fence.restore_points->size > 0;
+        bool may = has || (member->settled && member->stay == MEMBER_STAYS);
+        if (may && member->stay != MEMBER_DISMISSED && !controller_feeds(member)) {
             nodes[used++] = member->node;
         }
     }
@@ -208,7 +211,8 @@ static void place_followers(struct controller *controller, const struct wire_res
     const struct plan_present present = {.backups = closest};
     plan_followers(nodes, used, partitions, &present, servers, backups);
     for (uint32_t p = 0; p < partitions; p++) {
-        controller->plan.placement[p].backup = controller->plan.placement[p].next_backup = backups[p];
+        struct wire_placement *place = &controller->plan.placement[p];
+        place->backup = place->next_backup = closest[p] != ACTOR_NONE ? closest[p] : backups[p];
     }
     free(nodes);
     free(servers);

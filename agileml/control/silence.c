@@ -154,10 +154,12 @@ static void check_accusations(struct controller *controller, uint64_t now_us) {
             accusers += accused_by(controller, &controller->members[o]) == accused ? 1 : 0;
         }
         bool alone = accusers == 1 && controller->member_count > 2;
-        bool keep = !controller_feeds(accused) &&
-                    (accused->node.tier == TIER_RELIABLE || (alone && accuser->node.tier == TIER_TRANSIENT));
-        struct member *victim = keep && accuser->node.tier == TIER_TRANSIENT ? accuser : accused;
-        if (!is_confirmed(controller, accuser, accused, victim->node.tier, now_us)) {
+        bool keep =
+            !controller_feeds(accused) && (controller_trusted_tier(controller, accused) == TIER_RELIABLE ||
+                                           (alone && controller_trusted_tier(controller, accuser) == TIER_TRANSIENT));
+        bool accuser_goes = keep && controller_trusted_tier(controller, accuser) == TIER_TRANSIENT;
+        struct member *victim = accuser_goes ? accuser : accused;
+        if (!is_confirmed(controller, accuser, accused, controller_trusted_tier(controller, victim), now_us)) {
             continue;
         }
         char text[ERROR_TEXT_MAX];

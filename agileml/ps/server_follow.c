@@ -325,7 +325,10 @@ static struct durable backups_have(const struct server *server, const struct ser
     if (placement->server == server->self) {
         below = follower_has(replica, backup_now(placement), boundary);
     }
-    struct durable above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
+    struct durable above = {0, 0};
+    if (actor_node(placement->next_backup) != actor_node(server->self)) { /* else the next server tells */
+        above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
+    }
     return above.until >= boundary && above.until > below.until ? above : below;
 }
 
@@ -349,17 +352,18 @@ static struct durable own_has(const struct server *server, const struct server_r
     return has;
 }
 
-/* Whether our server is on a reliable machine and has no backup: servers on reliable nodes have backups in stage
+/* Whether our server is on a reliable machine and has no backup now: servers on reliable nodes have backups in stage
  * transient only. */
-static bool is_paramserv(const struct server *server, const struct wire_placement *placement) {
-    actor_id backup = placement->server == server->self ? placement->backup : placement->next_backup;
-    return server->reliable && backup == ACTOR_NONE;
+static bool is_paramserv(const struct server *server, const struct server_replica *replica) {
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    bool below = placement->server == server->self && replica->partition->clock < server->plan.terms.from_clock;
+    return server->reliable && (below ? placement->backup : placement->next_backup) == ACTOR_NONE;
 }
 
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool followed = placement->backup != ACTOR_NONE || placement->next_backup != ACTOR_NONE;
-    bool own = is_paramserv(server, placement) || !server->plan.terms.recoverable || !followed;
+    bool own = is_paramserv(server, replica) || !server->plan.terms.recoverable || !followed;
     struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
     bool alone = placement->next_server == server->self && placement->next_backup == ACTOR_NONE;
     if (!own && alone && replica->partition->clock >= server->plan.terms.from_clock) { /* the backup leaves */
@@ -379,7 +383,7 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
     uint64_t clock = replica->partition->clock;
     actor_id backup = clock < plan->from_clock ? backup_now(placement) : placement->next_backup;
     const struct server_follower *follower = follower_find(replica, backup);
-    if (is_paramserv(server, placement) || !plan->recoverable || backup == ACTOR_NONE ||
+    if (is_paramserv(server, replica) || !plan->recoverable || backup == ACTOR_NONE ||
         (follower != NULL && follower->state == FOLLOWER_CAUGHT_UP) || !plan_is_commit_point(&server->plan, clock)) {
         return false;
     }

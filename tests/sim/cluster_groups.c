@@ -94,6 +94,37 @@ static void add_lost(struct cluster *cluster, const struct cluster_node *node) {
     groups->lost_count++;
 }
 
+/* Whether the node has a replica of the partition that can be put at the clock. */
+static bool has_copy(const struct cluster_node *node, uint32_t partition, uint64_t clock) {
+    bool has = false;
+    for (unsigned s = 0; s < node->server_count && !has; s++) {
+        has = cluster_can_put(&node->servers[s], partition, clock);
+    }
+    return has;
+}
+
+/* I5: a recovery keeps what copies there are of the restored clock, up to two of each partition. */
+static void check_copies_kept(struct cluster *cluster, const struct plan_view *plan) {
+    for (uint32_t p = 0; p < plan->terms.partitions; p++) {
+        const struct wire_placement *place = &plan->placement[p];
+        unsigned there = 0;
+        unsigned kept = 0;
+        for (size_t n = 0; n < plan->node_count; n++) {
+            const struct cluster_node *node = cluster_node_of(cluster, plan->nodes[n].actor);
+            if (!node->fate.gone && has_copy(node, p, plan->terms.restore)) {
+                there++;
+                kept += placement_names_node(place, node->id) ? 1 : 0;
+            }
+        }
+        if (kept < there && kept < 2) {
+            cluster_violation(cluster, "I5", "plan %llu keeps %u of %u copies of partition %u at clock %llu",
+                              (unsigned long long)plan->terms.version, kept, there, p,
+                              (unsigned long long)plan->terms.restore);
+            return;
+        }
+    }
+}
+
 void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan) {
     const struct plan_view *before = &cluster->seen.plan;
     struct cluster_groups *groups = &cluster->groups;
@@ -104,6 +135,9 @@ void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan) 
         if (!cluster_plan_has(plan, before->nodes[n].actor)) {
             add_lost(cluster, cluster_node_of(cluster, before->nodes[n].actor));
         }
+    }
+    if (plan_is_there(before) && plan->epoch > before->epoch && plan->terms.restore > cluster->drawn.first_clock) {
+        check_copies_kept(cluster, plan);
     }
     unsigned weak = weakness(cluster, plan);
     groups->weak = weak > groups->weak ? weak : groups->weak;
@@ -136,11 +170,10 @@ static unsigned copies(const struct cluster *cluster, uint32_t partition, uint64
     unsigned count = 0;
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
-        bool has = false;
-        for (unsigned s = 0; s < node->server_count; s++) {
-            has = has || cluster_can_put(&node->servers[s], partition, clock);
-        }
-        count += has && (!node->fate.gone || cluster_plan_has(&cluster->seen.plan, node->id)) ? 1 : 0;
+        count +=
+            has_copy(node, partition, clock) && (!node->fate.gone || cluster_plan_has(&cluster->seen.plan, node->id))
+                ? 1
+                : 0;
     }
     return count;
 }

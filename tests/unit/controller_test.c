@@ -1997,6 +1997,31 @@ static void test_an_operator_evicts(void **state) {
     fake_close(fake);
 }
 
+/* Stage transient: a market may give all nodes notice at once. They work on until another one has taken over. */
+static void test_all_transient_nodes_get_notice(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 2);
+    play_to(fake, 5);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n0");
+    expect_outcome(fake, OPERATOR, 0, "");
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n1"); /* an operator learns better */
+    expect_outcome(fake, OPERATOR, AML_EINPUT, "no node would be left");
+    ask(fake, 1, MESSAGE_EVICT, NULL);
+    expect_outcome(fake, 1, 0, "");
+    uint64_t asked = fake->clock;
+    play_to(fake, asked + 4);
+    enter(fake, 2, TIER_TRANSIENT);
+    for (unsigned r = 0; !fake->players[0].done || !fake->players[1].done; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_true(assignment_items(&fake->newest, node(2), fake->clock + 1) > 0);
+    expect_good_end(fake, 40);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
 /* Names may be of nodes that have gone since: the others are evicted. */
 static void test_a_missing_node_does_not_cancel_an_eviction(void **state) {
     (void)state;
@@ -5008,6 +5033,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),
+        cmocka_unit_test(test_all_transient_nodes_get_notice),
         cmocka_unit_test(test_a_missing_node_does_not_cancel_an_eviction),
         cmocka_unit_test(test_a_shorter_notice_counts),
         cmocka_unit_test(test_a_node_asks_to_leave),
