@@ -292,6 +292,7 @@ static void plan_owners(const struct plan_node *nodes, unsigned node_count, cons
 struct candidate {
     actor_id server;
     const struct plan_node *node;
+    uint64_t weight;  /* its part of the node's serve_weight */
     uint64_t follows; /* partitions */
 };
 
@@ -306,14 +307,9 @@ static struct candidate *candidate_find(const struct candidates *candidates, con
     return at == INDEX_NONE ? NULL : &candidates->list[at];
 }
 
-static uint64_t candidate_weight(const struct candidate *candidate) {
-    uint64_t weight = candidate->node->serve_weight > 0 ? candidate->node->serve_weight : PLAN_SERVE_EVEN;
-    return (weight << 16) / candidate->node->servers;
-}
-
 /* Whether `left` with one more partition has less to follow, by its weight, than `right` with `more` more. */
 static bool follows_less(const struct candidate *left, const struct candidate *right, unsigned more) {
-    return (left->follows + 1) * candidate_weight(right) < (right->follows + more) * candidate_weight(left);
+    return (left->follows + 1) * right->weight < (right->follows + more) * left->weight;
 }
 
 /* How much apart a server and a follower are: 2: in different groups, 1: on different nodes, 0: on one node. */
@@ -340,10 +336,12 @@ static struct candidate *best_follower(const struct candidates *candidates, cons
 static void candidates_open(struct candidates *candidates, const struct plan_node *nodes, unsigned node_count) {
     *candidates = (struct candidates){0};
     for (unsigned n = 0; n < node_count; n++) {
+        uint64_t weight = nodes[n].serve_weight > 0 ? nodes[n].serve_weight : PLAN_SERVE_EVEN;
         for (uint32_t part = 1; part <= nodes[n].servers && nodes[n].tier != TIER_FEEDER; part++) {
             actor_id server = actor_of_part(nodes[n].actor, part);
             candidates->list = memory_resized(candidates->list, candidates->count + 1, sizeof *candidates->list);
-            candidates->list[candidates->count] = (struct candidate){.server = server, .node = &nodes[n]};
+            candidates->list[candidates->count] =
+                (struct candidate){.server = server, .node = &nodes[n], .weight = (weight << 16) / nodes[n].servers};
             index_map_add(&candidates->index, server, candidates->count++);
         }
     }
@@ -371,8 +369,9 @@ void plan_followers(const struct plan_node *nodes, unsigned node_count, uint32_t
         }
     }
     for (uint32_t p = 0; p < partitions; p++) {
-        struct candidate *best = best_follower(&candidates, candidate_find(&candidates, servers, p));
-        if (backups[p] == ACTOR_NONE && best != NULL) {
+        struct candidate *best =
+            backups[p] == ACTOR_NONE ? best_follower(&candidates, candidate_find(&candidates, servers, p)) : NULL;
+        if (best != NULL) {
             follow(best, &backups[p]);
         }
     }
