@@ -257,8 +257,12 @@ static void shard_take_back(const struct data *data, struct data_shard *shard) {
     for (unsigned use = AML_TRAIN; use <= AML_TEST; use++) {
         struct data_run *run = &shard->runs[use];
         unsigned char *records = memory_resized(NULL, run->bytes, 1);
+        unsigned char *at = records;
         for (size_t i = 0; i < run->count; i++) {
-            memcpy(records + i * data->record_size, shard_record(data, shard, use, i), data->record_size);
+            const unsigned char *record = shard_record(data, shard, use, i);
+            size_t size = record_size(data, record);
+            memcpy(at, record, size);
+            at += size;
         }
         run->records = records;
         run->capacity = run->bytes;

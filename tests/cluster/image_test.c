@@ -105,6 +105,12 @@ static void test_feeders_decode(void **state) {
     struct result killed = result();
     assert_same(alone, killed, 1e-4);
     assert_true(summary("items_fed") > 0 && summary("failures") >= 1);
+    /* A node takes back the images that it gave to one that came and went. */
+    run_well("printf 'iteration 2 join transient 1\\niteration 6 kill node-3\\n' >events && "
+             "$run --reliable 1 --transient 1 --stage 1 --failure-timeout 1 --events events -- %s --iterations 12",
+             job);
+    assert_same(alone, result(), 1e-4);
+    assert_true(summary("failures") >= 1);
 }
 
 static void test_models_of_images(void **state) {

@@ -890,6 +890,57 @@ static void test_varied_items_in_equal_sizes(void **state) {
 }
 
 /* Taken over without reading, dropped beyond the budget, read again. */
+/* Opens a fixture whose varied items are those of an app with stages: they have no rows. */
+static void staged_open(struct fixture *f, size_t budget) {
+    static const struct aml_stage STAGES[] = {{.name = "stage"}, {.name = NULL}};
+    varied_open(f, budget);
+    data_close(&f->data);
+    f->app.stages = STAGES;
+    data_open(&f->data, &f->app, SHARDS, budget);
+}
+
+/* Items that are their own records: they outlive the sets that had them. */
+static void test_varied_items_without_rows_come_back(void **state) {
+    (void)state;
+    struct fixture f[2];
+    struct data_set sets[2];
+    struct shards all = some_shards(0, 1);
+    struct shards half = some_shards(0, 2);
+    for (unsigned i = 0; i < 2; i++) {
+        staged_open(&f[i], SIZE_MAX);
+        data_pin(&f[i].data, all.numbers, all.count);
+        assert_int_equal(read_varied(&f[i], 3, false), RATINGS);
+        sets[i] = arrange(&f[i], &all, 4, 3, 5);
+    }
+    data_unpin(&f[0].data, half.numbers, half.count);
+    data_set_close(&f[0].data, &sets[0]);
+    assert_true(data_pin(&f[0].data, half.numbers, half.count));
+    sets[0] = arrange(&f[0], &all, 4, 3, 5);
+    for (unsigned part = 0; part < 4; part++) {
+        for (unsigned thread = 0; thread < 3; thread++) {
+            const void *items[2];
+            size_t counts[2];
+            for (unsigned i = 0; i < 2; i++) {
+                counts[i] = data_block(&sets[i], part, 0, thread, 0, &items[i]);
+            }
+            assert_int_equal(counts[0], counts[1]);
+            for (size_t n = 0; n < counts[0]; n++) {
+                const struct aml_item *item[2] = {items[0], items[1]};
+                assert_int_equal(item[0]->size, item[1]->size);
+                assert_int_equal(item[0]->row_count, 0);
+                assert_memory_equal(aml_item_bytes(item[0]), aml_item_bytes(item[1]), item[1]->size);
+                items[0] = aml_item_next(item[0]);
+                items[1] = aml_item_next(item[1]);
+            }
+        }
+    }
+    assert_int_equal(sets[0].test_count, sets[1].test_count);
+    for (unsigned i = 0; i < 2; i++) {
+        data_set_close(&f[i].data, &sets[i]);
+        fixture_close(&f[i]);
+    }
+}
+
 static void test_varied_records_keep_to_the_budget(void **state) {
     (void)state;
     struct fixture f;
@@ -1327,6 +1378,7 @@ int main(void) {
         cmocka_unit_test(test_samples_are_in_memory_once),
         cmocka_unit_test(test_samples_beyond_the_budget_go),
         cmocka_unit_test(test_varied_items_in_equal_sizes),
+        cmocka_unit_test(test_varied_items_without_rows_come_back),
         cmocka_unit_test(test_varied_records_keep_to_the_budget),
         cmocka_unit_test(test_ratings_of_another_node),
         cmocka_unit_test(test_the_order_of_ratings_of_another_node),
