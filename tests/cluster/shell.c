@@ -75,7 +75,8 @@ void run_refused(const char *command, const char *message) {
     int status = run_line(command);
     char *error = read_text("err");
     if (status != 2 || strstr(error, message) == NULL) {
-        fail_msg("'%s' ended with status %d: '%s', expected '%s'", command, status, error, message);
+        fail_msg("'%s' ended with status %d: '%s', expected '%s'; it printed '%s'", command, status, error, message,
+                 read_text("out"));
     }
     free(error);
 }
