@@ -18,6 +18,8 @@ struct tar {
     struct archive *archive;
     struct source *source;
     uint64_t left;                /* bytes of the source that are not read yet; SOURCE_TO_END: not known */
+    uint64_t given;               /* bytes of the source that libarchive was given */
+    bool ended;                   /* the source has no more */
     struct error error;           /* of the source */
     struct tar_entry at;          /* the present entry; without a name: none. Its name is libarchive's */
     char last[TAR_SHOWN_MAX + 1]; /* the present entry's name, or that of the last, for messages; "": none yet */
@@ -35,6 +37,8 @@ static la_ssize_t read_source(struct archive *archive, void *context, const void
         return ARCHIVE_FATAL;
     }
     tar->left -= tar->left == SOURCE_TO_END ? 0 : got;
+    tar->given += got;
+    tar->ended = got == 0;
     return (la_ssize_t)got;
 }
 
@@ -50,6 +54,7 @@ static la_int64_t skip_source(struct archive *archive, void *context, la_int64_t
         return ARCHIVE_FATAL;
     }
     tar->left -= bytes;
+    tar->given += bytes;
     return (la_int64_t)bytes;
 }
 
@@ -79,6 +84,8 @@ static bool begin_archive(struct tar *tar) {
            archive_read_support_filter_zstd(tar->archive) == ARCHIVE_OK &&
            archive_read_support_format_tar(tar->archive) == ARCHIVE_OK &&
            archive_read_support_format_empty(tar->archive) == ARCHIVE_OK &&
+           /* otherwise what is behind the first end mark is left out */
+           archive_read_set_format_option(tar->archive, "tar", "read_concatenated_archives", "1") == ARCHIVE_OK &&
            archive_read_set_read_callback(tar->archive, read_source) == ARCHIVE_OK &&
            archive_read_set_skip_callback(tar->archive, skip_source) == ARCHIVE_OK &&
            archive_read_set_callback_data(tar->archive, tar) == ARCHIVE_OK;
@@ -93,6 +100,8 @@ int tar_open(struct tar **opened, const char *path, struct error *error) {
     tar->path = path;
     tar->archive = NULL;
     tar->source = NULL;
+    tar->given = 0;
+    tar->ended = false;
     tar->error = (struct error){0};
     tar->at = (struct tar_entry){.name = NULL};
     tar->last[0] = '\0';
@@ -129,6 +138,27 @@ static int end_entry(struct tar *tar, struct error *error) {
     return tar->at.name == NULL || archive_read_data_skip(tar->archive) == ARCHIVE_OK ? 0 : refuse(tar, error);
 }
 
+/* Checks what is behind the last entry. */
+static int check_end(struct tar *tar, la_int64_t before, struct error *error) {
+    /* libarchive takes the end of a file for the end of a tar, which is a block of zeros. */
+    if (archive_filter_bytes(tar->archive, 0) < before + BLOCK) {
+        return error_set(error, AML_EINPUT, "%s: the tar file ends too early: expected a block of zeros%s%s",
+                         text_input_name(tar->path), tar->last[0] != '\0' ? " or an entry behind " : "", tar->last);
+    }
+    /* It ends a gzip file, without an error, where what follows is no gzip. */
+    uint64_t used = (uint64_t)archive_filter_bytes(tar->archive, -1);
+    const void *bytes;
+    if (used == tar->given && !tar->ended && read_source(tar->archive, tar, &bytes) < 0) {
+        return refuse(tar, error);
+    }
+    if (used != tar->given) {
+        return error_set(error, AML_EINPUT,
+                         "%s: the file has bytes behind its end: expected none, or more of such a tar",
+                         text_input_name(tar->path));
+    }
+    return 0;
+}
+
 int tar_next(struct tar *tar, struct tar_entry *entry, bool *found, struct error *error) {
     struct archive_entry *header = NULL;
     *found = false;
@@ -140,12 +170,7 @@ int tar_next(struct tar *tar, struct tar_entry *entry, bool *found, struct error
     la_int64_t before = archive_filter_bytes(tar->archive, 0);
     int status = archive_read_next_header(tar->archive, &header);
     if (status == ARCHIVE_EOF) {
-        /* libarchive takes the end of a file for the end of a tar, which is a block of zeros. */
-        bool marked = archive_filter_bytes(tar->archive, 0) >= before + BLOCK;
-        return marked ? 0
-                      : error_set(error, AML_EINPUT, "%s: the tar file ends too early: expected a block of zeros%s%s",
-                                  text_input_name(tar->path), tar->last[0] != '\0' ? " or an entry behind " : "",
-                                  tar->last);
+        return check_end(tar, before, error);
     }
     if (status != ARCHIVE_OK && status != ARCHIVE_WARN) {
         return refuse(tar, error);

@@ -1,5 +1,6 @@
 /* The entries of a tar file, plain, gzip or zstd, from a file or an address (agileml/input/source.h), in their order:
- * as a stream in the calling thread, by libarchive. Writes nothing and follows no name, so no name can do harm. */
+ * as a stream in the calling thread, by libarchive. A file may be several tars one behind the other. Writes nothing
+ * and follows no name, so no name can do harm. */
 #ifndef APPS_SAMPLES_TAR_H
 #define APPS_SAMPLES_TAR_H
 
@@ -30,7 +31,7 @@ struct tar;
  * AML_ENOMEM with the path in *error. */
 int tar_open(struct tar **tar, const char *path, struct error *error);
 /* Goes to the next entry, which is valid until the next call; *found is false at the end. AML_EINPUT: the file is
- * damaged, no tar, or ends before its end is marked. */
+ * damaged, no tar, ends before its end is marked, or has bytes behind its end that are no tar. */
 int tar_next(struct tar *tar, struct tar_entry *entry, bool *found, struct error *error);
 /* Reads the first `size` bytes of the present entry's content, which has as many. At most once for each entry. */
 int tar_read(struct tar *tar, void *bytes, size_t size, struct error *error);

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <turbojpeg.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -259,13 +260,18 @@ struct file {
     struct archive *archive;
 };
 
-static void file_begin(struct file *file) {
+static void file_begin_packed(struct file *file, int (*filter)(struct archive *archive)) {
     snprintf(file->path, sizeof file->path, "/tmp/images_test-XXXXXX");
     int descriptor = mkstemp(file->path);
     assert_true(descriptor >= 0);
     file->archive = archive_write_new();
     archive_write_set_format_pax_restricted(file->archive);
+    assert_int_equal(filter(file->archive), ARCHIVE_OK);
     assert_int_equal(archive_write_open_fd(file->archive, descriptor), ARCHIVE_OK);
+}
+
+static void file_begin(struct file *file) {
+    file_begin_packed(file, archive_write_add_filter_none);
 }
 
 static void file_add_kind(struct file *file, const char *name, unsigned kind, const char *link, const void *bytes,
@@ -478,6 +484,70 @@ static void test_cut_tars(void **state) {
     unlink(file.path);
 }
 
+/* Moves all bytes of the second file to the end of the first. Returns the size of the first before. */
+static off_t move_behind(const struct file *first, const struct file *second) {
+    FILE *from = fopen(second->path, "rb");
+    FILE *to = fopen(first->path, "ab");
+    assert_true(from != NULL && to != NULL && fseek(to, 0, SEEK_END) == 0);
+    off_t before = ftell(to);
+    for (int byte = fgetc(from); byte != EOF; byte = fgetc(from)) {
+        fputc(byte, to);
+    }
+    fclose(from);
+    fclose(to);
+    unlink(second->path);
+    return before;
+}
+
+/* Of several tars one behind the other, as `cat` makes them, all are read; what is behind a tar and is none is refused,
+ * as is one that is cut. */
+static void test_tars_behind_tars(void **state) {
+    (void)state;
+    static int (*const filters[])(struct archive *) = {archive_write_add_filter_none, archive_write_add_filter_gzip,
+                                                       archive_write_add_filter_zstd};
+    struct seen seen;
+    for (unsigned f = 0; f < sizeof filters / sizeof *filters; f++) {
+        struct error error = {0};
+        struct file files[2];
+        for (unsigned i = 0; i < 2; i++) {
+            file_begin_packed(&files[i], filters[f]);
+            file_add(&files[i], i == 0 ? "a/0.jpg" : "b/1.jpg", "xyz", 3);
+            file_end(&files[i]);
+        }
+        off_t before = move_behind(&files[0], &files[1]);
+        int result = read_tar(&files[0], false, &seen, &error);
+        assert_string_equal(error.text, "");
+        assert_int_equal(result, 0);
+        assert_string_equal(seen.text, "a/0.jpg=a:3 b/1.jpg=b:3 ");
+        for (off_t size = before + 1024; size > before; size -= f == 0 ? 256 : 1) { /* its mark begins at 1024 */
+            if (f > 0 && size == before + 1024) {
+                struct stat facts;
+                assert_int_equal(stat(files[0].path, &facts), 0);
+                size = facts.st_size - 1;
+            }
+            assert_int_equal(truncate(files[0].path, size), 0);
+            assert_int_equal(read_tar(&files[0], false, &seen, &error), AML_EINPUT);
+        }
+        unlink(files[0].path);
+    }
+    for (unsigned f = 0; f < 2; f++) {
+        struct file file;
+        struct error error = {0};
+        file_begin_packed(&file, filters[f]);
+        file_add(&file, "a/0.jpg", "xyz", 3);
+        file_end(&file);
+        FILE *more = fopen(file.path, "ab");
+        for (unsigned i = 0; i < 1024; i++) {
+            fputc('!', more);
+        }
+        fclose(more);
+        assert_int_equal(read_tar(&file, false, &seen, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, f == 0 ? ": the tar file is damaged at or behind a/0.jpg"
+                                                  : ": the file has bytes behind its end"));
+        unlink(file.path);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_was_encoded),  cmocka_unit_test(test_grey_and_colour),
@@ -485,7 +555,7 @@ int main(void) {
         cmocka_unit_test(test_damaged_images),    cmocka_unit_test(test_labels_in_files),
         cmocka_unit_test(test_labels_of_folders), cmocka_unit_test(test_images_without_labels),
         cmocka_unit_test(test_wrong_tars),        cmocka_unit_test(test_entries_of_odd_kinds),
-        cmocka_unit_test(test_cut_tars),
+        cmocka_unit_test(test_cut_tars),          cmocka_unit_test(test_tars_behind_tars),
     };
     return cmocka_run_group_tests_name("images", tests, NULL, NULL);
 }
