@@ -157,6 +157,7 @@ struct batch {
     enum aml_item_use use;
     uint32_t file;   /* see struct head */
     uint64_t before; /* images in earlier files */
+    uint64_t read;   /* images of this file so far */
     unsigned char *items;
     size_t size, room;
     struct waiting *images; /* [BATCH_IMAGES] */
@@ -261,6 +262,7 @@ static int take_image(void *context, const struct images_entry *entry, struct er
     }
     const struct head head = {.label = (uint32_t)label, .file = batch->file, .number = (uint32_t)entry->number};
     struct waiting *image = &batch->images[batch->count++];
+    batch->read++;
     image->at = batch->size;
     image->size = sizeof head + entry->size;
     image->place = batch->before + entry->number;
@@ -282,12 +284,26 @@ struct image_files {
     enum aml_item_use use;
 };
 
+static int refuse_changed(aml_worker *worker, const char *path) {
+    return aml_error(worker, AML_EINPUT, "%s: the file has changed since this process began", text_input_name(path));
+}
+
+/* Checks that the file had as many images as in the survey: the next file's are numbered from there. */
+static int check_count(const struct batch *batch, const struct samples_chunk *chunk) {
+    const struct samples_places *places = &batch->input->survey.places;
+    uint64_t end = chunk + 1 < places->chunks + places->count ? chunk[1].number : places->end;
+    return chunk->number + batch->read == end ? 0 : refuse_changed(batch->worker, batch->path);
+}
+
 static int read_file(aml_worker *worker, const struct aml_file *file, void *context) {
     const struct image_files *files = context;
     const struct samples_input *input = files->input;
     const struct samples_chunk *chunk =
         files->use == AML_TRAIN ? samples_find_chunk(&input->survey.places, file->file, 0, 0) : NULL;
     struct error error = {0};
+    if (files->use == AML_TRAIN && chunk == NULL) {
+        return refuse_changed(worker, file->path);
+    }
     struct batch batch = {.worker = worker,
                           .input = input,
                           .path = file->path,
@@ -299,6 +315,7 @@ static int read_file(aml_worker *worker, const struct aml_file *file, void *cont
     int result = app_result(
         worker, images_read(file->path, input->file.images.labels, false, take_image, &batch, &error), &error);
     result = result == 0 ? batch_end(&batch) : result;
+    result = result == 0 && chunk != NULL ? check_count(&batch, chunk) : result;
     free(batch.images);
     free(batch.items);
     return result;

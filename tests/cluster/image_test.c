@@ -201,6 +201,18 @@ static void test_wrong_files(void **state) {
                 "expected a label that occurs in the training data, got '");
 }
 
+/* The second node puts other files in place when the first one has passed over its own, and reads none of them. */
+static void test_files_that_change(void **state) {
+    (void)state;
+    run_well("$tests/image_tars 24x16x3 3 0 200 4 early && $tests/image_tars 24x16x3 3 0 204 4 late && "
+             "printf '%%s\\n' 'case \" $* \" in *\" --name=node-2 \"*)' "
+             "'until grep -qs event.*join.*node-1 report; do sleep 0.02; done' "
+             "'mkdir kept && mv early-*.tar kept && for n in 0 1 2 3; do mv late-$n.tar early-$n.tar; done && cd kept' "
+             "'esac; exec \"$@\"' >change");
+    run_refused("rm -f report; $run --reliable 2 -- sh change $bin/mlr --data 'early-*.tar' --iterations 3",
+                ".tar: the file has changed since this process began");
+}
+
 static int set_up(void **state) {
     (void)state;
     return shell_open("image_test");
@@ -211,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_images_are_as_idx), cmocka_unit_test(test_feeders_decode),
         cmocka_unit_test(test_models_of_images),  cmocka_unit_test(test_networks),
         cmocka_unit_test(test_wrong_options),     cmocka_unit_test(test_wrong_files),
+        cmocka_unit_test(test_files_that_change),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }
