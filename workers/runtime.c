@@ -30,6 +30,14 @@ void runtime_fail(struct runtime *runtime, int code, const char *text) {
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
 }
 
+void runtime_fail_node(struct runtime *runtime) {
+    struct node *node = &runtime->node;
+    int code = runtime->error.code;
+    bool feeds = node->options.registration.tier == TIER_FEEDER;
+    bool alone = feeds && code == AML_EINPUT && !atomic_load(&runtime->stages.feeding.failed);
+    node_fail(node, alone ? AML_ELIMIT : code, runtime->error.text);
+}
+
 /* ---- The main thread: the node agent ---- */
 
 static void agent_receive(void *self, actor_id from, struct message *message) {

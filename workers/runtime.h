@@ -154,6 +154,7 @@ struct runtime_feeding {
     struct data_batch batches[WIRE_FEED_SHARDS_MAX];
     size_t items;        /* of all of them */
     _Atomic uint64_t us; /* that the threads took, all together */
+    atomic_bool failed;  /* a stage has failed */
 };
 
 /* The app's stages, and their outputs. Only runtime_stages.c changes it: the main thread between commands, the pool's

@@ -367,7 +367,7 @@ static void command_done(void *context) {
         node_saved(node, unsaving ? AML_ESTOP : runtime->error.code, unsaving ? "" : runtime->error.text);
         runtime_forget_failure(runtime); /* the controller decides what follows, perhaps another attempt */
     } else if (runtime->error.code != 0) {
-        node_fail(node, runtime->error.code, runtime->error.text);
+        runtime_fail_node(runtime);
     } else if (command == COMMAND_FEED) {
         const struct feed_made made = runtime_feeding_end(runtime);
         node_feed_made(node, &made);

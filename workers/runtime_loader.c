@@ -365,7 +365,7 @@ static void part_done(struct runtime *runtime) {
         return;
     }
     if (runtime->error.code != 0) {
-        node_fail(&runtime->node, runtime->error.code, runtime->error.text);
+        runtime_fail_node(runtime);
     } else {
         node_part_read(&runtime->node, data_is_divided(&runtime->data));
     }
@@ -387,7 +387,7 @@ void runtime_loader_done(void *context) {
     if (node->ended) {
         /* the set is not needed */
     } else if (runtime->error.code != 0) {
-        node_fail(node, runtime->error.code, runtime->error.text);
+        runtime_fail_node(runtime);
     } else if (set->released) {
         tell_input(runtime);
         drop_set(runtime, set);

@@ -36,6 +36,9 @@ static inline void runtime_leave(struct runtime *runtime) {
 
 /* Keeps the first failure of the process, and stops further calls of the app. Any thread, without the lock. */
 void runtime_fail(struct runtime *runtime, int code, const char *text);
+/* Ends the node with that error. What a feeder can't read on its machine is AML_ELIMIT to the others, which need no
+ * feeder; a stage that fails at it fails anywhere. In the main thread. */
+void runtime_fail_node(struct runtime *runtime);
 /* The job's last clock; while it is unknown, the last clock that this node has flushed. */
 uint64_t runtime_last_clock(const struct node *node);
 /* Logs a warning of the network layer. Any thread. */

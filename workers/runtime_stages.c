@@ -437,6 +437,9 @@ static void make_batches(struct aml_worker *worker, size_t first, size_t end) {
         }
         before += batch->count;
     }
+    if (result != 0) {
+        atomic_store(&worker->runtime->stages.feeding.failed, true);
+    }
 }
 
 void runtime_feeding_run(struct aml_worker *worker) {

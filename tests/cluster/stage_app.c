@@ -38,12 +38,20 @@ static size_t more_bytes(const struct stages *stages, uint32_t number) {
     return number * UINT64_C(7919) % (uint64_t)(stages->varied + 1);
 }
 
+/* Whether feeders can't read the input. */
+static bool fails_reading(const struct stages *stages) {
+    return stages->mistake != NULL && strcmp(stages->mistake, "read-at-feeder") == 0;
+}
+
 static int read_numbers(aml_worker *worker, void *context) {
     const struct stages *stages = context;
     unsigned char *item = malloc(sizeof(uint32_t) + (size_t)stages->varied);
     bool rows = stages->mistake != NULL && strcmp(stages->mistake, "rows") == 0;
     const struct aml_keys run = {.table = SUMS, .count = 1, .keys = (const uint64_t[1]){0}};
     int kept = item == NULL ? AML_ENOMEM : 0;
+    if (stages->feeder && fails_reading(stages)) {
+        kept = aml_error(worker, AML_EINPUT, "numbers: no such file");
+    }
     for (uint32_t i = 0; i < stages->items && kept >= 0; i++) {
         enum aml_item_use use = i % 10 == 9 ? AML_TEST : AML_TRAIN;
         size_t more = more_bytes(stages, i);
@@ -181,6 +189,7 @@ static int set_sizes(aml_worker *worker, struct aml_app *app) {
     struct aml_stage *chain = stages->chain;
     (void)worker;
     chain[1].bytes = sizeof(struct tagged) + (size_t)stages->widen;
+    app->read_only_emits = !fails_reading(stages); /* otherwise a feeder takes the items from another node */
     app->item_varied = stages->varied > 0;
     app->item_bytes = stages->varied > 0 ? 0 : sizeof(uint32_t);
     return 0;

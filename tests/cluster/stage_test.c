@@ -162,6 +162,20 @@ static void test_what_a_stage_must_not_do(void **state) {
                 "aml_emit_varied: item 0: 1 runs of rows, expected none: the app has stages");
 }
 
+/* A feeder that can't read the input on its machine goes alone. */
+static void test_a_feeder_that_cannot_read(void **state) {
+    (void)state;
+    run_well("rm -f report; $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 1 --transient 0 "
+             "--report report >says & controller=$!; "
+             "while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "
+             "node() { $tests/stage_app --controller $at --tier $1 --items 300 --sleep-us 2000 --iterations 40 "
+             "--clocks-per-iteration 1 --mistake read-at-feeder; }; "
+             "node reliable >sums & while ! grep -qs '\"event\":\"start\"' report; do sleep 0.02; done; "
+             "node feeder 2>feeder; test $? = 2 && wait $controller && grep '^sums ' sums");
+    assert_text("feeder", "numbers: no such file");
+    assert_text("report", "\"reason\":\"numbers: no such file\"");
+}
+
 static int set_up(void **state) {
     (void)state;
     return shell_open("stage_test");
@@ -177,6 +191,7 @@ int main(void) {
         cmocka_unit_test(test_threads_that_nobody_chooses),
         cmocka_unit_test(test_feeders_that_nobody_can_add),
         cmocka_unit_test(test_what_a_stage_must_not_do),
+        cmocka_unit_test(test_a_feeder_that_cannot_read),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }
