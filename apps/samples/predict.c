@@ -67,18 +67,24 @@ struct image_run {
     struct run *run;
     unsigned char *pixels; /* [features] */
     float *values;         /* [features] */
+    enum images_labels labels;
+    bool nameless; /* folders are no labels: that of the first image is none of the model's classes */
 };
 
 static int predict_image(void *context, const struct images_entry *entry, struct error *error) {
-    const struct image_run *images = context;
+    struct image_run *images = context;
     struct run *run = images->run;
     uint32_t features = run->model.features;
+    if (run->count == 0) {
+        images->nameless = images->labels == IMAGES_LABELS_FOLDER && entry->labelled &&
+                           mlr_labels_find(run->model.labels, &entry->label) == INDEX_NONE;
+    }
     int result = image_decode(entry->bytes, entry->size, &run->model.images, images->pixels, error);
     for (uint32_t i = 0; i < features && result == 0; i++) {
         images->values[i] = (float)images->pixels[i];
     }
     const struct sample sample = {.number = entry->number,
-                                  .labelled = entry->labelled,
+                                  .labelled = entry->labelled && !images->nameless,
                                   .label = entry->label,
                                   .values = images->values,
                                   .count = features};
@@ -89,12 +95,11 @@ static int predict_images(struct run *run, struct error *error) {
     uint32_t features = run->model.features;
     struct image_run images = {
         .run = run, .pixels = malloc(features), .values = malloc(features * sizeof *images.values)};
-    enum images_labels labels = IMAGES_LABELS_FOLDER;
     int result = images.pixels == NULL || images.values == NULL
                      ? error_set(error, AML_ENOMEM, "no memory for an image of %u values", features)
-                     : images_find_labels(&run->file, &labels, error);
+                     : images_find_labels(&run->file, &images.labels, error);
     for (size_t f = 0; f < run->files.count && result == 0; f++) {
-        result = images_read(run->files.names[f].path, labels, true, predict_image, &images, error);
+        result = images_read(run->files.names[f].path, images.labels, true, predict_image, &images, error);
     }
     free(images.pixels);
     free(images.values);

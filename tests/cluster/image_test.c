@@ -122,6 +122,11 @@ static void test_models_of_images(void **state) {
     assert_text("said", "samples 150  unknown_labels 0  accuracy ");
     assert_text("lines", "class 2\tclass 2\t");
     run_well("$bin/mlr --predict model --data others-0.tar >said && test $(wc -l <said) = 4 && grep -q '^class ' said");
+    /* A folder that is none of the model's classes is no label, unless others before it are. */
+    run_well("mkdir -p moved/photos && tar xf others-0.tar -C moved/photos && tar cf moved.tar -C moved photos && "
+             "$bin/mlr --predict model --data moved.tar >said && test $(wc -l <said) = 4 && grep -q '^class ' said");
+    run_well("$bin/mlr --predict model --data folders-0.tar,moved.tar >said");
+    assert_text("said", "samples 154  unknown_labels 4  accuracy ");
     run_well("printf '1 2 3\\n' >text");
     run_refused("$bin/mlr --predict model --data text", "text:1: expected 1152");
     run_well("printf '0 1:1\\n1 2:1\\n' >words && $run -- $bin/mlr --data words --iterations 1 --model-out of-words");
