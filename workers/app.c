@@ -4,6 +4,7 @@
 #include "agileml/base/machine_memory.h"
 #include "agileml/base/machine_processors.h"
 #include "agileml/base/options.h"
+#include "agileml/base/printable.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/base/text_input.h"
 #include "agileml/input/list.h"
@@ -240,6 +241,21 @@ static bool option_steers(const struct aml_app *app, const char *name) {
     return false;
 }
 
+enum { WORD_SHOWN = WIRE_OPTION_MAX - 18 /* bytes before a space, the hash and the final 0 */ };
+
+/* Prints a word. Of one that is too long, or not printable, prints the beginning and a hash of all of it. */
+static void word_value(const char *word, char value[WIRE_OPTION_MAX]) {
+    snprintf(value, WIRE_OPTION_MAX, "%.*s", WIRE_OPTION_MAX - 1, word);
+    text_make_printable(value);
+    if (strcmp(value, word) != 0) {
+        uint64_t hash = hash_bytes((const unsigned char *)word, strlen(word), 0);
+        snprintf(value, WORD_SHOWN + 1, "%.*s", WORD_SHOWN, word);
+        text_make_printable(value);
+        size_t shown = strlen(value);
+        snprintf(value + shown, WIRE_OPTION_MAX - shown, " %016llx", (unsigned long long)hash);
+    }
+}
+
 /* Prints the value of a number, a flag or a word. False for other text: paths may differ from machine to machine. */
 static bool option_value(const struct aml_option *option, char value[WIRE_OPTION_MAX]) {
     double real;
@@ -258,8 +274,7 @@ static bool option_value(const struct aml_option *option, char value[WIRE_OPTION
         }
         return true;
     case AML_OPTION_WORD:
-        snprintf(value, WIRE_OPTION_MAX, "%.*s", WIRE_OPTION_MAX - 1,
-                 *(const char *const *)option->target != NULL ? *(const char *const *)option->target : "");
+        word_value(*(const char *const *)option->target != NULL ? *(const char *const *)option->target : "", value);
         return true;
     default:
         return false;

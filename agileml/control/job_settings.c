@@ -25,28 +25,36 @@ static bool is_compared(const struct wire_option *option, enum settings_compared
     return option->found == 0 && (compared == SETTINGS_ALL || (option->steers != 0) == (compared == SETTINGS_STEERING));
 }
 
-/* Adds one difference to `text`, cut off where it does not fit. */
+/* The quotation mark for a value: text that is empty or has spaces needs one. */
+static const char *mark_of(const char *value) {
+    return value[0] == '\0' || strchr(value, ' ') != NULL ? "'" : "";
+}
+
+/* Adds one difference to `text`, cut off where it does not fit. `value` or `before` may be NULL: not there. */
 static void add(char *text, size_t size, const char *name, const char *value, const char *was, const char *before) {
+    static const char none[] = "not there";
     size_t used = strlen(text);
-    snprintf(text + used, size - used, "%s--%s %s, %s %s", used > 0 ? "; " : "", name, value, was, before);
+    const char *new_mark = value != NULL ? mark_of(value) : "";
+    const char *old_mark = before != NULL ? mark_of(before) : "";
+    snprintf(text + used, size - used, "%s--%s %s%s%s, %s %s%s%s", used > 0 ? "; " : "", name, new_mark,
+             value != NULL ? value : none, new_mark, was, old_mark, before != NULL ? before : none, old_mark);
 }
 
 bool job_settings_differ(const struct buffer *expected, const struct buffer *found, enum settings_compared compared,
                          const char *was, char *text, size_t size) {
-    static const char none[] = "not there";
     size_t count;
     const struct wire_option *all = settings(found, &count);
     text[0] = '\0';
     for (size_t o = 0; o < count; o++) {
         const struct wire_option *old = setting_find(expected, all[o].name, false);
         if (is_compared(&all[o], compared) && (old == NULL || strcmp(old->value, all[o].value) != 0)) {
-            add(text, size, all[o].name, all[o].value, was, old != NULL ? old->value : none);
+            add(text, size, all[o].name, all[o].value, was, old != NULL ? old->value : NULL);
         }
     }
     all = settings(expected, &count);
     for (size_t o = 0; o < count; o++) {
         if (is_compared(&all[o], compared) && setting_find(found, all[o].name, false) == NULL) {
-            add(text, size, all[o].name, none, was, all[o].value);
+            add(text, size, all[o].name, NULL, was, all[o].value);
         }
     }
     return text[0] != '\0';

@@ -263,6 +263,8 @@ static int run_scale(aml_worker *worker, uint64_t random, const void *in, void *
 
 static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     static const struct samples_runs runs = {.decode = run_decode, .shift = run_shift, .scale = run_scale};
+    static const char *const steering[] = {"rate", "decay", "lag", NULL};
+    static const char *const steering_of_ftrl[] = {"decay", "lag", NULL}; /* z is by the rate of all steps so far */
     struct mlr *mlr = app->context;
     int result = check_options(worker, mlr);
     result = result == 0 ? survey_data(worker, mlr) : result;
@@ -282,6 +284,7 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     mlr->kernel = mlr_kernel_choose();
     mlr->optimizer.bare = mlr->input.survey.features;
     optimizer_declare(&mlr->optimizer, &app->tables[WEIGHTS]);
+    app->steering = mlr->optimizer.kind == OPTIMIZER_FTRL ? steering_of_ftrl : steering;
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
                   mlr_narrow_choose(mlr->input.survey.features, mlr->input.survey.labels.count, &mlr->narrow_kernel);
     mlr_dense_begin();
@@ -703,12 +706,10 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
         [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
         [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
     };
-    static const char *const steering[] = {"rate", "decay", "lag", NULL};
     struct aml_app app = {
         .name = "mlr",
         .summary = "multinomial logistic regression; also: mlr --predict MODEL --data FILE",
         .options = options,
-        .steering = steering,
         .tables = tables,
         .table_count = 1,
         .metrics = metrics,
@@ -753,13 +754,13 @@ int main(int argc, char **argv) {
          "auto, libsvm, text, csv, idx, criteo or tar"},
         {"hash-bits", "B", AML_OPTION_INTEGER, &mlr.hashing.bits, 0, MLR_HASH_BITS_MAX,
          "of criteo: fields are hashed into 2^B features; 0: 20"},
-        {"cross", "PAIRS", AML_OPTION_STRING, &mlr.hashing.crosses, 0, 0,
+        {"cross", "PAIRS", AML_OPTION_WORD, &mlr.hashing.crosses, 0, 0,
          "of criteo: a feature for both fields of each pair, too, such as C1xC2,I5xC3"},
         {"label-column", "N", AML_OPTION_INTEGER, &mlr.input.file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
-        {"scale", "HOW", AML_OPTION_STRING, &mlr.input.scale_name, 0, 0,
+        {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,
          "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx and tar, else "
          "none"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
@@ -767,7 +768,7 @@ int main(int argc, char **argv) {
          "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
         {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
-        {"image-size", "WxH", AML_OPTION_STRING, &mlr.input.image_size, 0, 0,
+        {"image-size", "WxH", AML_OPTION_WORD, &mlr.input.image_size, 0, 0,
          "of tar: the size that images are resized to; default: that of the first"},
         {"channels", "N", AML_OPTION_INTEGER, &mlr.input.channels, 0, 3,
          "of tar: 1 for grey, 3 for colour; 0: as the first image. Of --shift: values of a pixel, side by side"},

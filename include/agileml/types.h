@@ -40,8 +40,8 @@ enum aml_option_type {
     AML_OPTION_REAL = 2,    /* target: double */
     AML_OPTION_STRING = 3,  /* target: const char *, pointing into argv; NULL when not given */
     AML_OPTION_STRINGS = 4, /* target: struct aml_strings; the option may be given several times */
-    AML_OPTION_WORD = 5     /* as AML_OPTION_STRING, of which 63 bytes count: a word that means the same on all nodes,
-                             * and so must be the same, as numbers must; not a path */
+    AML_OPTION_WORD = 5     /* as AML_OPTION_STRING: words that mean the same on all nodes, and so must be the same, as
+                             * numbers must; not a path */
 };
 
 enum { AML_STRINGS_MAX = 64 };

@@ -180,6 +180,14 @@ static void test_optimizers_resume(void **state) {
     run_well("$run --resume saved --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 "
              "--optimizer adagrad --iterations 12");
     assert_true(fabs(summary("test_loss") - loss) < 1e-5 * loss);
+    /* FTRL's state depends on the rate of the steps before; that of others does not. */
+    run_well("$run --resume saved -- mlr --data train.libsvm --test test.libsvm --batch 50 --optimizer adagrad "
+             "--iterations 6 --rate 0.01");
+    run_well("$run --checkpoint by-ftrl -- mlr --data train.libsvm --batch 50 --optimizer ftrl --iterations 2 "
+             "--rate 0.02");
+    run_refused("$run --resume by-ftrl -- mlr --data train.libsvm --batch 50 --optimizer ftrl --iterations 3",
+                "--rate 0, was 0.02");
+    run_well("$run --resume by-ftrl -- mlr --data train.libsvm --batch 50 --optimizer ftrl --iterations 3 --rate 0.02");
 }
 
 static void test_the_same_losses_however_it_is_run(void **state) {

@@ -135,6 +135,39 @@ static void test_what_is_refused(void **state) {
                 "nowhere/model: can't write it: No such file");
 }
 
+/* Networks whose tables are equal, and descriptions that differ where no message shows them. */
+static void test_other_layers_are_refused(void **state) {
+    (void)state;
+#define LONG "conv 6x3, norm, pool 2, conv 8x3, norm, pool 2, dense 16, norm, dropout 0."
+    static const char *const layers[][3] = {
+        {"dense 8", "dense 8, dropout 0.5", "--layers 'dense 8, dropout 0.5', "},
+        {LONG "25", LONG "35", "--layers 'conv 6x3, norm, pool 2, conv 8x3, norm, pool 2"},
+    };
+    for (size_t l = 0; l < 2; l++) {
+        char command[1024];
+        run_well("rm -rf saved; $run --checkpoint saved -- net --data train.csv --iterations 2 --layers '%s'",
+                 layers[l][0]);
+        snprintf(command, sizeof command, "$run --resume saved -- net --data train.csv --iterations 3 --layers '%s'",
+                 layers[l][1]);
+        run_refused(command, layers[l][2]);
+        run_well("$run --resume saved -- net --data train.csv --iterations 3 --layers '%s'", layers[l][0]);
+        snprintf(command, sizeof command,
+                 "rm -f says; { $bin/proteus controller --listen tcp://127.0.0.1:0 --reliable 2 --transient 0 "
+                 "--report report >says & } && while ! grep -q nodes says; do sleep 0.05; done; "
+                 "read -r listening on at more <says; "
+                 "node() { $bin/net --data train.csv --iterations 2 --controller=$at --tier=reliable \"$@\"; }; "
+                 "node --name=first --layers '%s' & "
+                 "while ! $bin/proteus status --controller $at 2>&1 | grep -q first; do sleep 0.05; done; "
+                 "node --layers '%s'; refused=$?; node --layers '%s' && wait && exit $refused",
+                 layers[l][0], layers[l][1], layers[l][0]);
+        run_refused(command, layers[l][2]);
+        assert_true(summary("items_processed") == 2.0 * SAMPLES);
+    }
+#undef LONG
+    run_well("rm -rf saved; $run --checkpoint saved -- net --data train.csv --iterations 1 --scale max");
+    run_refused("$run --resume saved -- net --data train.csv --iterations 2", "--scale auto, was max");
+}
+
 static void test_a_training_that_diverges_writes_no_model(void **state) {
     (void)state;
     assert_int_equal(
@@ -218,6 +251,7 @@ int main(void) {
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_what_is_refused),
+        cmocka_unit_test(test_other_layers_are_refused),
         cmocka_unit_test(test_a_training_that_diverges_writes_no_model),
         cmocka_unit_test(test_accuracy_on_mnist),
     };
