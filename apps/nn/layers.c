@@ -73,13 +73,13 @@ void nn_pool_backward(const struct nn_pool *pool, const float *dy, const unsigne
 
 void nn_relu_forward(float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        values[i] = values[i] > 0 ? values[i] : 0;
+        values[i] = values[i] < 0 ? 0 : values[i]; /* a NaN stays one */
     }
 }
 
 void nn_relu_backward(const float *restrict y, float *restrict dy, size_t count) {
     for (size_t i = 0; i < count; i++) {
-        dy[i] = y[i] > 0 ? dy[i] : 0;
+        dy[i] = y[i] <= 0 ? 0 : dy[i];
     }
 }
 

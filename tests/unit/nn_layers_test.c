@@ -297,6 +297,26 @@ static void test_relu(void **state) {
     assert_close(dy, expected_dx, 5, 0);
 }
 
+/* A NaN is not hidden, wherever it is in a vector or behind it, by what is computed or by its errors. */
+static void test_relu_passes_nan(void **state) {
+    (void)state;
+    enum { COUNT = 37 };
+    for (size_t at = 0; at < COUNT; at++) {
+        float y[COUNT];
+        float dy[COUNT];
+        for (size_t i = 0; i < COUNT; i++) {
+            y[i] = i == at ? NAN : -1;
+            dy[i] = NAN;
+        }
+        nn_relu_forward(y, COUNT);
+        nn_relu_backward(y, dy, COUNT);
+        for (size_t i = 0; i < COUNT; i++) {
+            assert_true(i == at ? isnan(y[i]) : y[i] == 0);
+            assert_true(i == at ? isnan(dy[i]) : dy[i] == 0);
+        }
+    }
+}
+
 static void test_dropout(void **state) {
     (void)state;
     enum { COUNT = 100001 };
@@ -402,9 +422,9 @@ static void test_softmax(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_dense), cmocka_unit_test(test_conv),    cmocka_unit_test(test_conv_shifts),
-        cmocka_unit_test(test_pool),  cmocka_unit_test(test_relu),    cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_norm),  cmocka_unit_test(test_softmax),
+        cmocka_unit_test(test_dense),   cmocka_unit_test(test_conv), cmocka_unit_test(test_conv_shifts),
+        cmocka_unit_test(test_pool),    cmocka_unit_test(test_relu), cmocka_unit_test(test_relu_passes_nan),
+        cmocka_unit_test(test_dropout), cmocka_unit_test(test_norm), cmocka_unit_test(test_softmax),
     };
     nn_blas_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
