@@ -81,10 +81,12 @@ struct net {
 
 /* ---- Steps ---- */
 
-/* Returns the rate of a step that ends at `time`, in iterations. */
-static double schedule_rate(const struct schedule *schedule, double time) {
+/* Returns the rate of the step of `clock`, which counts from 1, of `clocks` in an iteration: the rate in the middle of
+ * the step. At its end the rate of the last one before --anneal ends would be 0. */
+static double schedule_rate(const struct schedule *schedule, uint64_t clock, double clocks) {
     static const double PI = 3.14159265358979323846;
     double rate = schedule->rate * (schedule->decay < 1 ? pow(schedule->decay, time) : 1);
+    double time = ((double)clock - 0.5) / clocks;
     if (time < schedule->warm_up) {
         rate *= time / schedule->warm_up;
     }
@@ -97,7 +99,7 @@ static double schedule_rate(const struct schedule *schedule, double time) {
 /* Takes the step of a row, in a server. */
 static void apply_step(const struct aml_step *step, const void *parameters) {
     const struct steps *steps = parameters;
-    double rate = schedule_rate(&steps->schedule, (double)step->clock / steps->clocks);
+    double rate = schedule_rate(&steps->schedule, step->clock, steps->clocks);
     if (steps->optimizer == OPTIMIZER_ADAM) {
         const struct aml_adam adam = {
             .rate = rate, .beta1 = steps->momentum, .beta2 = steps->beta2, .epsilon = ADAM_EPSILON};
@@ -392,7 +394,7 @@ static int net_clock(aml_worker *worker, const void *items, size_t count, void *
     step->target = step_target(worker, net, parameters);
     step->scale = (float)(1 / samples);
     if (net->steps.optimizer == OPTIMIZER_SGD) { /* no server does it */
-        step->scale *= -(float)schedule_rate(&net->steps.schedule, (double)aml_clock(worker) / clocks);
+        step->scale *= -(float)schedule_rate(&net->steps.schedule, aml_clock(worker), clocks);
     }
     step->decay = step->scale * (float)net->lambda * (float)count;
     aml_parallel(worker, part_errors, net);

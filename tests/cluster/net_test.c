@@ -70,8 +70,20 @@ static void test_nodes_come_and_go(void **state) {
 /* The rate's course: with a rate that is 0 from the second iteration on nothing changes any more. */
 static void test_schedules(void **state) {
     (void)state;
+    static const char *const optimizers[] = {"momentum", "sgd"};
     double first = 0;
     double last = 0;
+    for (size_t o = 0; o < 2; o++) { /* an iteration of one step, which has the rate of its middle */
+        run_well("$run -- net " IMAGES " --iterations 1 --clocks-per-iteration 1 --rate 0.1 --optimizer %s",
+                 optimizers[o]);
+        first = summary("test_loss");
+        run_well("$run -- net " IMAGES " --iterations 1 --clocks-per-iteration 1 --rate 0.2 --anneal 1 --optimizer %s",
+                 optimizers[o]);
+        assert_true(fabs(summary("test_loss") - first) < 1e-5 * first);
+        run_well("$run -- net " IMAGES " --iterations 1 --clocks-per-iteration 1 --rate 1e-9 --optimizer %s",
+                 optimizers[o]);
+        assert_true(first < 0.999 * summary("test_loss"));
+    }
     run_well("$run -- net " IMAGES " --momentum 0 --anneal 1");
     assert_true(whole_metric("report", 1, "test_loss", &first));
     assert_true(whole_metric("report", 12, "test_loss", &last));
