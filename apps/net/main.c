@@ -171,8 +171,11 @@ static int shape_network(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     struct error error = {0};
     struct network_shape shape = {.height = 1, .width = 1, .channels = input->survey.features};
-    bool image = samples_input_find_image(input) && (samples_input_has_images(input) || input->image_width > 0 ||
-                                                     input->image.width == input->image.height);
+    bool image = samples_input_find_image(input);
+    if (!samples_input_has_images(input) && input->image_width == 0) { /* perhaps images, if they are square */
+        image = image && input->image.width == input->image.height &&
+                (input->channels > 0 || network_needs_images(net->layers));
+    }
     if (image) {
         shape = (struct network_shape){.height = input->image.height,
                                        .width = input->image.width,

@@ -118,6 +118,10 @@ static int add_dense(struct parsing *p, size_t units) {
 }
 
 static int add_norm(struct parsing *p) {
+    if (p->shape.channels == 1) { /* each value would become the bias */
+        return refuse(p, p->shape.image ? "images of more than one channel, as norm is over a pixel's channels"
+                                        : "more than one value before a norm");
+    }
     int result = p->norm ? 0 : add_relu(p);
     p->norm = false;
     return result != 0 ? result
@@ -218,6 +222,10 @@ static int parse_layers(struct parsing *p, const char *text) {
         text = more ? comma + 1 : end;
     }
     return result;
+}
+
+bool network_needs_images(const char *text) {
+    return text != NULL && (strstr(text, "conv") != NULL || strstr(text, "pool") != NULL);
 }
 
 int network_parse(struct network *network, const char *text, const struct network_shape *input, size_t classes,

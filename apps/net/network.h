@@ -5,7 +5,8 @@
  *     conv FxK     F filters of K x K pixels with stride 1, over images; the output has the image's size
  *     pool K       the largest value of each window of K x K pixels
  *     dense N      N units, each from all values
- *     norm         layer norm: of the channels of each pixel, or of all values behind a dense layer
+ *     norm         layer norm: of the channels of each pixel, or of all values of vectors and behind a dense
+ *                  layer. Of more than one value
  *     dropout P    in training, a part P of the values, by chance, is 0
  *
  * relu follows each conv and dense layer, behind the norm that follows it directly. A dense layer of one unit for each
@@ -63,6 +64,9 @@ struct network {
  * empty: the output layer alone. */
 int network_parse(struct network *network, const char *text, const struct network_shape *input, size_t classes,
                   struct error *error);
+
+/* Whether a description has layers of images, conv or pool. `text` may be NULL. */
+bool network_needs_images(const char *text);
 
 /* Writes the start values of the parameters first..first + count - 1; zeros behind the last one. Weights are uniform,
  * of variance 2 / fan_in (He et al., Delving Deep into Rectifiers, 2015), the output's of 1 / fan_in; a pure function

@@ -32,7 +32,7 @@ static struct network parsed(const char *text, const struct network_shape *input
 /* ---- Descriptions ---- */
 
 static void assert_kinds(const char *text, const char *kinds) {
-    struct network network = parsed(text, &IMAGES);
+    struct network network = parsed(text, &COLOURS);
     assert_int_equal(network.count, strlen(kinds));
     for (size_t l = 0; l < network.count; l++) {
         assert_int_equal("cpdnrx"[network.layers[l].kind], kinds[l]);
@@ -79,6 +79,9 @@ static void test_bad_layers(void **state) {
         {"dense 9, conv 3x3", "layer 2, 'conv 3x3': expected no conv behind a dense layer"},
         {"dense 9, pool 2", "expected no pool behind a dense layer"},
         {"norm 3", "expected norm alone"},
+        {"norm", "layer 1, 'norm': expected images of more than one channel"},
+        {"conv 1x3, norm", "layer 2, 'norm': expected images of more than one channel"},
+        {"dense 1, norm", "layer 2, 'norm': expected more than one value before a norm"},
         {"dropout", "expected dropout P"},
         {"dropout 0", "expected dropout P"},
         {"dropout 1", "up to 0.95"},
@@ -101,10 +104,20 @@ static void test_bad_layers(void **state) {
         strcat(many, ",norm");
     }
     error = (struct error){0};
-    assert_int_equal(network_parse(&network, many, &IMAGES, CLASSES, &error), AML_EINPUT); /* with the output */
+    assert_int_equal(network_parse(&network, many, &COLOURS, CLASSES, &error), AML_EINPUT); /* with the output */
+    assert_non_null(strstr(error.text, "expected at most 128 layers"));
     memset(many, ' ', sizeof many - 1);
     error = (struct error){0};
     assert_int_equal(network_parse(&network, many, &IMAGES, CLASSES, &error), AML_EINPUT);
+}
+
+static void test_needs_images(void **state) {
+    (void)state;
+    assert_true(network_needs_images("conv 8x3, dense 5"));
+    assert_true(network_needs_images("norm,pool 2"));
+    assert_false(network_needs_images("norm, dense 5, dropout 0.5"));
+    assert_false(network_needs_images(""));
+    assert_false(network_needs_images(NULL));
 }
 
 static void test_start_values(void **state) {
@@ -296,8 +309,9 @@ static void test_forward_alone(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layers),    cmocka_unit_test(test_bad_layers), cmocka_unit_test(test_start_values),
-        cmocka_unit_test(test_gradients), cmocka_unit_test(test_threads),    cmocka_unit_test(test_forward_alone),
+        cmocka_unit_test(test_layers),        cmocka_unit_test(test_bad_layers), cmocka_unit_test(test_start_values),
+        cmocka_unit_test(test_needs_images),  cmocka_unit_test(test_gradients),  cmocka_unit_test(test_threads),
+        cmocka_unit_test(test_forward_alone),
     };
     nn_blas_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
