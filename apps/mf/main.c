@@ -24,6 +24,8 @@ enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */
 enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings */
 enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of the ratings, and of their negatives */
 
+static const double ITEM_RATE = 0.1; /* default */
+
 /* A thread's steps for one iteration. */
 struct mf_steps {
     uint64_t iteration; /* the iteration that item_rates are for */
@@ -75,6 +77,12 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     if (app_choice("optimizer", mf->optimizer.name, optimizers, &error) < 0 ||
         optimizer_choose(&mf->optimizer, &error) != 0) {
         return app_result(worker, AML_EINPUT, &error);
+    }
+    if (server_steps(mf) && mf->item_limit != MF_ITEM_LIMIT) {
+        return aml_error(worker, AML_EINPUT, "--item-limit: expected --optimizer sgd, got %s", mf->optimizer.name);
+    }
+    if (!server_steps(mf) && mf->optimizer.rate != ITEM_RATE) {
+        return aml_error(worker, AML_EINPUT, "--item-rate: expected --optimizer adagrad, got %s", mf->optimizer.name);
     }
     app->tables[USERS].width = width;
     app->tables[ITEMS].width = width;
@@ -328,7 +336,7 @@ int main(int argc, char **argv) {
                     .lambda = 0.035,
                     .lambda_bias = 0.01,
                     .item_limit = MF_ITEM_LIMIT,
-                    .optimizer = {.name = "sgd", .rate = 0.1, .bare = UINT64_MAX, .samples = 1}};
+                    .optimizer = {.name = "sgd", .rate = ITEM_RATE, .bare = UINT64_MAX, .samples = 1}};
     const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mf.data, 0, 0,

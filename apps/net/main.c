@@ -31,6 +31,7 @@ enum {
 
 static const double RATE = 0.05, RATE_OF_ADAM = 1e-3; /* defaults */
 static const double ADAM_EPSILON = 1e-8;
+static const double MOMENTUM = 0.9, BETA2 = 0.999; /* defaults */
 
 /* The learning rate over time, which counts iterations from 0. */
 struct schedule {
@@ -85,8 +86,8 @@ struct net {
  * the step. At its end the rate of the last one before --anneal ends would be 0. */
 static double schedule_rate(const struct schedule *schedule, uint64_t clock, double clocks) {
     static const double PI = 3.14159265358979323846;
-    double rate = schedule->rate * (schedule->decay < 1 ? pow(schedule->decay, time) : 1);
     double time = ((double)clock - 0.5) / clocks;
+    double rate = schedule->rate * (schedule->decay < 1 ? pow(schedule->decay, time) : 1);
     if (time < schedule->warm_up) {
         rate *= time / schedule->warm_up;
     }
@@ -117,6 +118,13 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
     int optimizer = app_choice("optimizer", net->optimizer, names, error);
     if (optimizer < 0) {
         return optimizer;
+    }
+    if (optimizer == OPTIMIZER_SGD && net->steps.momentum != MOMENTUM) {
+        return error_set(error, AML_EINPUT, "--momentum: expected --optimizer momentum or adam, got %s",
+                         net->optimizer);
+    }
+    if (optimizer != OPTIMIZER_ADAM && net->steps.beta2 != BETA2) {
+        return error_set(error, AML_EINPUT, "--beta2: expected --optimizer adam, got %s", net->optimizer);
     }
     net->steps.optimizer = (enum optimizer)optimizer;
     if (optimizer != OPTIMIZER_SGD) {
@@ -526,7 +534,7 @@ int main(int argc, char **argv) {
                       .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
                       .batch = 128,
                       .optimizer = "momentum",
-                      .steps = {.schedule = {.decay = 1}, .momentum = 0.9, .beta2 = 0.999}};
+                      .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     struct samples_input *input = &net.input;
     const char *predict = NULL; /* for --help only: predict.c reads `net --predict` */
     const struct aml_option options[] = {

@@ -143,6 +143,12 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- net --data train.csv --momentum 1", "--momentum");
     run_refused("$run -- net --data train.csv --optimizer adamw",
                 "--optimizer: expected momentum, adam or sgd, got 'adamw'");
+    run_refused("$run -- net --data train.csv --optimizer sgd --momentum 0.5",
+                "--momentum: expected --optimizer momentum or adam, got sgd");
+    run_refused("$run -- net --data train.csv --beta2 0.99", "--beta2: expected --optimizer adam, got momentum");
+    run_refused("$run -- net --data train.csv --layers 'norm, dense 9' --image-width 10",
+                "--layers: layer 1, 'norm': expected images of more than one channel");
+    run_well("$run -- net --data train.csv --layers 'norm, dense 9' --iterations 1"); /* no images */
     run_refused("$run -- net --data train.csv --model-out nowhere/model",
                 "nowhere/model: can't write it: No such file");
 }

@@ -256,6 +256,9 @@ static void test_adagrad_is_the_same_on_any_cluster(void **state) {
         rmse = c == 0 ? summary("train_rmse") : rmse;
         assert_true(fabs(summary("train_rmse") - rmse) < 1e-3 * rmse);
     }
+    run_refused("$run -- mf --data ratings --optimizer adagrad --item-limit 0",
+                "--item-limit: expected --optimizer sgd, got adagrad");
+    run_refused("$run -- mf --data ratings --item-rate 0.2", "--item-rate: expected --optimizer adagrad, got sgd");
     run_refused("$run -- mf --data ratings --optimizer adam", "--optimizer: expected sgd or adagrad, got 'adam'");
 }
 
