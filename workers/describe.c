@@ -123,6 +123,36 @@ int describe_check_first(const struct aml_app *app, const struct aml_option *com
 
 /* ---- Tables ---- */
 
+/* Checks what a ready optimizer (agileml/optimizers.h) needs of its table. */
+static int check_ready_optimizer(const struct aml_table *table, struct error *error) {
+    static const struct {
+        void (*apply)(const struct aml_step *step, const void *parameters);
+        uint32_t (*state)(uint32_t width);
+        const char *name;
+    } ready[] = {{aml_apply_momentum, aml_momentum_state, "momentum"},
+                 {aml_apply_adagrad, aml_adagrad_state, "adagrad"},
+                 {aml_apply_adam, aml_adam_state, "adam"},
+                 {aml_apply_ftrl, aml_ftrl_state, "ftrl"}};
+    for (size_t r = 0; r < sizeof ready / sizeof ready[0]; r++) {
+        if (table->apply != ready[r].apply) {
+            continue;
+        }
+        if (table->type != AML_FLOAT32 && table->type != AML_FLOAT64) {
+            return error_set(error, AML_EINPUT,
+                             "table %s: type %u: AML_FLOAT32 and AML_FLOAT64 are possible with apply aml_apply_%s",
+                             table->name, (unsigned)table->type, ready[r].name);
+        }
+        uint32_t expected = ready[r].state(table->width);
+        if (table->state_width != expected) {
+            return error_set(error, AML_EINPUT,
+                             "table %s: state_width %u: expected aml_%s_state(%u), which is %u, with apply "
+                             "aml_apply_%s",
+                             table->name, table->state_width, ready[r].name, table->width, expected, ready[r].name);
+        }
+    }
+    return 0;
+}
+
 static int check_table_rows(const struct aml_app *app, const struct aml_table *table, struct error *error) {
     if (table->whole && (table->rows == 0 || table->rows > TABLE_SLOTS_MAX)) {
         return error_set(error, AML_EINPUT, "table %s: rows %llu: 1 to %d are possible for a table that is whole",
@@ -136,6 +166,9 @@ static int check_table_rows(const struct aml_app *app, const struct aml_table *t
         return error_set(error, AML_EINPUT, "table %s: state_width %u: 0 to %zu are possible %s apply", table->name,
                          table->state_width, table->apply != NULL ? most : 0,
                          table->apply != NULL ? "with" : "without");
+    }
+    if (check_ready_optimizer(table, error) != 0) {
+        return AML_EINPUT;
     }
     bool whole_numbers = table->type == AML_INT32 || table->type == AML_INT64;
     if (table->changes_given && app->lots) {

@@ -223,6 +223,26 @@ static void test_tables(void **state) {
     assert_refused(fixture, "table model: changes_given 1: expected mode AML_ADD and type AML_INT32 or AML_INT64");
 }
 
+static void test_ready_optimizers(void **state) {
+    (void)state;
+    static const struct aml_adam adam = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+    char text[TEXT_MAX];
+    struct fixture *fixture = sound_app();
+    fixture->tables[0].apply = aml_apply_adam;
+    fixture->tables[0].parameters = &adam;
+    assert_refused(fixture,
+                   "table model: state_width 0: expected aml_adam_state(3), which is 8, with apply aml_apply_adam");
+    fixture->tables[0].state_width = 6;
+    assert_refused(fixture, "table model: state_width 6: expected aml_adam_state(3)");
+    fixture->tables[0].state_width = 8;
+    assert_int_equal(check_app(&fixture->app, text), 0);
+    fixture->tables[0].type = AML_INT32;
+    assert_refused(fixture, "table model: type 2: AML_FLOAT32 and AML_FLOAT64 are possible with apply aml_apply_adam");
+    fixture->tables[0].apply = aml_apply_ftrl;
+    fixture->tables[0].type = AML_FLOAT64;
+    assert_refused(fixture, "table model: state_width 8: expected aml_ftrl_state(3), which is 6");
+}
+
 static void test_metrics(void **state) {
     (void)state;
     struct aml_metric metrics[2] = {{.name = "loss"}, {.name = "error_rate"}};
@@ -350,6 +370,7 @@ int main(void) {
         cmocka_unit_test(test_items),
         cmocka_unit_test(test_stages),
         cmocka_unit_test(test_tables),
+        cmocka_unit_test(test_ready_optimizers),
         cmocka_unit_test(test_metrics),
         cmocka_unit_test(test_options),
         cmocka_unit_test(test_everything_else),
