@@ -75,10 +75,12 @@ struct aml_table {
      * make depends on earlier ones. Ready ones, such as Adam, stand in agileml/optimizers.h; an app may have its own.
      *
      * `apply` changes a row, and the row's state, by the sum of a clock's updates of all workers. It is called once for
-     * each row and each clock in which some worker has updated the row, in the order of the clocks; not for other rows.
-     * Whatever nodes fail, rows and states are as if each sum had been applied once. It must be a pure function of its
-     * arguments: any server thread of any node calls it, and after a failure perhaps for a clock again. `parameters`
-     * must stay as they are from the end of `configure` on, in every process, whether it has items or not.
+     * each row and each clock in which some worker has updated the row, even if the sum is zero, in the order of the
+     * clocks, which count from 1; not for other rows. Whatever nodes fail, rows and states are as if each sum had been
+     * applied once. It must be a pure function of its arguments: any server thread of any node calls it, and after a
+     * failure perhaps for a clock again. It can't fail, and must not call the library. Row, state and sum are aligned
+     * as their elements are. `parameters` must stay as they are from the end of `configure` until aml_main returns, in
+     * every process, whether it has items or not.
      *
      * Workers see the rows, not the states. Their own updates are not part of a row until a server has applied them: so
      * in clock c a read sees all updates up to some clock, c - 1 - staleness or later, and no others, not even this
@@ -327,8 +329,9 @@ static inline void *aml_row(const struct aml_rows *rows, uint32_t slot);
 /* Returns a row for reading in place. */
 static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slot);
 
-/* Advanced. Returns the sum of this process's updates of a row in this clock, to be added to in place, and marks the
- * row as updated. For tables with `apply`. In `clock`. */
+/* Advanced. Returns the sum of this process's updates of a row in this clock, and marks the row as updated. Add to it
+ * in place and never assign, as it holds what other items and threads have added. A row that several threads may update
+ * at once needs aml_update_param. For tables with `apply`. In `clock`. */
 static inline void *aml_row_sum(const struct aml_rows *rows, uint32_t slot);
 
 /* ---- In `begin`, `clock`, `evaluate` and `finish`: rows by key, for rows that no item names ----

@@ -18,13 +18,14 @@ extern "C" {
 /* One step: of one row, in one clock in which it was updated. */
 struct aml_step {
     uint64_t key;   /* of the row */
-    uint64_t clock; /* whose updates these are */
+    uint64_t clock; /* whose updates these are; counts from 1 */
     enum aml_type type;
     uint32_t width;       /* elements of the row and the sum */
     uint32_t state_width; /* elements of the state */
-    void *row;            /* [width] to be changed */
-    void *state;          /* [state_width] to be changed; NULL: the table has no state */
-    const void *sum;      /* [width] of all workers' updates in the clock */
+    /* Aligned as their elements are, no better. */
+    void *row;       /* [width] to be changed */
+    void *state;     /* [state_width] to be changed; NULL: the table has no state */
+    const void *sum; /* [width] of all workers' updates in the clock */
 };
 
 /* Gradient descent with momentum: v = momentum v + g + l2 w; w -= rate v.
@@ -53,7 +54,10 @@ void aml_apply_adagrad(const struct aml_step *step, const void *parameters);
  * clocks: so the first step of a row that is first updated in a late clock has length `rate`, as it should. State:
  * 2 width + 2 elements, m, v, 1 - beta1^t and 1 - beta2^t. */
 struct aml_adam {
-    double rate, beta1, beta2, epsilon, l2;
+    double rate;
+    double beta1, beta2; /* 0 to below 1 */
+    double epsilon;      /* above 0 */
+    double l2;
 };
 void aml_apply_adam(const struct aml_step *step, const void *parameters);
 
@@ -62,7 +66,8 @@ void aml_apply_adam(const struct aml_step *step, const void *parameters);
  * (McMahan et al., Ad Click Prediction: a View from the Trenches, KDD 2013: algorithm 1.) Rows should start as zeros:
  * the first step leaves nothing of another start value with s = 0. State: 2 width elements, z and n. */
 struct aml_ftrl {
-    double alpha, beta, l1, l2; /* beta or l2 must be above 0 */
+    double alpha;        /* above 0, and the same for the table's life, as z is by it */
+    double beta, l1, l2; /* beta or l2 must be above 0 */
 };
 void aml_apply_ftrl(const struct aml_step *step, const void *parameters);
 
