@@ -350,7 +350,7 @@ int main(int argc, char **argv) {
         {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
         {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
         {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
-         "bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
+         "of --optimizer sgd: bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
         {"optimizer", "NAME", AML_OPTION_WORD, &mf.optimizer.name, 0, 0,
          "of items' rows: sgd, or adagrad, in the servers (docs/mf.md)"},
         {"item-rate", "X", AML_OPTION_REAL, &mf.optimizer.rate, 1e-6, 10,
