@@ -590,15 +590,20 @@ __attribute__((cold))
 #endif
 void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, int change, const char *function);
 
+/* Threads may mark one row at once. */
+static inline void aml_set_touched(const struct aml_rows *rows, uint32_t slot) {
+#if defined(__GNUC__)
+    __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
+#else
+    rows->touched[slot] = 1;
+#endif
+}
+
 static inline void aml_mark_row(const struct aml_rows *rows, uint32_t slot, const char *function) {
     if (slot >= rows->changeable) {
         aml_check_row(rows->checks, rows->call, slot, 1, function);
     } else {
-#if defined(__GNUC__)
-        __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
-#else
-        rows->touched[slot] = 1;
-#endif
+        aml_set_touched(rows, slot);
     }
 }
 
@@ -615,11 +620,7 @@ static inline void *aml_row_sum(const struct aml_rows *rows, uint32_t slot) {
     if (slot >= rows->unchecked || rows->sums == NULL) {
         aml_check_row(rows->checks, rows->call, slot, 2, "aml_row_sum");
     } else {
-#if defined(__GNUC__)
-        __atomic_store_n(&rows->touched[slot], (unsigned char)1, __ATOMIC_RELAXED);
-#else
-        rows->touched[slot] = 1;
-#endif
+        aml_set_touched(rows, slot);
     }
     return rows->sums + slot * rows->stride;
 }

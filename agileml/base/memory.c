@@ -1,6 +1,7 @@
 /* See memory.h. */
 #include "agileml/base/memory.h"
 
+#include "agileml/base/sanitizers.h"
 #include "agileml/types.h"
 
 #include <fcntl.h>
@@ -11,19 +12,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_THREAD__)
-#define MEMORY_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define MEMORY_TSAN 1
-#endif
-#endif
-#ifdef MEMORY_TSAN
-static const bool with_tsan = true;
-#else
-static const bool with_tsan = false;
-#endif
 
 enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* malloc keeps blocks up to this size, and so much at the heap's end */
 
@@ -70,10 +58,11 @@ void memory_give_back(void) {
 }
 
 void *memory_remap(void *base, size_t mapped, size_t wanted) {
-    if (!with_tsan) {
+    if (!WITH_TSAN) {
         return mremap(base, mapped, wanted, MREMAP_MAYMOVE);
     }
-    /* ThreadSanitizer sees mmap but not mremap: it would take what others did at these addresses before for races. */
+    /* ThreadSanitizer sees mmap but not mremap. Without this mmap, it would report a race with whatever another thread
+     * did at these addresses before they were part of the mapping. */
     void *place = mmap(NULL, wanted, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     return place == MAP_FAILED ? place : mremap(base, mapped, wanted, MREMAP_MAYMOVE | MREMAP_FIXED, place);
 }

@@ -164,20 +164,20 @@ static bool may_keep(const struct controller *controller, const struct member *m
 static void choose_planned(struct controller *controller) {
     bool hurry = false;
     bool kept = false;
-    unsigned keep = 0; /* settled members that stay and can keep the parameters */
-    unsigned keepers = controller->plan.stage == STAGE_TRANSIENT ? 2 : 1; /* that are to stay */
-    bool work = false;                                                    /* a settled member that stays can work */
+    bool work = false;    /* a settled member that stays can work */
+    unsigned keepers = 0; /* settled members that stay and can keep the parameters */
+    unsigned keepers_least = controller->plan.stage == STAGE_TRANSIENT ? 2 : 1; /* so that newcomers may wait */
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
         hurry = hurry || (member->stay == MEMBER_LEAVING && !controller_feeds(member));
         bool stays = member->settled && member->stay == MEMBER_STAYS;
-        keep += stays && may_keep(controller, member) ? 1 : 0;
+        keepers += stays && may_keep(controller, member) ? 1 : 0;
         work = work || (stays && member->node.threads > 0);
     }
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
         member->planned = member->stay == MEMBER_STAYS && !controller_feeds(member) &&
-                          (member->settled || !hurry || keep < keepers || !work);
+                          (member->settled || !hurry || keepers < keepers_least || !work);
         kept = kept || (member->planned && may_keep(controller, member));
     }
     for (unsigned m = 0; m < controller->member_count && !kept; m++) { /* leaving members wait for new ones */

@@ -21,8 +21,7 @@ static void refuse_newcomer(struct controller *controller, struct member *member
 /* Removes a member that has a part in the job. The member read the input only when it took over work, or read the input
  * again after a change. The job ends if the other members can't go on without the removed one. */
 static void refuse_member(struct controller *controller, struct member *member, const char *text) {
-    bool keeps_state = member->settled && member->node.tier == TIER_RELIABLE &&
-                       controller->plan.stage != STAGE_TRANSIENT; /* where another node has a copy */
+    bool keeps_state = member->settled && controller_trusted_tier(controller, member) == TIER_RELIABLE;
     if (keeps_state || controller->plan.stage == STAGE_TRADITIONAL || !controller_enough_without(controller, member)) {
         controller_abort(controller, AML_EINPUT, text);
         return;

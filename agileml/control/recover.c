@@ -43,8 +43,7 @@ void recover_lost(struct controller *controller, struct member *member, const ch
         controller_abort(controller, AML_EFAIL, reason);
         return;
     }
-    controller->progress.reliable_lost |=
-        member->node.tier == TIER_RELIABLE && controller->plan.stage != STAGE_TRANSIENT;
+    controller->progress.reliable_lost |= controller_trusted_tier(controller, member) == TIER_RELIABLE;
     controller->recovery.redone_until = member->reported.clock > controller->recovery.redone_until
                                             ? member->reported.clock
                                             : controller->recovery.redone_until;

@@ -2,6 +2,7 @@
  * used in. See zmq_private.h. */
 #include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
+#include "agileml/base/sanitizers.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>
@@ -15,14 +16,7 @@
 
 /* libzmq's own thread uses a frame only after this thread has handed the frame over. ThreadSanitizer does not see that
  * order, as libzmq is not compiled with it. */
-#if defined(__SANITIZE_THREAD__)
-#define LINK_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define LINK_TSAN 1
-#endif
-#endif
-#ifdef LINK_TSAN
+#if WITH_TSAN
 #include <sanitizer/tsan_interface.h>
 #define LINK_HANDS_OVER(frame) __tsan_release(frame)
 #define LINK_TAKES_OVER(frame) __tsan_acquire(frame)

@@ -627,7 +627,7 @@ static void table_add_sums(const struct table *table, const uint32_t *slots, uin
     }
 }
 
-/* Steps of rows whose sums follow each other. */
+/* Has the optimizer step rows with slots from `slot` on, whose sums lie one behind the other. */
 static void table_step(const struct table *table, uint32_t slot, uint32_t rows, const unsigned char *sums,
                        uint64_t clock) {
     const struct table_spec *spec = table->spec;

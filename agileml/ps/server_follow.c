@@ -326,7 +326,8 @@ static struct durable backups_have(const struct server *server, const struct ser
         below = follower_has(replica, backup_now(placement), boundary);
     }
     struct durable above = {0, 0};
-    if (actor_node(placement->next_backup) != actor_node(server->self)) { /* else the next server tells */
+    /* A backup on our own node is no second copy: the next server, on another node, says what that backup has. */
+    if (actor_node(placement->next_backup) != actor_node(server->self)) {
         above = follower_has(replica, placement->next_backup, WIRE_CLOCK_NEVER);
     }
     return above.until >= boundary && above.until > below.until ? above : below;

@@ -101,9 +101,9 @@ struct table {
     struct arena writers;    /* put tables: uint32_t per slot, who wrote it last (see partition.h) */
     struct arena keys;       /* sparse tables: uint64_t per slot */
     struct slot_index index; /* sparse tables: of `keys` */
-    struct table *partner;   /* of a table with states the table of states, and the other way round; NULL: none.
-                              * Partners have the same rows in the same slots: a row that is made in one is made in
-                              * both */
+    struct table *partner;   /* of a table with optimizer states: the hidden table that has them; of that hidden table:
+                              * the table whose states it has; NULL: none. Partners have the same rows in the same
+                              * slots: a row that is made in one is made in both */
 };
 
 enum { TABLE_SLOTS_MAX = SLOT_INDEX_MAX };

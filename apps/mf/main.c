@@ -17,7 +17,7 @@
 
 enum {
     MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
-    MF_SERVER_CLOCKS = 64 /* ... with --optimizer: an item's row has one step a clock */
+    MF_SERVER_CLOCKS = 64 /* per iteration where the servers make items' steps: each row then has one a clock */
 };
 enum { USERS = 0, ITEMS = 1 };                  /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */

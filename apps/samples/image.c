@@ -166,7 +166,7 @@ static struct axis axis_of(uint32_t from, uint32_t to) {
     return (struct axis){.from = from, .to = to, .reach = 2 * (uint64_t)(from > to ? from : to)};
 }
 
-/* Sets the range of pixels under the triangle of pixel i. */
+/* Sets which old pixels have a part in the new pixel i: *first to *end - 1, under a triangle around its middle. */
 static void axis_range(const struct axis *axis, uint64_t i, uint64_t *first, uint64_t *end) {
     uint64_t middle = (2 * i + 1) * axis->from;
     uint64_t low = middle > axis->reach ? (middle - axis->reach) / (2 * axis->to) : 0;

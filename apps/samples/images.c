@@ -118,7 +118,8 @@ static int end_pending(struct reading *r) {
     return result;
 }
 
-/* Makes the entry's key the pending one. */
+/* An entry's key is its name without what follows the last dot. Unless it is that of the pending image, ends that image
+ * and begins another. */
 static int begin_key(struct reading *r, const char *name) {
     struct pending *pending = &r->pending;
     size_t length = (size_t)(strrchr(name, '.') - name);

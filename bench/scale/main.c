@@ -48,12 +48,6 @@ static unsigned bars_of(unsigned nodes, struct bar bars[BARS_MAX]) {
     return count;
 }
 
-static const char *stage_text(enum stage stage) {
-    static const char *const texts[] = {
-        [STAGE_AUTO] = "auto", [STAGE_1] = "1", [STAGE_2] = "2", [STAGE_3] = "3", [STAGE_TRADITIONAL] = "traditional"};
-    return texts[stage];
-}
-
 /* 60 for 64 nodes: nearly equal parts for all, half of them, a quarter ..., and for half of the transient ones. */
 static uint32_t partitions_for(unsigned nodes) {
     unsigned few = nodes / 16 > 0 ? nodes / 16 : 1;
@@ -103,13 +97,13 @@ static int run_bar(const struct bench *bench, const struct bar *bar, double *tra
         *traditional = bar->stage == STAGE_TRADITIONAL ? seconds : *traditional;
         double ratio = *traditional > 0 ? seconds / *traditional : NAN; /* of one figure alone it may not be known */
         printf("| %u | %u + %u | %s | %u | %.3f | %.2f | %.0f %% |\n", bar->figure, bar->reliable, bar->transient,
-               stage_text(bar->stage), active, seconds, ratio, 100 * result.link_share);
+               plan_stage_name(bar->stage), active, seconds, ratio, 100 * result.link_share);
         fflush(stdout);
         if (bench->report != NULL) {
             fprintf(bench->report,
                     "{\"figure\":%u,\"reliable\":%u,\"transient\":%u,\"stage\":\"%s\",\"active\":%u,\"seconds\":%.6f,"
                     "\"ratio\":%.4f,\"link\":%.3f,\"events\":%llu,\"wall\":%.1f}\n",
-                    bar->figure, bar->reliable, bar->transient, stage_text(bar->stage), active, seconds,
+                    bar->figure, bar->reliable, bar->transient, plan_stage_name(bar->stage), active, seconds,
                     isnan(ratio) ? 0 : ratio, result.link_share, (unsigned long long)result.events,
                     measure_wall() - start);
             fflush(bench->report);

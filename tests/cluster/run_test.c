@@ -31,6 +31,7 @@
 #include <cmocka.h>
 
 #include "agileml/base/clock.h"
+#include "agileml/base/sanitizers.h"
 #include "tests/unit/http_server.h"
 
 enum {
@@ -890,12 +891,9 @@ static const char *const STAGES[] = {"1", "2", "3"};
 enum { STAGE_COUNT = sizeof STAGES / sizeof *STAGES };
 
 /* Where nodes are lost in silence: seconds, as few as a loaded machine allows without taking the living for dead. */
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#if WITH_TSAN
 #define FAILURE_TIMEOUT "8"
-#elif defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#elif WITH_ASAN
 #define FAILURE_TIMEOUT "4"
 #else
 #define FAILURE_TIMEOUT "2"

@@ -8,25 +8,18 @@
  *                                               trace. A change that only moves code leaves every line as it was
  */
 #include "agileml/base/clock.h"
+#include "agileml/base/sanitizers.h"
 #include "tests/sim/cluster.h"
 
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#ifndef __has_feature
-#define __has_feature(feature) 0
-#endif
-
 enum {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || __has_feature(address_sanitizer) ||               \
-    __has_feature(thread_sanitizer)
-    DEFAULT_SEEDS = 90, /* of the elastic campaign; sanitized programs are several times slower */
-#else
-    DEFAULT_SEEDS = 500,
-#endif
-    TRANSIENT_PART = 2, /* of these, one in so many in stage transient, */
-    FAULTS_PART = 2,    /* of these, one in so many of another campaign ... */
+    DEFAULT_SEEDS =
+        WITH_ASAN || WITH_TSAN ? 90 : 500, /* of the elastic campaign; sanitized programs are several times slower */
+    TRANSIENT_PART = 2,                    /* of these, one in so many in stage transient, */
+    FAULTS_PART = 2,                       /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
     MAD_PART = 5,
     UNEVEN_PART = 10,
