@@ -17,6 +17,8 @@
 
 enum { ADVICE_TOP = 10 /* candidates in the printed table, at most one of each market */ };
 
+enum { ADVISE_BOOT_S = 120 /* from buying a machine to its first work */ };
+
 struct advise {
     const char *prices, *app, *at, *model_name, *product, *catalog, *interruptions, *zone, *speeds;
     struct type_speed *speed_list;
@@ -126,7 +128,13 @@ static void advise_decide(struct advise *advise) {
         .interruptions = &advise->risks,
         .reliable = (unsigned)profile->reliable,
         .reliable_type = advise->reliable,
-        .app = {.phi = profile->phi, .sigma = profile->sigma_seconds / HOUR, .lambda = profile->lambda_seconds / HOUR},
+        .app = {.phi = profile->phi,
+                .sigma = profile->sigma_seconds / HOUR,
+                .lambda = profile->lambda_seconds / HOUR,
+                .copies = {.spread = profile->reliable == 0,
+                           .lost = (profile->checkpoint_seconds / 2 + profile->lambda_seconds) / HOUR,
+                           .copied = profile->lambda_seconds / HOUR,
+                           .replaced = (profile->lambda_seconds + ADVISE_BOOT_S) / HOUR}},
         .limits = {.most_machines = (double)profile->most_machines,
                    .most_vcpus = profile->most_vcpus,
                    .most_dollars_per_hour = profile->most_dollars_per_hour,

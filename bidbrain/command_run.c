@@ -98,7 +98,7 @@ static void print_limit(const char *what, double value) {
 static void print_limits(const struct config *config) {
     printf("reliable:    %" PRId64 " x %s on demand in %s%s\n", config->reliable, config->reliable_type,
            config->reliable_zone != NULL ? config->reliable_zone : config->region,
-           config->reliable == 0 ? " (the operator's)" : "");
+           config->reliable == 0 ? " (the operator's, or none: then of 2 markets at least)" : "");
     printf("limits:      %g vCPUs, %" PRId64 " machines, %" PRId64 " markets at least", config->most_vcpus,
            config->most_machines, config->least_markets);
     print_limit("$/h ", config->most_dollars_per_hour);

@@ -12,6 +12,7 @@ enum { PROFILE_TYPE_MAX = 48 };
 struct profile {
     double work_vcpu_hours; /* left to do */
     double phi, sigma_seconds, lambda_seconds;
+    double checkpoint_seconds;            /* between checkpoints; counts without reliable machines */
     char reliable_type[PROFILE_TYPE_MAX]; /* of the `reliable` on-demand machines, which hold state and do no work */
     int64_t reliable;
     double most_vcpus; /* at once */
@@ -22,8 +23,8 @@ struct profile {
 };
 
 /* Members, all but the first two with defaults: "work_vcpu_hours", "most_vcpus", "phi" (1), "sigma_seconds" (30),
- * "lambda_seconds" (60), "reliable" (1), "reliable_type" ("c4.2xlarge"), "most_machines", "least_markets" (1),
- * "most_dollars_per_hour", "vcpus_min" (2), "memory_min" (GiB, 3). AML_EINPUT with one line. */
+ * "lambda_seconds" (60), "checkpoint_seconds" (3600), "reliable" (1), "reliable_type" ("c4.2xlarge"), "most_machines",
+ * "least_markets" (1), "most_dollars_per_hour", "vcpus_min" (2), "memory_min" (GiB, 3). AML_EINPUT with one line. */
 int profile_read(struct profile *profile, const char *path, struct error *error);
 
 #endif

@@ -90,7 +90,7 @@ int marketplace_write_script(const char *folder, const struct marketplace_job *j
     script_add(&script, "#!/bin/sh\nmachine=${PWD##*/}\ncd -- ");
     script_quote(&script, here);
     script_add(&script, " || exit 1\nexec ${binary} ${arguments} --controller ${controller} --tier ${tier} "
-                        "--name \"$machine\" --threads ${threads} --poll-notice 0.5");
+                        "--name \"$machine\" --group ${group} --threads ${threads} --poll-notice 0.5");
     script_option(&script, "--listen", job->host);
     if (job->job->key != NULL) {
         script_option(&script, "--key", key);

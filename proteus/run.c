@@ -140,12 +140,11 @@ static int check_market(struct run_options *options, struct error *error) {
         return error_set(error, AML_EINPUT, "--feeders %.100s: not with --market, which buys no feeders",
                          options->feeders_text);
     }
-    if (job->reliable == 0 || job->transient == 0) {
-        return error_set(error, AML_EINPUT, "--%s 0: expected at least 1 with --market",
-                         job->reliable == 0 ? "reliable" : "transient");
+    if (job->transient == 0) {
+        return error_set(error, AML_EINPUT, "--transient 0: expected at least 1 with --market");
     }
     job->joining = job->transient < 0 ? MARKETPLACE_TRANSIENT : job->transient; /* at most */
-    job->transient = 0;
+    job->transient = job->reliable == 0 ? 1 : 0; /* without reliable nodes the job begins with its first spot machine */
     return marketplace_open(&options->place, market, error);
 }
 

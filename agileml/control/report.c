@@ -658,6 +658,9 @@ char *report_status(struct controller *controller) {
     set_whole(object, "failures", controller->progress.failures);
     set_whole(object, "evictions", controller->progress.evictions);
     set_whole(object, "lines", controller->report.stored);
+    if (controller->phase == PHASE_GATHER) {
+        json_object_set_new(object, "waits_for_reliable", json_integer((json_int_t)controller->options.reliable));
+    }
     json_object_set_new(object, "nodes", nodes);
     json_object_set_new(object, "expected", status_expected(controller));
     json_object_set_new(object, "partitions", status_partitions(controller));

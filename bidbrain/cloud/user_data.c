@@ -179,6 +179,7 @@ struct user_data_values {
     const struct provider_launch *launch;
     char key[NET_TOKEN_FILE_MAX];
     char threads[24], linger[24];
+    char group[WIRE_NAME_MAX];
 };
 
 /* False: no such name. */
@@ -188,6 +189,7 @@ static bool user_data_value(struct user_data_text *text, const struct user_data_
     } words[] = {{"app", values->options->app},
                  {"binary", values->options->binary},
                  {"controller", values->options->controller},
+                 {"group", values->group},
                  {"job", values->options->job},
                  {"linger", values->linger},
                  {"threads", values->threads},
@@ -237,7 +239,7 @@ static int user_data_fill(struct user_data_text *text, const char *template, con
             return error_set(
                 error, AML_EINPUT,
                 "user data, line %u: no value is named ${%s}, expected app, arguments, binary, controller, "
-                "job, key, linger, threads, tier or token (a variable of the shell: $%s)",
+                "group, job, key, linger, threads, tier or token (a variable of the shell: $%s)",
                 line, name, name);
         }
     }
@@ -262,6 +264,9 @@ int user_data_render(const struct provider_options *options, const struct provid
     snprintf(values.threads, sizeof values.threads, "%lld", (long long)options->threads);
     snprintf(values.linger, sizeof values.linger, "%lld",
              launch->kind == PROVIDER_SPOT ? (long long)options->linger_seconds : 0);
+    char group[2 * MARKET_TEXT_MAX];
+    snprintf(group, sizeof group, "%s/%s", launch->zone, launch->type);
+    snprintf(values.group, sizeof values.group, "%.*s", WIRE_NAME_MAX - 1, launch->zone[0] != '\0' ? group : "");
     int result = user_data_key(options->key, launch, values.key, error);
     struct user_data_text made = {.bytes = memory_zeroed(USER_DATA_MAX + 1, 1)};
     if (result == 0) {

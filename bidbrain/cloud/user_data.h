@@ -12,10 +12,10 @@ enum { USER_DATA_MAX = 16384 }; /* bytes, what EC2 takes */
  * ends. */
 extern const char USER_DATA_TEMPLATE[];
 
-/* Names: app, binary, controller, job, linger (seconds), threads, tier, token: each one word, quoted for a shell;
- * arguments: their words, quoted; key: the lines of a token's file, for a here-document, by which the nodes of this
- * launch's machines may join the job; nothing without a key. "${" with anything but a name in small letters and "}"
- * behind it is the shell's, and stays.
+/* Names: app, binary, controller, group (the launch's zone and type, for --group; empty in a launch template), job,
+ * linger (seconds), threads, tier, token: each one word, quoted for a shell; arguments: their words, quoted; key: the
+ * lines of a token's file, for a here-document, by which the nodes of this launch's machines may join the job; nothing
+ * without a key. "${" with anything but a name in small letters and "}" behind it is the shell's, and stays.
  * From malloc; it may hold a token, so wipe it. AML_EINPUT: an unknown name (with its line), a key file that is not the
  * job's key, a binary that is neither s3://, https://, file:/// nor an absolute path, too long. */
 int user_data_render(const struct provider_options *options, const struct provider_launch *launch, char **text,

@@ -309,6 +309,7 @@ static int read_application(struct reading *reading, const char *path, const jso
         {.name = "phi", .kind = CONFIG_REAL, .target = &config->phi, .minimum = 1e-3, .maximum = 1},
         {.name = "sigma_seconds", .kind = CONFIG_REAL, .target = &config->sigma_seconds, .maximum = 1e5},
         {.name = "lambda_seconds", .kind = CONFIG_REAL, .target = &config->lambda_seconds, .maximum = 1e5},
+        {.name = "checkpoint_seconds", .kind = CONFIG_REAL, .target = &config->checkpoint_seconds, .maximum = 1e7},
         {.name = "measure", .kind = CONFIG_BOOL, .target = &config->measure},
         {.name = "measure_speeds", .kind = CONFIG_BOOL, .target = &config->measure_speeds},
         {.name = "probe_types",

@@ -46,6 +46,7 @@ struct config {
     int64_t reliable;
     double work_vcpu_hours; /* 0: not known */
     double phi, sigma_seconds, lambda_seconds;
+    double checkpoint_seconds; /* between checkpoints, of the market; 0: as the job's are */
     bool measure;
     bool measure_speeds;  /* machines count by measured speeds; never without `measure` */
     int64_t probe_types;  /* bought to compare their speeds, see portfolio.h */

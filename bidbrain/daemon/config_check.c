@@ -6,6 +6,7 @@
 #include "agileml/net/key.h"
 #include "bidbrain/cloud/aws/ec2.h"
 #include "bidbrain/daemon/config.h"
+#include "bidbrain/policy/policy.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -208,6 +209,26 @@ static void check_local(const struct config *config, struct findings *findings) 
     }
 }
 
+/* Warnings, as the operator may run reliable nodes. `markets`: 0: not known. */
+static void check_groups(const struct config *config, size_t markets, struct findings *findings) {
+    if (config->reliable > 0) {
+        return;
+    }
+    if (markets == 1) {
+        findings_warning(
+            findings, "markets",
+            "only %.60s in %.60s, and on_demand.count 0: where no node is reliable, its price can take both "
+            "copies of the job's state: expected 2 markets, of another type or zone",
+            config->types[0], config->zones[0]);
+    }
+    if (config->most_machines < POLICY_GROUPS_LEAST) {
+        findings_warning(findings, "limits.most_machines",
+                         "%" PRId64 ", and on_demand.count 0: where no node is reliable, one machine has the only copy "
+                         "of the job's state: expected 2 or more",
+                         config->most_machines);
+    }
+}
+
 static void check_limits(const struct config *config, struct findings *findings) {
     size_t types = 0;
     size_t zones = 0;
@@ -222,6 +243,7 @@ static void check_limits(const struct config *config, struct findings *findings)
                        "%" PRId64 ", but markets has %zu (%zu types in %zu zones): expected at most that",
                        config->least_markets, types * zones, types, zones);
     }
+    check_groups(config, types * zones, findings);
 }
 
 void config_check(const struct config *config, struct findings *findings) {
@@ -351,6 +373,13 @@ static void check_types(const struct config *config, const char *region, struct 
                        "%g in at least %" PRId64 " markets is less than the %" PRIu32
                        " vCPUs of %s, the smallest of markets.types: nothing could be bought",
                        config->most_vcpus, config->least_markets, smallest->vcpus, smallest->type);
+    } else if (smallest != NULL && config->reliable == 0 &&
+               smallest->vcpus * POLICY_GROUPS_LEAST > config->most_vcpus) {
+        findings_warning(
+            findings, "limits.most_vcpus",
+            "%g, and on_demand.count 0: where no node is reliable, machines of 2 markets are needed, with %d "
+            "vCPUs each (%s is the smallest of markets.types)",
+            config->most_vcpus, (int)smallest->vcpus, smallest->type);
     }
 }
 

@@ -257,13 +257,14 @@ static void warn_of_no_answer(struct daemon *daemon) {
 }
 
 /* Returns whether spot machines may be bought: machines and prices are known, the controller is heard, and the job has
- * a node. Buys the reliable machines that are missing as soon as all but the last holds. */
+ * a node, or waits for no reliable one. Buys the reliable machines that are missing as soon as all but the last holds.
+ */
 static bool ready_to_buy(struct daemon *daemon) {
     if (!daemon->fleet.listed || !daemon->market.priced || job_link_silence(daemon->link) > DAEMON_SILENCE_S) {
         return false;
     }
     daemon_keep_reliable(daemon);
-    return job_link_caught_up(daemon->link) && job_link_nodes(daemon->link) > 0;
+    return job_link_caught_up(daemon->link) && (job_link_nodes(daemon->link) > 0 || daemon->job.transient);
 }
 
 static double next_renewal(struct daemon *daemon) {

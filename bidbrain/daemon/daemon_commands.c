@@ -107,6 +107,22 @@ static void print_speeds(const struct daemon *daemon) {
     }
 }
 
+/* What one price can take, of a job without reliable machines as far as the configuration tells. */
+static void print_groups(const struct daemon *daemon, const struct footprint *footprint) {
+    struct portfolio_plan all;
+    size_t market;
+    for (size_t h = 0; h < POLICY_HELD_MAX; h++) {
+        all.kept[h] = 1;
+    }
+    all.buy_count = 0;
+    if (daemon->config->reliable == 0 && footprint_groups(footprint, &all, &market) == 1) {
+        const struct portfolio_market *only = &footprint->known.markets[market];
+        printf("all machines are of one market, %s/%s: its price can take them at once; without reliable nodes the job "
+               "would go on only from its last checkpoint\n",
+               only->type->type, only->zone);
+    }
+}
+
 static void print_status(struct daemon *daemon, bool json) {
     struct daemon_view view;
     const struct footprint *footprint = daemon_view_open(daemon, &view);
@@ -136,6 +152,7 @@ static void print_status(struct daemon *daemon, bool json) {
             footprint_reasons_text(footprint, &reasons, why);
             printf("no spot machine: %s\n", why);
         }
+        print_groups(daemon, footprint);
         print_speeds(daemon);
         daemon_spend_text(&spend, &text);
         printf("so far: %s\n%s\n", text.hours, text.cost);

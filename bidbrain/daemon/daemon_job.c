@@ -1,6 +1,8 @@
 /* The job's reports: nodes that join and leave, iterations, from which the application is measured, and the summary. */
 #include "bidbrain/daemon/daemon_private.h"
 
+#include <math.h>
+
 static void take_joined(void *context, const char *node) {
     struct daemon *daemon = context;
     size_t i = daemon_find_machine(daemon, node);
@@ -121,6 +123,35 @@ static void take_iteration(void *context, const struct job_link_iteration *itera
     daemon->job.work_left = work_left(daemon, iteration);
 }
 
+static void take_checkpoint(void *context, double seconds) {
+    struct daemon *daemon = context;
+    struct daemon_job *job = &daemon->job;
+    job->checkpoint_gaps++;
+    job->checkpoint_gaps_sum += fmax(0, seconds - job->checkpoint_seconds); /* the first since training began */
+    job->checkpoint_seconds = seconds;
+}
+
+static void take_stage(void *context, bool transient) {
+    struct daemon *daemon = context;
+    daemon->job.transient = transient;
+}
+
+/* Half of the time between checkpoints; if none has come yet, all that was done since the start. */
+struct policy_copies daemon_copies(const struct daemon *daemon) {
+    const struct daemon_job *job = &daemon->job;
+    double boot = job->boot_seconds / HOUR;
+    double lost = (double)(daemon_now(daemon) - job->begun) / HOUR;
+    if (daemon->config->checkpoint_seconds > 0) {
+        lost = daemon->config->checkpoint_seconds / HOUR / 2;
+    } else if (job->checkpoint_gaps > 0) {
+        lost = job->checkpoint_gaps_sum / job->checkpoint_gaps * daemon->clock.speed / HOUR / 2;
+    }
+    return (struct policy_copies){.spread = job->transient,
+                                  .lost = lost + boot + job->app.lambda,
+                                  .copied = job->app.lambda,
+                                  .replaced = job->app.lambda + boot};
+}
+
 static void take_summary(void *context, bool ok, const char *error, double seconds, uint64_t iterations) {
     struct daemon *daemon = context;
     if (daemon->loop.phase == DAEMON_RUN) {
@@ -144,6 +175,8 @@ int daemon_job_open(struct daemon *daemon, void (*tick)(void *daemon), struct er
                                                           .unknown = take_unknown,
                                                           .speeds = daemon_take_speeds,
                                                           .timer = tick,
+                                                          .checkpoint = take_checkpoint,
+                                                          .stage = take_stage,
                                                           .context = daemon}};
     return job_link_open(&daemon->link, &options, error);
 }

@@ -380,6 +380,7 @@ const struct footprint *daemon_view_open(struct daemon *daemon, struct daemon_vi
         .machines = view->machines,
         .machine_count = daemon->fleet.machine_count,
         .budget_micro = isinf(budget) ? INT64_MAX : (int64_t)budget};
+    view->footprint.known.app.copies = daemon_copies(daemon);
     return &view->footprint;
 }
 
@@ -473,6 +474,23 @@ static void say_deadline(struct daemon *daemon, const struct footprint *footprin
     }
 }
 
+/* Warns while one price can take all copies of the job's state: at first, and when that changes. */
+static void say_groups(struct daemon *daemon, const struct footprint *footprint, const struct portfolio_plan *plan) {
+    size_t market = MARKET_NONE;
+    size_t groups = footprint_groups(footprint, plan, &market);
+    bool few = footprint->known.app.copies.spread && groups > 0 && groups < POLICY_GROUPS_LEAST;
+    if (few && daemon->market.groups_said != groups + 1) {
+        const struct portfolio_market *only = &footprint->known.markets[market];
+        log_warn(
+            "no other market than %s/%s is offered below its ceiling: its price can take all machines at once, and "
+            "the job would go on only from its last checkpoint",
+            only->type->type, only->zone);
+    } else if (!few && daemon->market.groups_said > 0 && groups >= POLICY_GROUPS_LEAST) {
+        daemon_say(daemon, "machines of %zu markets: no single price can take the job's state", groups);
+    }
+    daemon->market.groups_said = few ? (unsigned)groups + 1 : groups > 0 ? 0 : daemon->market.groups_said;
+}
+
 static void release_decided(struct daemon *daemon, const int64_t *release_at, size_t count) {
     bool hold = daemon->config->rules->whole_hours;
     for (size_t i = 0; i < count; i++) {
@@ -509,6 +527,7 @@ void daemon_decide(struct daemon *daemon) {
     report_plan(daemon, footprint, &plan);
     say_why(daemon, footprint, &plan);
     say_deadline(daemon, footprint, &plan);
+    say_groups(daemon, footprint, &plan);
     if (daemon->options->dry_run) {
         if (plan.buy_count == 0 && plan.released == 0 && footprint->machine_count > 0) {
             daemon_say(daemon, "decision: nothing is bought");

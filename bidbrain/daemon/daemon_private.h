@@ -133,6 +133,7 @@ struct daemon_market {
         unwanted_reason_said[UNWANTED_TEXT]; /* last text of a warning, of a decision; "": none */
     unsigned reasons_said[REASONS];          /* counts in the last line that said why nothing is bought */
     json_t *money_noted;                     /* the last line `money` without its time; NULL: none */
+    unsigned groups_said;                    /* 1 + the number of groups in the last message about too few; 0: none */
     int late_said; /* whether the last message said that the deadline will be missed; -1: no message yet */
 };
 
@@ -166,10 +167,13 @@ struct daemon_job {
     /* As stored in the ledger: measured values, which replace the configured guesses, also for the next bidbrain. */
     double known_phi, known_reference, known_sigma, known_lambda; /* seconds of the market */
     uint64_t iterations;
-    int64_t begun;       /* market time of this bidbrain's start */
-    double boot_seconds; /* market: from a machine's launch to its node's joining, a running mean */
-    double work_left;    /* vCPU-hours of the market; 0: not known */
-    bool ok;             /* the job has ended well */
+    int64_t begun;             /* market time of this bidbrain's start */
+    double boot_seconds;       /* market: from a machine's launch to its node's joining, a running mean */
+    double work_left;          /* vCPU-hours of the market; 0: not known */
+    bool transient;            /* no node is reliable: the state is spread over groups of machines (policy.h) */
+    double checkpoint_seconds; /* of the job: when the last one was complete */
+    double checkpoint_gaps, checkpoint_gaps_sum; /* between checkpoints: how many, and their sum in seconds */
+    bool ok;                                     /* the job has ended well */
 };
 
 /* Whether the provider answers: of daemon.c. */
@@ -259,6 +263,8 @@ void daemon_wait_for_provider(struct daemon *daemon);
 int daemon_job_load(struct daemon *daemon, struct error *error);
 /* Opens the link to the controller; `tick` is its timer's. */
 int daemon_job_open(struct daemon *daemon, void (*tick)(void *daemon), struct error *error);
+/* What the loss of both copies of a part of the state costs, by the checkpoints that the job writes. */
+struct policy_copies daemon_copies(const struct daemon *daemon);
 /* What was measured, into the state. */
 void daemon_store_measured(struct daemon *daemon);
 

@@ -246,6 +246,47 @@ static void release_group(const struct footprint *f, const struct portfolio_hold
     }
 }
 
+/* Counts a market among `groups`, whose first `count` are found already. */
+static size_t add_group(const struct footprint *f, size_t *groups, size_t count, size_t market) {
+    const struct portfolio_market *added = &f->known.markets[market];
+    for (size_t g = 0; g < count; g++) {
+        const struct portfolio_market *known = &f->known.markets[groups[g]];
+        if (strcmp(known->type->type, added->type->type) == 0 && strcmp(known->zone, added->zone) == 0) {
+            return count;
+        }
+    }
+    groups[count] = market;
+    return count + 1;
+}
+
+size_t footprint_groups(const struct footprint *f, const struct portfolio_plan *plan, size_t *market) {
+    struct groups held;
+    size_t groups[2 * POLICY_HELD_MAX + POLICY_JOINT_MAX + PORTFOLIO_PROBES_MAX];
+    size_t count = 0;
+    find_groups(f, &held);
+    for (size_t h = 0; h < held.count; h++) {
+        count = plan->kept[h] > 0 ? add_group(f, groups, count, held.list[h].market) : count;
+    }
+    for (size_t c = 0; c < held.coming_count; c++) {
+        count = add_group(f, groups, count, held.coming[c].market);
+    }
+    for (size_t b = 0; b < plan->buy_count; b++) {
+        count = add_group(f, groups, count, plan->buys[b].market);
+    }
+    *market = count > 0 ? groups[count - 1] : MARKET_NONE;
+    return count > 0 && f->known.reliable > 0 ? count + 1 : count;
+}
+
+/* Whether the machines that stay, of configured markets, are of as many groups as a job without reliable ones needs. */
+static bool enough_groups(const struct footprint *f, const struct portfolio_plan *plan, const struct groups *held) {
+    size_t groups[POLICY_HELD_MAX];
+    size_t count = 0;
+    for (size_t h = 0; h < held->count; h++) {
+        count = plan->kept[h] > 0 ? add_group(f, groups, count, held->list[h].market) : count;
+    }
+    return !f->known.app.copies.spread || count + (f->known.reliable > 0) >= POLICY_GROUPS_LEAST;
+}
+
 /* Gives back machines that an earlier configuration bought in markets which this one does not name: no decision would
  * ever consider them. */
 static void release_unwanted(const struct footprint *f, struct portfolio_plan *plan, int64_t *release_at) {
@@ -290,7 +331,9 @@ void footprint_decide(const struct footprint *f, struct portfolio_plan *plan, in
     for (size_t g = 0; g < groups.count; g++) {
         release_group(f, &groups.list[g], groups.list[g].count - plan->kept[g], release_at);
     }
-    release_unwanted(f, plan, release_at);
+    if (enough_groups(f, plan, &groups)) {
+        release_unwanted(f, plan, release_at);
+    }
 }
 
 /* ---- Why nothing is bought ---- */

@@ -21,6 +21,9 @@ struct footprint {
 /* Decides what to buy (*plan) and what to give back: `release_at` has an entry for each machine, zeroed by the caller,
  * and gets the time by which the machine is given back; 0: it is kept. */
 void footprint_decide(const struct footprint *footprint, struct portfolio_plan *plan, int64_t *release_at);
+/* Returns of how many groups (policy.h) machines are, run or come, or are bought by the plan; reliable ones are one.
+ * *market: the market of the last one counted. */
+size_t footprint_groups(const struct footprint *footprint, const struct portfolio_plan *plan, size_t *market);
 /* Why nothing is bought although nothing is held. Each spot market counts for the first reason that keeps it out. */
 enum footprint_reason {
     REASON_UNPRICED, /* no price now */

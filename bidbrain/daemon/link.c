@@ -114,6 +114,9 @@ static void node_left(struct job_link *link, const char *name, bool failed) {
 static void read_event(struct job_link *link, const json_t *line) {
     const char *event = json_string_value(json_object_get(line, "event"));
     const json_t *names = json_object_get(line, "nodes");
+    if (event != NULL && strcmp(event, "checkpoint") == 0) {
+        link->listener.checkpoint(link->listener.context, json_number_value(json_object_get(line, "seconds")));
+    }
     for (size_t n = 0; event != NULL && n < json_array_size(names); n++) {
         const char *name = json_string_value(json_array_get(names, n));
         if (name != NULL && strcmp(event, "join") == 0) {
@@ -312,13 +315,23 @@ static void read_speeds(struct job_link *link, const json_t *status) {
     free(speeds);
 }
 
+static void read_stage(struct job_link *link, const json_t *status) {
+    const char *stage = json_string_value(json_object_get(status, "stage"));
+    const json_t *reliable = json_object_get(status, "waits_for_reliable"); /* only before the job begins */
+    bool transient =
+        reliable != NULL ? json_integer_value(reliable) == 0 : stage != NULL && strcmp(stage, "transient") == 0;
+    link->listener.stage(link->listener.context, transient);
+}
+
 /* The report has been read to its end once as many lines were read as it had when a status was made. */
 static void receive_status(struct job_link *link, const struct message *message) {
     size_t size;
     const char *text = records_text(message, &size);
-    bool wanted = !link->caught_up || link->listener.speeds != NULL;
-    json_t *status = wanted ? json_loadb(text, size, 0, NULL) : NULL;
+    json_t *status = json_loadb(text, size, 0, NULL);
     const json_t *lines = json_object_get(status, "lines");
+    if (status != NULL) {
+        read_stage(link, status);
+    }
     if (link->caught_up) {
         read_speeds(link, status);
     } else if (json_is_integer(lines) && link->observer.lines_read >= (uint64_t)json_integer_value(lines)) {

@@ -39,6 +39,10 @@ struct job_link_listener {
     /* A status has come, every few seconds: its nodes whose slowness is known. NULL: statuses are not read. */
     void (*speeds)(void *context, const struct job_link_speed *speeds, size_t count);
     void (*timer)(void *context);
+    /* A checkpoint is complete, this many seconds after training began. */
+    void (*checkpoint)(void *context, double seconds);
+    /* A status has come: whether the job is in stage transient, or, before it begins, waits for no reliable node. */
+    void (*stage)(void *context, bool transient);
     void *context;
 };
 

@@ -66,10 +66,52 @@ struct policy_sum policy_sum_add(struct policy_sum sum, const struct policy_allo
     return sum;
 }
 
-double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, bool changed) {
-    double lost = (1 - sum.keep) * app->lambda + (changed ? app->sigma : 0);
-    double work = (sum.omega - sum.rate * lost) * policy_scaling(app, sum.rate);
+/* `lost`: hours of an hour that are lost to evictions. */
+static double sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, double lost, bool changed) {
+    double useful = sum.omega - sum.rate * (lost + (changed ? app->sigma : 0));
+    double work = useful * policy_scaling(app, sum.rate);
     return work > 0 ? sum.cost / work : INFINITY;
+}
+
+double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, bool changed) {
+    return sum_cost_per_work(sum, app, (1 - sum.keep) * app->lambda, changed);
+}
+
+/* ---- Groups ---- */
+
+/* The probability to survive, for a logarithm: never 0. */
+static double group_keep(const struct policy_group *group) {
+    return fmax(1e-9, 1 - group->beta);
+}
+
+static double any_group_lost(const struct policy_group *groups, size_t count) {
+    double keep = 1;
+    for (size_t g = 0; g < count; g++) {
+        keep *= 1 - groups[g].beta;
+    }
+    return 1 - keep;
+}
+
+double policy_state_lost(const struct policy_group *groups, size_t count, const struct policy_copies *copies) {
+    double hours = count == POLICY_GROUPS_LEAST ? copies->replaced : copies->copied;
+    double all = 0; /* logarithm of the probability that all groups survive these hours */
+    double lost = 0;
+    if (count == 1) {
+        return groups[0].beta;
+    }
+    for (size_t g = 0; g < count; g++) {
+        all += hours * log(group_keep(&groups[g]));
+    }
+    for (size_t g = 0; g < count; g++) {
+        lost += groups[g].beta * (1 - exp(all - hours * log(group_keep(&groups[g]))));
+    }
+    return fmin(1, lost);
+}
+
+double policy_sum_cost_in_groups(struct policy_sum sum, const struct policy_group *groups, size_t count,
+                                 const struct policy_app *app, bool changed) {
+    double again = policy_state_lost(groups, count, &app->copies) * app->copies.lost;
+    return (1 + again) * sum_cost_per_work(sum, app, any_group_lost(groups, count) * app->lambda, changed);
 }
 
 /* ---- Candidates ---- */
@@ -84,10 +126,16 @@ struct policy_allocation policy_candidate(const struct policy_offer *offer, unsi
                                       .refund = true}; /* in both market models a first hour cut short by EC2 is free */
 }
 
+#define GROUP_ON_DEMAND SIZE_MAX /* of the on-demand machines that are never released */
+
 struct choice {
     size_t offer;
     unsigned delta;
     double count;
+};
+
+enum {
+    PLAN_GROUPS_MAX = 2 * POLICY_HELD_MAX + POLICY_JOINT_MAX + 2 /* held, coming, chosen; on demand, a candidate */
 };
 
 /* A footprint under construction: its sums for the equations, and the totals that the limits apply to. */
@@ -95,10 +143,13 @@ struct plan {
     const struct policy_view *view;
     struct policy_sum sum;
     double machines, vcpus, dollars; /* of spot machines; dollars of all */
-    double kept[POLICY_HELD_MAX];   /* machines that stay of each held allocation */
-    bool end;                       /* policy_is_end */
-    double dearest;                 /* at the end: dollars for a unit of work on demand */
-    double sure;                    /* at the end: work an hour that on-demand machines could do; 0: none are offered */
+    double kept[POLICY_HELD_MAX];    /* machines that stay of each held allocation */
+    struct policy_group
+        groups[PLAN_GROUPS_MAX]; /* with copies.spread: of the machines that stay, come, or are bought */
+    size_t group_count;
+    bool end;       /* policy_is_end */
+    double dearest; /* at the end: dollars for a unit of work on demand */
+    double sure;    /* at the end: work an hour that on-demand machines could do; 0: none are offered */
     struct choice choices[POLICY_JOINT_MAX];
     size_t choice_count;
 };
@@ -115,8 +166,8 @@ static struct policy_allocation plan_kept(const struct plan *plan, size_t h) {
     return x;
 }
 
-static double plan_market_vcpus(const struct plan *plan, size_t market) {
-    double machines = plan->view->offers[market].held;
+static double plan_market_machines(const struct plan *plan, size_t market) {
+    double machines = plan->view->offers[market].held + plan->view->offers[market].coming;
     for (size_t h = 0; h < plan->view->held_count; h++) {
         const struct policy_held *held = &plan->view->held[h];
         machines -= held->market == market ? held->now.k - plan->kept[h] : 0;
@@ -124,7 +175,20 @@ static double plan_market_vcpus(const struct plan *plan, size_t market) {
     for (size_t c = 0; c < plan->choice_count; c++) {
         machines += plan->choices[c].offer == market ? plan->choices[c].count : 0;
     }
-    return machines * plan->view->offers[market].vcpus;
+    return machines;
+}
+
+static double plan_market_vcpus(const struct plan *plan, size_t market) {
+    return plan_market_machines(plan, market) * plan->view->offers[market].vcpus;
+}
+
+/* The number of machines of an offer that its share of the limits still allows when groups share them. */
+static double plan_share(const struct plan *plan, size_t market) {
+    const struct policy_limits *limits = &plan->view->limits;
+    const struct policy_offer *offer = &plan->view->offers[market];
+    double room =
+        fmin(limits->most_machines, fmin(limits->most_vcpus / offer->vcpus, limits->most_dollars_per_hour / offer->P));
+    return fmax(1, floor(room / POLICY_GROUPS_LEAST)) - plan_market_machines(plan, market);
 }
 
 /* The number of machines of an offer that the limits still allow. */
@@ -136,6 +200,9 @@ static double plan_room(const struct plan *plan, size_t market) {
     room = fmin(room, (view->limits.most_dollars_per_hour - plan->dollars) / offer->P);
     if (offer->on_demand) { /* shares of markets limit only machines that can be evicted */
         return floor(room + 1e-9);
+    }
+    if (view->app.copies.spread) {
+        room = fmin(room, plan_share(plan, market));
     }
     if (view->limits.least_markets > 1) {
         double share = view->limits.most_vcpus / view->limits.least_markets;
@@ -151,9 +218,50 @@ static double plan_room(const struct plan *plan, size_t market) {
     return floor(room + 1e-9);
 }
 
+/* Counts machines of an offer among the groups. One price takes all of a group: the highest beta of its allocations
+ * counts. */
+static void groups_add(const struct plan *plan, struct policy_group *groups, size_t *count, size_t id, double beta) {
+    size_t g = 0;
+    if (!plan->view->app.copies.spread) {
+        return;
+    }
+    while (g < *count && groups[g].id != id) {
+        g++;
+    }
+    if (g == *count) {
+        assert(*count < PLAN_GROUPS_MAX);
+        groups[(*count)++] = (struct policy_group){.id = id};
+    }
+    groups[g].beta = fmax(groups[g].beta, beta);
+}
+
+static void plan_add_group(struct plan *plan, size_t market, double beta) {
+    groups_add(plan, plan->groups, &plan->group_count, plan->view->offers[market].group, beta);
+}
+
+/* The groups of the plan that may stay: not those that cost more than their ceiling. */
+static size_t plan_lasting_groups(const struct plan *plan) {
+    size_t count = 0;
+    for (size_t g = 0; g < plan->group_count; g++) {
+        size_t id = plan->groups[g].id;
+        count += id == GROUP_ON_DEMAND || plan->view->offers[id].P <= plan->view->offers[id].ceiling;
+    }
+    return count;
+}
+
+static bool plan_has_group(const struct plan *plan, size_t id) {
+    for (size_t g = 0; g < plan->group_count; g++) {
+        if (plan->groups[g].id == id) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static void plan_add(struct plan *plan, struct choice choice) {
     const struct policy_offer *offer = &plan->view->offers[choice.offer];
     struct policy_allocation x = policy_candidate(offer, choice.delta, choice.count);
+    plan_add_group(plan, choice.offer, x.beta);
     plan->sum = policy_sum_add(plan->sum, &x);
     plan->machines += choice.count;
     plan->vcpus += choice.count * offer->vcpus;
@@ -172,6 +280,7 @@ bool policy_is_end(const struct policy_view *view) {
 struct finish {
     double rate, new_rate; /* of all machines; of the machines that boot first */
     double keep;           /* the probability that none is evicted within an hour */
+    double again;          /* how often each hour of work is done, by policy_state_lost; at least 1 */
 };
 
 static double allocation_rate(const struct policy_allocation *x) {
@@ -192,7 +301,7 @@ static void finish_add(struct finish *finish, const struct policy_allocation *x,
 /* Hours to the end by (2), with the time lost to evictions spread evenly over the hours. */
 static double finish_hours(const struct finish *finish, const struct policy_view *view, bool changed) {
     double lost = fmin(0.95, (1 - finish->keep) * view->app.lambda);
-    double scale = policy_scaling(&view->app, finish->rate) * (1 - lost);
+    double scale = policy_scaling(&view->app, finish->rate) * (1 - lost) / finish->again;
     double hours = (view->end.work / scale + finish->new_rate * view->end.boot) / finish->rate;
     return hours + (changed ? view->app.sigma : 0);
 }
@@ -230,38 +339,68 @@ static double late_cost(const struct plan *plan, double hours) {
 /* The allocations of a plan, in the order held, chosen, `extra` (NULL: none). */
 struct allocations {
     struct policy_allocation list[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
+    size_t market[POLICY_HELD_MAX + POLICY_JOINT_MAX + 1];
     size_t held, count;
 };
 
-static void plan_allocations(const struct plan *plan, const struct policy_allocation *extra, struct allocations *all) {
+/* A candidate beside a plan. */
+struct candidate {
+    struct policy_allocation x;
+    size_t market;
+};
+
+static void plan_allocations(const struct plan *plan, const struct candidate *extra, struct allocations *all) {
     const struct policy_view *view = plan->view;
     all->count = all->held = view->held_count;
     for (size_t h = 0; h < view->held_count; h++) {
         all->list[h] = plan_kept(plan, h);
+        all->market[h] = view->held[h].market;
     }
     for (size_t c = 0; c < plan->choice_count; c++) {
         const struct choice *choice = &plan->choices[c];
+        all->market[all->count] = choice->offer;
         all->list[all->count++] = policy_candidate(&view->offers[choice->offer], choice->delta, choice->count);
     }
     if (extra != NULL) {
-        all->list[all->count++] = *extra;
+        all->market[all->count] = extra->market;
+        all->list[all->count++] = extra->x;
     }
 }
 
-static double allocations_hours(const struct allocations *all, const struct policy_view *view, bool changed) {
-    struct finish finish = {.keep = 1};
+/* Counts by groups what is lost to evictions within an hour. */
+static void finish_in_groups(struct finish *finish, const struct allocations *all, const struct plan *plan) {
+    struct policy_group groups[PLAN_GROUPS_MAX];
+    const struct policy_view *view = plan->view;
+    size_t count = 0;
+    if (view->on_demand.k > 0) {
+        groups_add(plan, groups, &count, GROUP_ON_DEMAND, 0);
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        if (all->list[i].k > 0) {
+            groups_add(plan, groups, &count, view->offers[all->market[i]].group, 1 - allocation_keep(&all->list[i]));
+        }
+    }
+    finish->keep = 1 - any_group_lost(groups, count);
+    finish->again = 1 + policy_state_lost(groups, count, &view->app.copies) * view->app.copies.lost;
+}
+
+static double allocations_hours(const struct allocations *all, const struct plan *plan, bool changed) {
+    struct finish finish = {.keep = 1, .again = 1};
     for (size_t i = 0; i < all->count; i++) {
         finish_add(&finish, &all->list[i], i >= all->held);
     }
-    return finish.rate > 0 ? finish_hours(&finish, view, changed) : INFINITY;
+    if (plan->view->app.copies.spread) {
+        finish_in_groups(&finish, all, plan);
+    }
+    return finish.rate > 0 ? finish_hours(&finish, plan->view, changed) : INFINITY;
 }
 
 /* Expected dollars from now to the end over the work left, `extra` bought as well. */
-static double plan_finish(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
+static double plan_finish(const struct plan *plan, const struct candidate *extra, bool changed) {
     const struct policy_view *view = plan->view;
     struct allocations all;
     plan_allocations(plan, extra, &all);
-    double hours = allocations_hours(&all, view, changed);
+    double hours = allocations_hours(&all, plan, changed);
     if (isinf(hours)) {
         return INFINITY;
     }
@@ -278,28 +417,41 @@ static double plan_finish(const struct plan *plan, const struct policy_allocatio
     return fmin(whole, part) / view->end.work;
 }
 
+/* E_A with `extra` bought as well. */
+static double plan_cost_per_work(const struct plan *plan, const struct candidate *extra, bool changed) {
+    const struct policy_view *view = plan->view;
+    struct policy_sum sum = extra != NULL ? policy_sum_add(plan->sum, &extra->x) : plan->sum;
+    if (!view->app.copies.spread) {
+        return policy_sum_cost_per_work(sum, &view->app, changed);
+    }
+    struct policy_group groups[PLAN_GROUPS_MAX];
+    size_t count = plan->group_count;
+    memcpy(groups, plan->groups, count * sizeof *groups);
+    if (extra != NULL) {
+        groups_add(plan, groups, &count, view->offers[extra->market].group, extra->x.beta);
+    }
+    return policy_sum_cost_in_groups(sum, groups, count, &view->app, changed);
+}
+
 /* Returns what decisions minimize, for a plan with `extra` bought as well (NULL: nothing): E_A, or near the job's end
  * the value of plan_finish. */
-static double plan_value(const struct plan *plan, const struct policy_allocation *extra, bool changed) {
-    if (plan->end) {
-        return plan_finish(plan, extra, changed);
-    }
-    struct policy_sum sum = extra != NULL ? policy_sum_add(plan->sum, extra) : plan->sum;
-    return policy_sum_cost_per_work(sum, &plan->view->app, changed);
+static double plan_value(const struct plan *plan, const struct candidate *extra, bool changed) {
+    return plan->end ? plan_finish(plan, extra, changed) : plan_cost_per_work(plan, extra, changed);
 }
 
 /* The fewest machines of an offer, at its highest bid, that end the job within `hours` together with the plan. A
  * fiftieth of the time is spared, since ending a second late costs one more hour. 0: even `room` machines are too
  * few. */
-static double plan_enough(const struct plan *plan, const struct policy_offer *offer, double room, double hours) {
+static double plan_enough(const struct plan *plan, size_t market, double room, double hours) {
+    const struct policy_offer *offer = &plan->view->offers[market];
     struct allocations all;
     double low = 0;
     double high = room + 1;
     while (high - low > 1) {
         double count = floor((low + high) / 2);
-        struct policy_allocation x = policy_candidate(offer, offer->deltas - 1, count);
+        const struct candidate x = {policy_candidate(offer, offer->deltas - 1, count), market};
         plan_allocations(plan, &x, &all);
-        bool enough = allocations_hours(&all, plan->view, true) <= 0.98 * hours;
+        bool enough = allocations_hours(&all, plan, true) <= 0.98 * hours;
         high = enough ? count : high;
         low = enough ? low : count;
     }
@@ -309,7 +461,7 @@ static double plan_enough(const struct plan *plan, const struct policy_offer *of
 static void plan_try(const struct plan *plan, size_t market, double count, double *lowest, struct choice *best) {
     const struct policy_offer *offer = &plan->view->offers[market];
     for (unsigned d = 0; d < offer->deltas; d++) {
-        struct policy_allocation x = policy_candidate(offer, d, count);
+        const struct candidate x = {policy_candidate(offer, d, count), market};
         double e = plan_value(plan, &x, true);
         if (e < *lowest) {
             *lowest = e;
@@ -318,30 +470,44 @@ static void plan_try(const struct plan *plan, size_t market, double count, doubl
     }
 }
 
-/* The candidate with the lowest cost per work beside the plan, if it is below `bound`. */
-static double plan_best(const struct plan *plan, double bound, struct choice *best) {
+/* The candidate with the lowest cost per work beside the plan; with `other`, only of groups that the plan has not. */
+static double plan_lowest(const struct plan *plan, bool other, struct choice *best) {
     const struct policy_view *view = plan->view;
-    if (view->limits.most_vcpus - plan->vcpus < 1 || view->limits.most_machines - plan->machines < 1) {
-        return INFINITY;
-    }
     double lowest = INFINITY;
     double least = plan->end ? 0 : view->limits.least_vcpus;
     for (size_t m = 0; m < view->offer_count; m++) {
         const struct policy_offer *offer = &view->offers[m];
-        double room = offer->open && offer->P <= offer->ceiling ? plan_room(plan, m) : 0;
+        bool wanted = offer->open && offer->P <= offer->ceiling && !(other && plan_has_group(plan, offer->group));
+        double room = wanted ? plan_room(plan, m) : 0;
         double count = room;
         for (int size = 0; size < POLICY_COUNTS && count >= 1 && count * offer->vcpus >= least;
              size++, count = floor(count / 2)) {
             plan_try(plan, m, count, &lowest, best);
         }
         for (int hours = 1; plan->end && hours <= POLICY_END_COUNTS && room >= 1; hours++) {
-            double enough = plan_enough(plan, offer, room, hours);
+            double enough = plan_enough(plan, m, room, hours);
             if (enough >= 1) {
                 plan_try(plan, m, enough, &lowest, best);
             }
         }
     }
-    return lowest < bound ? lowest : INFINITY;
+    return lowest;
+}
+
+/* The same, if it is below `bound`, or the plan needs another group. */
+static double plan_best(const struct plan *plan, double bound, struct choice *best) {
+    const struct policy_limits *limits = &plan->view->limits;
+    if (limits->most_vcpus - plan->vcpus < 1 || limits->most_machines - plan->machines < 1) {
+        return INFINITY;
+    }
+    size_t groups = plan_lasting_groups(plan);
+    bool needed = plan->view->app.copies.spread && plan->group_count > 0 && groups < POLICY_GROUPS_LEAST;
+    double lowest = needed ? plan_lowest(plan, true, best) : INFINITY;
+    if (isinf(lowest)) {
+        lowest = plan_lowest(plan, false, best);
+        lowest = lowest < bound ? lowest : INFINITY;
+    }
+    return lowest;
 }
 
 /* ---- Decisions ---- */
@@ -367,7 +533,17 @@ static void plan_on_demand(struct plan *plan) {
 static struct plan plan_held(const struct policy_view *view, const double *kept) {
     struct plan plan = {.view = view, .sum = POLICY_SUM_NONE, .end = policy_is_end(view)};
     plan.sum = policy_sum_add(plan.sum, &view->on_demand);
-    plan.dollars = view->on_demand.k * view->on_demand.P;
+    plan.machines = view->limits.coming_machines;
+    plan.vcpus = view->limits.coming_vcpus;
+    plan.dollars = view->limits.coming_dollars_per_hour + view->on_demand.k * view->on_demand.P;
+    if (view->on_demand.k > 0) {
+        groups_add(&plan, plan.groups, &plan.group_count, GROUP_ON_DEMAND, 0);
+    }
+    for (size_t m = 0; view->app.copies.spread && m < view->offer_count; m++) {
+        if (view->offers[m].coming > 0) {
+            plan_add_group(&plan, m, view->offers[m].coming_beta);
+        }
+    }
     if (plan.end) {
         plan_on_demand(&plan);
     }
@@ -375,6 +551,7 @@ static struct plan plan_held(const struct policy_view *view, const double *kept)
         plan.kept[h] = kept[h];
         struct policy_allocation x = plan_kept(&plan, h);
         if (x.k > 0) {
+            plan_add_group(&plan, view->held[h].market, x.beta);
             plan.sum = policy_sum_add(plan.sum, &x);
             plan.machines += x.k;
             plan.vcpus += x.k * view->offers[view->held[h].market].vcpus;
@@ -413,7 +590,7 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
         for (size_t c = 0; c < plan->choice_count; c++) {
             struct plan without = plan_again(plan, c);
             double lower = plan_best(&without, e * (1 - 1e-9), &best);
-            if (!isinf(lower)) {
+            if (lower < e * (1 - 1e-9)) {
                 plan_add(&without, best);
                 *plan = without;
                 e = lower;
@@ -427,6 +604,24 @@ static double plan_fill(struct plan *plan, double e, size_t most) {
     return e;
 }
 
+/* Whether machines of a held allocation must stay, lest fewer than POLICY_GROUPS_LEAST groups that run are left. */
+static bool is_needed(const struct policy_view *view, const double *kept, size_t h) {
+    struct plan plan = {.view = view};
+    size_t own = view->offers[view->held[h].market].group;
+    if (!view->app.copies.spread) {
+        return false;
+    }
+    if (view->on_demand.k > 0) {
+        groups_add(&plan, plan.groups, &plan.group_count, GROUP_ON_DEMAND, 0);
+    }
+    for (size_t other = 0; other < view->held_count; other++) {
+        if (other != h && kept[other] > 0 && !view->held[other].coming) {
+            plan_add_group(&plan, view->held[other].market, 0);
+        }
+    }
+    return !plan_has_group(&plan, own) && plan.group_count < POLICY_GROUPS_LEAST;
+}
+
 /* Section 4.2: an allocation is not renewed if the other allocations alone cost less per work. By that rule the only
  * working allocation would be renewed at any price, hence the ceiling. At the end a share of the machines may be
  * renewed. */
@@ -434,12 +629,13 @@ static void decide_renewal(const struct policy_view *view, double *kept, size_t 
     double all = kept[h];
     double lowest = INFINITY;
     double best = 0;
+    bool needed = is_needed(view, kept, h);
     if (view->held[h].renewed.P > view->offers[view->held[h].market].ceiling) {
-        kept[h] = 0;
+        kept[h] = needed ? ceil(all / POLICY_COPIES_SHARE) : 0;
         return;
     }
-    int steps = policy_is_end(view) ? POLICY_RENEW_STEPS : 1;
-    for (int step = steps; step >= 0; step--) {
+    int steps = policy_is_end(view) ? POLICY_RENEW_STEPS : needed ? POLICY_COPIES_SHARE : 1;
+    for (int step = steps; step >= (needed ? steps / POLICY_COPIES_SHARE : 0); step--) {
         kept[h] = ceil(all * step / steps);
         struct plan plan = plan_held(view, kept);
         double e = plan_value(&plan, NULL, kept[h] < all);
@@ -456,15 +652,15 @@ static void decide_renewal(const struct policy_view *view, double *kept, size_t 
 
 size_t policy_decide(const struct policy_view *view, struct policy_action actions[POLICY_ACTIONS_MAX],
                      double *cost_per_work) {
-    double kept[POLICY_HELD_MAX];
+    double kept[POLICY_HELD_MAX] = {0};
     assert(view->held_count <= POLICY_HELD_MAX);
     size_t count = 0;
-    size_t most = view->additions.joint ? POLICY_JOINT_MAX : 1;
+    size_t most = view->additions.joint ? POLICY_JOINT_MAX : view->app.copies.spread ? POLICY_GROUPS_LEAST : 1;
     for (size_t h = 0; h < view->held_count; h++) {
         kept[h] = held_next(&view->held[h])->k;
     }
     struct plan held = plan_held(view, kept);
-    *cost_per_work = policy_sum_cost_per_work(held.sum, &view->app, false);
+    *cost_per_work = plan_cost_per_work(&held, NULL, false);
     bool changed = false;
     for (size_t h = 0; h < view->held_count; h++) {
         if (view->held[h].expiring) {
@@ -478,18 +674,17 @@ size_t policy_decide(const struct policy_view *view, struct policy_action action
     struct plan plan = plan_held(view, kept);
     double e = plan_value(&plan, NULL, changed);
     for (size_t a = 0; a < count; a++) {
-        actions[a].cost_per_work = policy_sum_cost_per_work(plan.sum, &view->app, changed);
+        actions[a].cost_per_work = plan_cost_per_work(&plan, NULL, changed);
     }
     (void)plan_fill(&plan, e, most);
     struct plan so_far = plan_held(view, kept);
     for (size_t c = 0; c < plan.choice_count; c++) {
         plan_add(&so_far, plan.choices[c]);
-        actions[count++] =
-            (struct policy_action){.kind = POLICY_ACQUIRE,
-                                   .index = plan.choices[c].offer,
-                                   .delta = plan.choices[c].delta,
-                                   .count = plan.choices[c].count,
-                                   .cost_per_work = policy_sum_cost_per_work(so_far.sum, &view->app, true)};
+        actions[count++] = (struct policy_action){.kind = POLICY_ACQUIRE,
+                                                  .index = plan.choices[c].offer,
+                                                  .delta = plan.choices[c].delta,
+                                                  .count = plan.choices[c].count,
+                                                  .cost_per_work = plan_cost_per_work(&so_far, NULL, true)};
     }
     return count;
 }
@@ -516,5 +711,5 @@ double policy_hours_left(const struct policy_view *view, const struct policy_act
         }
     }
     plan_allocations(&plan, NULL, &all);
-    return allocations_hours(&all, view, changed);
+    return allocations_hours(&all, &plan, changed);
 }

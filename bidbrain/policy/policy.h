@@ -17,6 +17,16 @@ struct policy_allocation {
     bool refund;  /* true: t_r is free if it is evicted within t_r; false: the time that it ran is paid even then */
 };
 
+/* A job without reliable machines (stage transient): each part of its state is on two machines of different
+ * *groups*. A group is what one price takes at once: the machines of one type in one zone. */
+struct policy_copies {
+    bool spread; /* false: reliable machines have the state, and the rest of this does not count */
+    double lost; /* hours of work to do again when both copies of a part are lost: what was done since the checkpoint */
+    /* Hours from the loss of a group until what it had is copied again: onto other groups; where only one other is
+     * left, onto a new one, which is bought first. */
+    double copied, replaced;
+};
+
 /* The application (Table 2). */
 struct policy_app {
     double phi;    /* how efficiently it scales, 0..1 */
@@ -25,7 +35,17 @@ struct policy_app {
     /* 0: phi scales all work, as in (3). Otherwise phi scales only the work beyond this much per hour: the first-order
      * expansion of the scalability curve around the size at which phi was measured. */
     double reference;
+    struct policy_copies copies;
 };
+
+struct policy_group {
+    size_t id;
+    double beta; /* probability that the group is lost within the hour */
+};
+
+/* The probability that some part of the state loses both copies: that a second group is lost before what the first one
+ * had is copied again. A single group has both copies. */
+double policy_state_lost(const struct policy_group *groups, size_t count, const struct policy_copies *copies);
 
 /* (1) C_A[x_i] = (1 - beta) P k t_r + beta 0 k t_r */
 double policy_cost(const struct policy_allocation *x);
@@ -52,10 +72,16 @@ struct policy_sum {
 #define POLICY_SUM_NONE ((struct policy_sum){.keep = 1})
 struct policy_sum policy_sum_add(struct policy_sum sum, const struct policy_allocation *x);
 double policy_sum_cost_per_work(struct policy_sum sum, const struct policy_app *app, bool changed);
+/* (4) by groups: in (2) a group is lost as a whole, 1 - prod(1 - beta_g), and costs lambda; and each hour of work is
+ * done 1 + P x copies.lost times, with P of policy_state_lost. */
+double policy_sum_cost_in_groups(struct policy_sum sum, const struct policy_group *groups, size_t count,
+                                 const struct policy_app *app, bool changed);
 
 /* ---- Decisions ---- */
 
 enum {
+    POLICY_GROUPS_LEAST = 2, /* that a job without reliable machines is spread over */
+    POLICY_COPIES_SHARE = 4, /* one of the last groups keeps at least 1/4 of an allocation's machines */
     POLICY_RENEW_STEPS = 16, /* shares of an allocation that may be renewed at the end */
     POLICY_END_HOURS = 2,    /* the end of a job begins with this many hours of work at full size left */
     POLICY_HELD_MAX = 256,   /* allocations that are held at once */
@@ -74,7 +100,10 @@ struct policy_offer {
     double vcpus;                   /* of a machine, for the limits */
     bool open;                      /* not cooling down, and with a price now */
     bool on_demand;                 /* never taken away */
+    size_t group;                   /* index of the first offer of the same type and zone */
     double held;                    /* machines that are held in this market */
+    double coming;                  /* machines that have not started yet, and that are not in the list `held` */
+    double coming_beta;             /* beta of the allocation of these machines that is lost first */
     unsigned deltas;                /* entries of the following arrays */
     double delta[EVICTION_DELTAS];  /* dollars above P, increasing */
     double beta[EVICTION_DELTAS];   /* for a full hour */
@@ -85,6 +114,7 @@ struct policy_offer {
 struct policy_held {
     struct policy_allocation now; /* for what is left of its hour */
     size_t market;
+    bool coming;                      /* its machines have not started yet */
     bool expiring;                    /* its hour is about to end: it has to be renewed or released */
     struct policy_allocation renewed; /* if expiring: for the next hour at the present price */
 };
@@ -95,6 +125,8 @@ struct policy_limits {
     double least_vcpus;           /* a smaller allocation is not worth a change; 0: any is */
     double most_dollars_per_hour; /* of all machines, at the prices now */
     unsigned least_markets;       /* no market gets more than 1/least_markets of most_vcpus */
+    /* Of machines that have not started yet: they count against the limits above. */
+    double coming_machines, coming_vcpus, coming_dollars_per_hour;
 };
 
 /* Additions to the paper, each with its switch. Two more, estimates by regime and measured characteristics, are the
@@ -119,6 +151,9 @@ struct policy_end {
     bool whole_hours;  /* machines are paid to the end of their hours; else until the job ends */
 };
 
+/* With app.copies.spread no market gets more than 1/POLICY_GROUPS_LEAST of any limit; while there are fewer groups, at
+ * prices up to the ceiling, another one is bought in whatever it does to the cost of work; and no group is given back
+ * whole unless POLICY_GROUPS_LEAST that run are left. Where no other group is offered, one has to do. */
 struct policy_view {
     struct policy_app app;
     struct policy_end end;

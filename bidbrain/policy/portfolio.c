@@ -100,12 +100,25 @@ struct policy_offer portfolio_offer(const struct portfolio *p, size_t m) {
     return offer;
 }
 
+/* The spot market whose machines one price takes, or of the same type and zone as machines on demand. */
+static size_t group_of(const struct portfolio *p, size_t m) {
+    for (size_t spot = 0; is_on_demand(p, m) && spot < p->market_count; spot++) {
+        if (strcmp(p->markets[spot].type->type, p->markets[m].type->type) == 0 &&
+            strcmp(p->markets[spot].zone, p->markets[m].zone) == 0) {
+            return spot;
+        }
+    }
+    return m;
+}
+
 static void find_offers(const struct portfolio *p, struct policy_offer *offers) {
-    bool any = false;
+    size_t open = 0;
     for (size_t m = 0; m < p->market_count; m++) {
         offers[m] = portfolio_offer(p, m);
-        any = any || (offers[m].open && offers[m].P <= offers[m].ceiling);
+        offers[m].group = group_of(p, m);
+        open += offers[m].open && offers[m].P <= offers[m].ceiling;
     }
+    bool any = open >= (p->app.copies.spread ? POLICY_GROUPS_LEAST : 1);
     bool late = p->fallback != FALLBACK_NEVER && p->end.work > 0 && isfinite(p->end.deadline);
     bool wanted = late || (p->fallback == FALLBACK_ALWAYS && !any);
     for (size_t m = 0; m < p->market_count; m++) {
@@ -163,15 +176,30 @@ static struct policy_held held_of(const struct portfolio *p, const struct portfo
     return held;
 }
 
+/* Notes where machines are coming. */
+static void note_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers) {
+    for (size_t c = 0; c < p->coming_count; c++) {
+        const struct portfolio_holding *coming = &p->coming[c];
+        double beta = expected(p, coming, portfolio_price(p, coming->market), HOUR).beta;
+        offers[coming->market].coming += coming->count;
+        offers[coming->market].coming_beta = fmax(offers[coming->market].coming_beta, beta);
+    }
+    view->limits.least_vcpus = portfolio_least_vcpus(p);
+    view->limits.coming_machines = p->pending.machines;
+    view->limits.coming_vcpus = p->pending.vcpus;
+    view->limits.coming_dollars_per_hour = p->pending.dollars;
+}
+
 /* At the end of the job: counts coming machines as held, as if their first hour began now, since they may be all that
  * the job still needs. */
 static void count_coming(const struct portfolio *p, struct policy_view *view, struct policy_offer *offers,
                          struct policy_held *held) {
-    view->limits = p->limits;
     for (size_t c = 0; c < p->coming_count && view->held_count < POLICY_HELD_MAX; c++) {
         const struct portfolio_holding *coming = &p->coming[c];
-        held[view->held_count++] = (struct policy_held){
-            .market = coming->market, .now = expected(p, coming, portfolio_price(p, coming->market), HOUR)};
+        held[view->held_count++] =
+            (struct policy_held){.market = coming->market,
+                                 .coming = true,
+                                 .now = expected(p, coming, portfolio_price(p, coming->market), HOUR)};
         offers[coming->market].held += coming->count;
     }
 }
@@ -198,12 +226,9 @@ struct policy_view portfolio_view(const struct portfolio *p, struct policy_offer
         .context = p->context};
     if (policy_is_end(&view)) {
         count_coming(p, &view, offers, held);
-        return view;
+    } else {
+        note_coming(p, &view, offers);
     }
-    view.limits.most_machines = fmax(0, p->limits.most_machines - p->pending.machines);
-    view.limits.least_vcpus = portfolio_least_vcpus(p);
-    view.limits.most_vcpus = fmax(0, p->limits.most_vcpus - p->pending.vcpus);
-    view.limits.most_dollars_per_hour = fmax(0, p->limits.most_dollars_per_hour - p->pending.dollars);
     return view;
 }
 
@@ -220,9 +245,10 @@ static void buy(const struct portfolio *p, const struct policy_view *view, const
     const struct policy_offer *offer = &view->offers[action->index];
     double price = offer->P * (double)PRICE_DOLLAR;
     double count = fmin(action->count, p->most_at_once);
-    if (count * price > purse->money) {
+    double money = p->app.copies.spread ? fmin(purse->money, p->money / POLICY_GROUPS_LEAST) : purse->money;
+    if (count * price > money) {
         plan->over_budget = true;
-        count = floor(fmax(0, purse->money) / price);
+        count = floor(fmax(0, money) / price);
     }
     if (count < 1 || view->held_count + plan->buy_count >= POLICY_HELD_MAX) {
         return;

@@ -40,7 +40,9 @@ struct portfolio_holding {
 enum portfolio_fallback {
     FALLBACK_NEVER,
     FALLBACK_DEADLINE, /* while the job has work left and a deadline */
-    FALLBACK_ALWAYS,   /* as FALLBACK_DEADLINE, and while no spot market is open below its ceiling */
+    /* As FALLBACK_DEADLINE, and while no spot market is open below its ceiling; with app.copies.spread: while fewer
+     * than POLICY_GROUPS_LEAST are. */
+    FALLBACK_ALWAYS,
 };
 
 /* The totals of all coming machines, also of those beyond portfolio.coming_count; dollars are per hour. */
@@ -100,9 +102,9 @@ struct portfolio_plan {
     size_t buy_count;
     unsigned kept[POLICY_HELD_MAX]; /* machines that stay of each holding */
     double cost_per_work; /* E_A before the decision: dollars per work, in vCPU-hours; infinite if no machine works */
-    size_t renewed, released;       /* holdings; a holding that is renewed in part counts in both */
-    double hours_left;              /* to the job's end; INFINITY if its work is unknown or no machine works */
-    bool over_budget;               /* lack of money prevented a purchase or a renewal */
+    size_t renewed, released; /* holdings; a holding that is renewed in part counts in both */
+    double hours_left;        /* to the job's end; INFINITY if its work is unknown or no machine works */
+    bool over_budget;         /* lack of money prevented a purchase or a renewal */
 };
 
 /* Allocates a list of these markets with room for one more entry; the caller frees it, also after an error. AML_EINPUT:

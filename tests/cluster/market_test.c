@@ -328,7 +328,7 @@ static void check_footprint(const struct job *job) {
             spot += there && is_spot && !taken ? 1 : 0; /* one that is being taken is replaced before it is gone */
             on_demand += there && !is_spot ? 1 : 0;
         }
-        if (spot > MACHINES_MAX || on_demand != (moment < over ? 1 : 0)) {
+        if (spot > MACHINES_MAX || on_demand != (moment < over ? 1 : 0)) { /* over is 0 without a reliable machine */
             fail_msg("%u spot machines, %u on demand at once; %s\n%s", spot, on_demand, text, read_of(job, ".out"));
         }
     }
@@ -398,6 +398,25 @@ static void test_machines_are_bought_and_taken_and_bought_anew(void **state) {
         "[ $(grep -c 'machine-hours' %s.out) = 2 ] && grep -q '^machine-hours .* spot (.* of them free)$' %s.out && "
         "grep -q '^all on demand .* for the same machine-hours' %s.out",
         job.name, job.name, job.name);
+    json_decref(market);
+    json_decref(summary);
+}
+
+/* No reliable machine: each market is a group, and one of them is lost whole. */
+static void test_no_reliable_machine(void **state) {
+    (void)state;
+    struct job job = begin("", "--reliable 0");
+    wait_for(&job, ".report", "\"group\":\"us-east-1a/c4.xlarge\"", 1);
+    wait_for(&job, ".report", "\"group\":\"us-east-1b/m4.xlarge\"", 1);
+    wait_for(&job, ".report", "\"event\":\"evicted\"", 1);
+    wait_for(&job, ".out", "no other market than m4.xlarge/us-east-1b is offered below its ceiling", 1);
+    wait_for(&job, ".out", "is taken by the cloud", 1);
+    check_end(&job);
+    json_t *summary = last_line(&job, "summary");
+    json_t *market = last_line(&job, "market");
+    assert_true(number_of(market, "acquisitions") >= 2);
+    assert_true(number_of(market, "on_demand_hours") == 0);
+    assert_int_equal((int)number_of(summary, "failures"), 0);
     json_decref(market);
     json_decref(summary);
 }
@@ -546,6 +565,7 @@ int main(int argc, char **argv) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_makes_no_sense_is_refused),
         cmocka_unit_test(test_machines_are_bought_and_taken_and_bought_anew),
+        cmocka_unit_test(test_no_reliable_machine),
         cmocka_unit_test(test_everything_goes_wrong_at_once),
         cmocka_unit_test(test_the_report_has_the_money),
         cmocka_unit_test(test_bidbrain_is_killed),

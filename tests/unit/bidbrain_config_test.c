@@ -104,6 +104,8 @@ static void says_what_is_wrong_and_where(void **state) {
          "application.probe_types: expected a whole number from 0 to 8"},
         {"\"limits\"", "\"application\": {\"speed_seconds\": 0}, \"limits\"",
          "application.speed_seconds: expected a number from 1"},
+        {"\"limits\"", "\"application\": {\"checkpoint_seconds\": -1}, \"limits\"",
+         "application.checkpoint_seconds: expected a number from 0"},
         {"\"ec2\"", "\"gce\"", "provider: expected one of \"ec2\", \"local\""},
         {"[\"c4.xlarge\"]", "\"c4.xlarge\"", "markets.types: expected a list"},
         {"[\"c4.xlarge\"]", "[\"c4.xlarge\", 2]", "markets.types[1]: expected a string"},
@@ -212,12 +214,41 @@ static void the_key_is_the_jobs(void **state) {
     rmdir(folder);
 }
 
+static void assert_warned(const char *from, const char *to, const char *expected) {
+    char text[2048];
+    struct config config;
+    struct findings findings = {.file = "b.json"};
+    bool found = false;
+    replaced(text, from, to);
+    assert_int_equal(config_parse(&config, text, strlen(text), &findings), 0);
+    for (size_t f = 0; f < findings.count; f++) {
+        found = found || (findings.list[f].warning && strstr(findings.list[f].text, expected) != NULL);
+    }
+    assert_true(found);
+    findings_close(&findings);
+    config_close(&config);
+}
+
+static void warns_where_one_price_takes_all(void **state) {
+    (void)state;
+    assert_warned(", \"us-east-1b\"]}, \"launch\": {\"image\": \"ami-1\", \"subnets\": {\"us-east-1a\": "
+                  "\"subnet-1\"}}, \"node\": {\"app\": \"mf\", \"binary\": \"s3://b/mf\", \"arguments\": "
+                  "[\"--rank\", \"8\"]}, \"controller\": \"tcp://10.0.0.1:7000\", \"on_demand\": {",
+                  "]}, \"launch\": {\"image\": \"ami-1\"}, \"node\": {\"app\": \"mf\", \"binary\": "
+                  "\"s3://b/mf\"}, \"controller\": \"tcp://10.0.0.1:7000\", \"on_demand\": {\"count\": 0, ",
+                  "expected 2 markets, of another type or zone");
+    assert_warned("\"c4.2xlarge\"}, \"limits\": {",
+                  "\"c4.2xlarge\", \"count\": 0}, \"limits\": {\"most_machines\": 1, ",
+                  "limits.most_machines: 1, and on_demand.count 0");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(reads_what_is_there_and_knows_the_rest),
         cmocka_unit_test(says_what_is_wrong_and_where),
         cmocka_unit_test(tells_all_mistakes),
         cmocka_unit_test(looks_for_the_files_it_names),
+        cmocka_unit_test(warns_where_one_price_takes_all),
         cmocka_unit_test(the_key_is_the_jobs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

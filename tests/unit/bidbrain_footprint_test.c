@@ -597,6 +597,58 @@ static void bills_are_those_of_the_model(void **state) {
     world_close(&w);
 }
 
+/* Machines of two markets, and what one market does that stays alone. */
+static void without_reliable_machines_two_groups_stay(void **state) {
+    (void)state;
+    struct world w;
+    size_t market;
+    world_open(&w, &MARKET_EC2_2016, 20000, 60000);
+    w.f.known.reliable = 0;
+    w.f.known.app.copies = (struct policy_copies){.spread = true, .lost = 1, .copied = 0.02, .replaced = 0.05};
+    w.f.known.reference = &TYPES[1]; /* for a higher ceiling */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 2);
+    assert_int_equal(w.plan.buys[0].market, 0);
+    assert_int_equal(w.plan.buys[0].count, 5); /* half of 40 vCPUs */
+    assert_int_equal(w.plan.buys[1].market, 1);
+    assert_int_equal(footprint_groups(&w.f, &w.plan, &market), 2);
+    w.f.budget_micro = 300000; /* no purchase takes more than half of the money */
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 2);
+    w.f.budget_micro = INT64_MAX;
+    w.markets[1].closed_until = NOW + 1;
+    decide(&w);
+    assert_int_equal(w.plan.buy_count, 1); /* one has to do */
+    assert_int_equal(w.plan.buys[0].count, 5);
+    assert_int_equal(footprint_groups(&w.f, &w.plan, &market), 1);
+    assert_int_equal(market, 0);
+    w.f.known.fallback = FALLBACK_ALWAYS; /* of the same type and zone: it would not be spread either */
+    decide(&w);
+    assert_int_equal(footprint_groups(&w.f, &w.plan, &market), 1);
+    w.f.known.fallback = FALLBACK_NEVER;
+    w.markets[1].closed_until = NOW;
+
+    /* The only market's machines stay although their hour ends and others cost less, and so do those of a market that
+     * is not configured any more, until there is another one. */
+    w.f.known.end = (struct policy_end){.work = 1, .deadline = INFINITY, .whole_hours = true}; /* less than they do */
+    for (int i = 0; i < 4; i++) {
+        add_machine(&w, "cheap.large", PROVIDER_SPOT, HOUR - 100);
+        add_machine(&w, "gone.large", PROVIDER_SPOT, HOUR - 100);
+    }
+    decide(&w);
+    assert_int_equal(w.plan.kept[0], 1); /* as few as are allowed */
+    assert_int_equal(w.release_at[1], 0);
+    assert_true(w.plan.buy_count >= 1 && w.plan.buys[0].market == 1);
+    add_machine(&w, "dear.large", PROVIDER_SPOT, 1800);
+    decide(&w);
+    assert_int_equal(w.release_at[1], NOW + 100);
+    w.f.known.app.copies.spread = false;
+    w.f.machine_count--;
+    decide(&w);
+    assert_int_equal(w.release_at[1], NOW + 100);
+    world_close(&w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buys_the_cheapest_up_to_the_limits),
@@ -615,6 +667,7 @@ int main(void) {
         cmocka_unit_test(caps_hold_for_reliable_machines),
         cmocka_unit_test(what_is_not_configured_any_more_goes),
         cmocka_unit_test(bills_are_those_of_the_model),
+        cmocka_unit_test(without_reliable_machines_two_groups_stay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

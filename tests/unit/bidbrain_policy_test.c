@@ -461,6 +461,203 @@ static void every_expiring_allocation_is_answered(void **state) {
     }
 }
 
+/* ---- Without reliable machines ---- */
+
+static const struct policy_copies COPIES = {.spread = true, .lost = 2, .copied = 0.02, .replaced = 0.1};
+
+static void groups_by_hand(void **state) {
+    (void)state;
+    const struct policy_group groups[] = {{0, 0.2}, {1, 0.1}, {2, 0}};
+    assert_near(policy_state_lost(groups, 0, &COPIES), 0);
+    assert_near(policy_state_lost(groups, 1, &COPIES), 0.2); /* it has both copies */
+    /* The second group is lost within a tenth of an hour after the first, in either order. */
+    assert_near(policy_state_lost(groups, 2, &COPIES), 0.2 * (1 - pow(0.9, 0.1)) + 0.1 * (1 - pow(0.8, 0.1)));
+    /* With a third one, copies are made on what is left. One that is never lost changes nothing else. */
+    assert_near(policy_state_lost(groups, 3, &COPIES), 0.2 * (1 - pow(0.9, 0.02)) + 0.1 * (1 - pow(0.8, 0.02)));
+    const struct policy_group sure[] = {{0, 1}, {1, 1}};
+    assert_near(policy_state_lost(sure, 2, &COPIES), 1);
+    struct policy_app transient = APP;
+    transient.copies = COPIES;
+    struct policy_sum sum = policy_sum_add(POLICY_SUM_NONE, &SPOT);
+    sum = policy_sum_add(sum, &SPOT);
+    /* One price takes both allocations of a group: one recovery. */
+    double once = sum.omega - sum.rate * 0.2 * APP.lambda;
+    assert_near(policy_sum_cost_in_groups(sum, groups, 1, &transient, false),
+                sum.cost * (1 + 0.2 * 2) / (once * APP.phi));
+    transient.copies.lost = 0; /* a checkpoint each clock */
+    assert_true(policy_sum_cost_in_groups(sum, groups, 1, &transient, false) <
+                policy_sum_cost_per_work(sum, &APP, false));
+}
+
+static struct policy_view transient_view(const struct policy_offer *offers, size_t count) {
+    struct policy_view view = view_of(offers, count);
+    view.on_demand = (struct policy_allocation){0};
+    view.app.copies = COPIES;
+    return view;
+}
+
+/* The share of each limit that one market may have is a half; another market is bought in however dear its work is. */
+static void without_reliable_machines_two_markets_are_bought(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.1, 8, 0.1, 0.5), offer(0.9, 8, 0.1, 0.5), offer(2, 8, 0, 0.5)};
+    for (size_t m = 0; m < 3; m++) {
+        offers[m].group = m;
+    }
+    offers[2].ceiling = 1;
+    for (int joint = 0; joint < 2; joint++) {
+        struct policy_view view = transient_view(offers, 3);
+        view.additions.joint = joint == 1;
+        assert_int_equal(policy_decide(&view, actions, &e), 2);
+        assert_int_equal(actions[0].index, 0);
+        assert_near(actions[0].count, 32); /* of 64 */
+        assert_int_equal(actions[1].index, 1);
+        view.limits.most_machines = 4;
+        assert_int_equal(policy_decide(&view, actions, &e), 2);
+        assert_near(actions[0].count, 2);
+        view.limits.most_machines = 1; /* no room for a second one */
+        assert_int_equal(policy_decide(&view, actions, &e), 1);
+        view.limits.most_machines = 1000;
+        view.limits.most_dollars_per_hour = 2;
+        assert_int_equal(policy_decide(&view, actions, &e), 2);
+        assert_near(actions[0].count, 10);
+        assert_near(actions[1].count, 1);
+    }
+    struct policy_view view = transient_view(offers, 3);
+    offers[1].ceiling = 0.5; /* one market has to do */
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_near(actions[0].count, 32);
+    offers[1].ceiling = 10;
+    offers[1].group = 0; /* no other one, but of the same type and zone */
+    view.additions.joint = true;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    offers[1].group = 1;
+    offers[1].coming = 4; /* has been asked for */
+    offers[1].coming_beta = 0.1;
+    view.limits.coming_machines = 4;
+    view.limits.coming_vcpus = 32;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].index, 0);
+    view.on_demand = RELIABLE; /* one that is never lost is a group */
+    offers[1].coming = 0;
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+}
+
+static void the_last_two_markets_are_kept(void **state) {
+    (void)state;
+    struct policy_action actions[POLICY_ACTIONS_MAX];
+    double e;
+    struct policy_offer offers[] = {offer(0.1, 8, 0, 0.5), offer(0.9, 8, 0, 0.5), offer(0.8, 8, 0, 0.5)};
+    struct policy_held held[3];
+    for (size_t m = 0; m < 3; m++) {
+        offers[m].group = m;
+        offers[m].held = 16;
+        held[m] = held_in(m, &offers[m], 16, 0.9);
+    }
+    held[1].expiring = true;
+    struct policy_view view = transient_view(offers, 2);
+    view.held = held;
+    view.held_count = 2;
+    offers[0].open = offers[2].open = false;
+    assert_true(policy_decide(&view, actions, &e) >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RENEW); /* as few as are allowed: their work costs nine times as much */
+    assert_near(actions[0].count, 4);
+    offers[1].ceiling = 0.5; /* even at a price that is never paid else */
+    assert_int_equal(policy_decide(&view, actions, &e), 1);
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
+    assert_near(actions[0].count, 4);
+    offers[2].open = true; /* then another market takes its place: it is bought in at once */
+    offers[2].held = 0;
+    view.offer_count = 3;
+    assert_int_equal(policy_decide(&view, actions, &e), 2);
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
+    assert_int_equal(actions[1].kind, POLICY_ACQUIRE);
+    assert_int_equal(actions[1].index, 2);
+    view.held_count = 3; /* and when it runs, the dear one goes */
+    offers[2].held = 16;
+    assert_true(policy_decide(&view, actions, &e) >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+    held[2].coming = true; /* but not before it runs */
+    assert_true(policy_decide(&view, actions, &e) >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RENEW);
+    held[2].coming = false;
+    view.app.copies.spread = false;
+    view.held_count = 2;
+    assert_true(policy_decide(&view, actions, &e) >= 1);
+    assert_int_equal(actions[0].kind, POLICY_RELEASE);
+}
+
+/* Whatever the market, and whether the end is near: no decision leaves fewer groups than two if there were more, and
+ * one that can be had is bought in. */
+static void no_decision_leaves_one_market(void **state) {
+    (void)state;
+    uint64_t seed = 21;
+    for (int i = 0; i < 1000; i++) {
+        struct policy_offer offers[6];
+        struct policy_held held[5];
+        size_t held_count = (size_t)(random_unit(&seed) * 6);
+        for (size_t m = 0; m < 6; m++) {
+            offers[m] = offer(0.01 + random_unit(&seed), 4, random_unit(&seed), random_unit(&seed));
+            offers[m].ceiling = 0.7;
+            offers[m].open = random_unit(&seed) < 0.6;
+            offers[m].group = m < 5 ? m : 4;
+        }
+        struct policy_view view = transient_view(offers, 6);
+        for (size_t h = 0; h < held_count; h++) {
+            size_t market = (size_t)(random_unit(&seed) * 6);
+            held[h] = held_in(market, &offers[market], 1 + floor(8 * random_unit(&seed)), random_unit(&seed));
+            held[h].expiring = random_unit(&seed) < 0.6;
+            offers[market].held += held[h].now.k;
+        }
+        view.held = held;
+        view.held_count = held_count;
+        view.additions.joint = i % 2 == 0;
+        if (i % 3 == 0) {
+            view.end = (struct policy_end){.work = 1 + 500 * random_unit(&seed), .deadline = INFINITY, .boot = 0.03};
+        }
+        struct policy_action actions[POLICY_ACTIONS_MAX];
+        double e;
+        size_t count = policy_decide(&view, actions, &e);
+        bool before[6] = {false};
+        bool after[6] = {false};
+        bool lasting[6] = {false};
+        bool offered[6] = {false};
+        double stays[5];
+        for (size_t h = 0; h < held_count; h++) {
+            stays[h] = held[h].now.k;
+        }
+        for (size_t a = 0; a < count; a++) {
+            if (actions[a].kind == POLICY_ACQUIRE) {
+                lasting[offers[actions[a].index].group] = true;
+            } else {
+                stays[actions[a].index] = actions[a].kind == POLICY_RENEW ? actions[a].count : 0;
+            }
+        }
+        for (size_t h = 0; h < held_count; h++) {
+            size_t group = offers[held[h].market].group;
+            before[group] = true;
+            after[group] = after[group] || stays[h] > 0;
+            lasting[group] = lasting[group] || (stays[h] > 0 && offers[group].P <= offers[group].ceiling);
+        }
+        for (size_t m = 0; m < 6; m++) {
+            offered[offers[m].group] = offered[offers[m].group] || (offers[m].open && offers[m].P <= offers[m].ceiling);
+        }
+        size_t were = 0;
+        size_t are = 0;
+        size_t last = 0;
+        size_t more = 0; /* groups that could be bought in, and are not there */
+        for (size_t g = 0; g < 6; g++) {
+            were += before[g];
+            are += after[g];
+            last += lasting[g];
+            more += offered[g] && !lasting[g] && !after[g];
+        }
+        assert_true(are >= (were < 2 ? were : 2));
+        assert_true(last >= 2 || more == 0 || (view.end.work > 0 && count == 0));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equations_by_hand),
@@ -478,6 +675,10 @@ int main(void) {
         cmocka_unit_test(diversity_bounds_correlated_markets_together),
         cmocka_unit_test(decisions_are_sound),
         cmocka_unit_test(every_expiring_allocation_is_answered),
+        cmocka_unit_test(groups_by_hand),
+        cmocka_unit_test(without_reliable_machines_two_markets_are_bought),
+        cmocka_unit_test(the_last_two_markets_are_kept),
+        cmocka_unit_test(no_decision_leaves_one_market),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
