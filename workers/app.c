@@ -48,6 +48,9 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "clocks that a worker may be ahead of the slowest (SSP); 0: none (BSP)"},
         {"compress", "HOW", AML_OPTION_STRING, &o->compress, 0, 0,
          "how updates of float32 tables travel: none, as they are, or bf16, half as large"},
+        {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0,
+         "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
+         "every node has as a whole; or auto, whichever costs less"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
@@ -156,6 +159,30 @@ static void make_states(struct runtime *runtime) {
     }
 }
 
+/* Sets how updates travel. With auto a job for which the ring is not made goes directly. */
+static int choose_exchange(struct runtime *runtime, struct error *error) {
+    static const char *const names[] = {
+        [EXCHANGE_DIRECT] = "direct", [EXCHANGE_RING] = "ring", [EXCHANGE_AUTO] = "auto"};
+    struct job *job = &runtime->job;
+    const char *how = runtime->options.exchange;
+    unsigned e = 0;
+    while (e < sizeof names / sizeof *names && strcmp(how, names[e]) != 0) {
+        e++;
+    }
+    if (e == sizeof names / sizeof *names) {
+        return error_set(error, AML_EINPUT, "--exchange: expected direct, ring or auto, got '%s'", how);
+    }
+    unsigned unfit = ring_unfit_table(job);
+    if (unfit < job->table_count && e == EXCHANGE_RING) {
+        return error_set(error, AML_EINPUT,
+                         "--exchange ring: table %s can't travel by a ring: expected tables that every node has as a "
+                         "whole (aml_table.whole), whose updates are summed, flushed as full rows%s",
+                         job->tables[unfit].name, job->tables[unfit].compressed ? ", not --compress bf16" : "");
+    }
+    job->exchange = unfit < job->table_count ? EXCHANGE_DIRECT : (enum exchange)e;
+    return 0;
+}
+
 static int make_job(struct runtime *runtime, struct error *error) {
     const struct aml_app *app = runtime->app;
     struct job *job = &runtime->job;
@@ -192,6 +219,10 @@ static int make_job(struct runtime *runtime, struct error *error) {
         job->shapes[t] = table_shape(&job->tables[t]);
     }
     make_states(runtime);
+    result = choose_exchange(runtime, error);
+    if (result != 0) {
+        return result;
+    }
     for (unsigned m = 0; m < app->metric_count; m++) {
         runtime->terms.metrics[m].kind = app->metrics[m].kind;
         runtime->terms.metrics[m].evaluated = app->metrics[m].evaluated != 0 ? 1 : 0;
@@ -317,6 +348,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 0, NULL},
         {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
+        {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0, NULL},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0, NULL},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, 0, NULL},
     };
@@ -506,6 +538,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     struct runtime_options *options = &runtime->options;
     *options = (struct runtime_options){.tier = "reliable",
                                         .compress = "none",
+                                        .exchange = "direct",
                                         .listen = "127.0.0.1",
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,

@@ -47,6 +47,7 @@ void client_close(struct client *client) {
         free(partition->waiting);
         free(partition->filled);
     }
+    rings_close(&client->waits.ring.rings);
     client_waits_close(client);
     free(client->partitions);
     plan_close(&client->plan);
@@ -267,6 +268,7 @@ void client_flush(struct client *client) {
         client->flushed = client->clock;
         find_wanted(client);
         client_waits_begin(client);
+        client_ring_begin(client);
     }
     for (uint32_t i = 0; i < client->partition_count; i++) {
         uint32_t p = client->waits.descending ? client->partition_count - 1 - i : i;
@@ -278,7 +280,7 @@ void client_flush(struct client *client) {
         }
         if (!client->fenced) {
             client_wait(client, partition);
-            client_send_flush(client, p, flush);
+            client_send_flush(client, p, flush, true);
         }
     }
     client_apply_waiting(client);

@@ -10,13 +10,17 @@
 #define AGILEML_WORKERS_CLIENT_H
 
 #include "agileml/net/io.h"
+#include "agileml/ps/ring.h"
 #include "agileml/wire/plan.h"
 #include "workers/cache.h"
 
 enum {
     CLIENT_RETRY_MIN_US = 50 * 1000,   /* silence before the first PULL */
     CLIENT_RETRY_MAX_US = 1000 * 1000, /* the longest wait between PULLs; each wait is twice the one before */
-    CLIENT_ASK_BYTES = 4 << 20         /* see struct client_asking */
+    CLIENT_RING_MIN_US = 500 * 1000,   /* see struct client_ring */
+    CLIENT_RING_MAX_US = 10 * 1000 * 1000,
+    CLIENT_RING_FACTOR = 4,
+    CLIENT_ASK_BYTES = 4 << 20 /* see struct client_asking */
 };
 
 /* A flush that is not committed yet. */
@@ -24,6 +28,7 @@ struct retained_flush {
     actor_id origin;
     uint64_t clock;
     uint64_t pull;                    /* number of the last PULL before it was sent: see client_partition.pulls */
+    uint64_t ring_us;                 /* when it was sent by a ring; 0: it was last sent directly */
     struct message message;           /* its frames are held, for sending it again */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
@@ -52,6 +57,17 @@ struct waiting_push {
     struct message message; /* its frames are held */
 };
 
+/* The ring by which flushes and pushes may travel (ps/ring.h). They wait for slow nodes on their way, and the answer to
+ * a PULL, which comes directly, may overtake them. So what was sent by a ring counts as lost when the answer to a PULL
+ * shows it to be missing CLIENT_RING_FACTOR times as long after it was sent as exchanges have taken lately, at least
+ * CLIENT_RING_MIN_US and at most CLIENT_RING_MAX_US. Then it is sent directly. */
+struct client_ring {
+    struct rings rings;
+    uint64_t flushed_us;  /* when the last clock under `self` was flushed; 0: none was */
+    uint64_t exchange_us; /* how long after that its states came: the longest of the last few clocks */
+    bool lost;            /* not counted for this clock, as something was sent again */
+};
+
 /* How long this node waits for each server's state of its own clocks: for AntDT's Monitor (agileml/control/monitor.h).
  * One clock at a time is measured. */
 struct client_waits {
@@ -68,6 +84,7 @@ struct client_waits {
     /* The order of flushes, by partition; another one in each measured clock. A starved node sends its last flush late,
      * and the server that gets it would always be the same, and look slow. */
     bool descending;
+    struct client_ring ring;
 };
 
 /* Work on another node's lot. */
@@ -86,6 +103,7 @@ struct client_partition {
     uint64_t clock;                       /* of the state in the cache, apart from own later updates */
     uint32_t *filled; /* per table: how many rows of the cache's list have their first state, and so a stamp */
     uint64_t durable, durable_from;  /* as in the server's PUSH */
+    uint64_t ring_us;                /* since when we know that rows are on their way by a ring; 0: none are */
     bool restoring;                  /* rows seen beyond the epoch's `restore` (CACHE_CLOCK_VOID) are requested again */
     uint64_t restore_request;        /* number of that request; 0: none is open */
     uint64_t restore_pull;           /* number of the last PULL before that request */

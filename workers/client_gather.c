@@ -13,12 +13,18 @@ void client_close_flush(const struct client *client, struct retained_flush *flus
     memset(flush, 0, sizeof *flush);
 }
 
-void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush) {
+void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush, bool first) {
     struct message copy = message_share(&flush->message);
-    flush->pull = client->partitions[number].pulls;
+    actor_id relay = ACTOR_NONE;
     copy.epoch = client->epoch;
     copy.flush.committed = client->committed;
-    client->io->send(client->io, client_server(client, number, flush->clock), &copy);
+    if (first && flush->origin == client->self) {
+        relay = client_ring_relay(client, number, flush->clock, &copy.flush.ring);
+    }
+    copy.flush.ring = relay != ACTOR_NONE ? copy.flush.ring : 0;
+    flush->pull = client->partitions[number].pulls;
+    flush->ring_us = relay != ACTOR_NONE ? client_now(client) : 0;
+    client->io->send(client->io, relay != ACTOR_NONE ? relay : client_server(client, number, flush->clock), &copy);
 }
 
 void client_settle_flushed(const struct client *client, const struct client_partition *partition) {

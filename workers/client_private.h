@@ -4,6 +4,7 @@
  *   client.c            opening and closing, plans, fences, which clock may begin, commits, the end of a clock
  *   client_subscribe.c  which servers push which rows: SUBSCRIBE
  *   client_wait.c       what is awaited, since when, and PULL, which requests what may have been lost
+ *   client_ring.c       the ring by which flushes and pushes may travel, and when these count as lost
  *   client_gather.c     a clock's flushes: gathered from the cache, sent, retained until they are committed
  *   client_lot.c        another node's lot: its changes are taken out of the cache; ours, from another node, into it
  *   client_waits.c      how long the states of each server are waited for
@@ -68,6 +69,17 @@ void client_wait(const struct client *client, struct client_partition *partition
 /* Sends PULL. With `again` the server repeats the pushes after the state that has arrived. */
 void client_pull(struct client *client, uint32_t number, actor_id server, bool again);
 
+/* ---- client_ring.c ---- */
+
+/* The server thread of our node by which a flush of ours travels; ACTOR_NONE: it is sent directly. */
+actor_id client_ring_relay(struct client *client, uint32_t number, uint64_t clock, uint64_t *digest);
+/* Whether what was sent by a ring at `since_us` counts as lost when a PULL's answer shows it to be missing. */
+bool client_ring_lost(struct client *client, uint64_t since_us);
+/* The partition has the state of `clock`: measures how long that took. */
+void client_ring_came(struct client *client, uint64_t clock);
+/* A clock under `self` is flushed. */
+void client_ring_begin(struct client *client);
+
 /* ---- client_gather.c ---- */
 
 /* For jobs without staleness: makes rows whose flush was not pushed back yet the base of deltas. gather_rows leaves
@@ -76,7 +88,8 @@ void client_pull(struct client *client, uint32_t number, actor_id server, bool a
 void client_settle_flushed(const struct client *client, const struct client_partition *partition);
 /* Retains the gathered flush until it is committed. */
 struct retained_flush *client_retain(struct client_partition *partition);
-void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush);
+/* Sends it to the partition's server; or, with `first` in this epoch, by the ring if its clock has one. */
+void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush, bool first);
 /* Frees the flushes that are committed and are part of the state in the cache. */
 void client_release(const struct client *client, struct client_partition *partition);
 void client_close_flush(const struct client *client, struct retained_flush *flush);

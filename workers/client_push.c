@@ -20,6 +20,8 @@ void client_drop_waiting(struct client_partition *partition) {
 static void came_to(struct client *client, uint32_t number, uint64_t clock) {
     struct client_partition *partition = &client->partitions[number];
     partition->clock = clock;
+    partition->ring_us = 0;
+    client_ring_came(client, clock);
     client_release(client, partition);
     if (client->row_state != NULL) {
         client->row_state(client->context, number, clock);
@@ -97,6 +99,13 @@ static bool receive_changes(struct client *client, uint32_t number, struct clien
         return false;
     }
     if (message->push.from_clock > arrived) {
+        if (message->push.pull != 0 && message->push.ring != 0) {
+            /* The answer has come directly: what it tells of may still be on its way by the ring. */
+            partition->ring_us = partition->ring_us != 0 ? partition->ring_us : client_now(client);
+            if (!client_ring_lost(client, partition->ring_us)) {
+                return false;
+            }
+        }
         if ((subscription == &partition->now || client->joins) && subscription->again == 0) {
             client_pull(client, number, subscription->server, true);
             subscription->again = partition->pulls;
@@ -213,9 +222,11 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
     uint64_t arrived = client_arrived(partition);
     for (unsigned r = 0; r < partition->retained_count; r++) {
         struct retained_flush *flush = &partition->retained[r];
-        if (flush->pull < push->pull && flush->clock > (flush->origin == client->self ? push->received : arrived) &&
-            client_server(client, number, flush->clock) == server) {
-            client_send_flush(client, number, flush);
+        bool missing = flush->pull < push->pull &&
+                       flush->clock > (flush->origin == client->self ? push->received : arrived) &&
+                       client_server(client, number, flush->clock) == server;
+        if (missing && (flush->ring_us == 0 || client_ring_lost(client, flush->ring_us))) {
+            client_send_flush(client, number, flush, false);
         }
     }
     if (subscription != NULL && subscription->open && subscription->pull < push->pull) {
@@ -244,11 +255,13 @@ static bool push_is_possible(struct client *client, actor_id from, const struct 
     return true;
 }
 
+/* Whether a server can have these clocks; nobody is accused: the push has come by way of other nodes. */
+static bool relayed_is_possible(const struct client *client, const struct message_push *push) {
+    return push->clock <= client->possible && push->durable <= client->possible && push->received <= client->possible;
+}
+
 static void receive_push(struct client *client, actor_id from, struct message *message) {
     uint32_t number = message->push.partition;
-    if (!push_is_possible(client, from, &message->push)) {
-        return;
-    }
     struct client_partition *partition = &client->partitions[number];
     struct client_subscription *subscription = subscription_with(partition, from);
     const struct message_push push = message->push;
@@ -314,11 +327,19 @@ void client_receive(struct client *client, actor_id from, struct message *messag
         number >= client->partition_count) {
         return;
     }
+    if (push && message->push.ring != 0 && message->push.pull == 0 && actor_node(from) == client->self) {
+        if (relayed_is_possible(client, &message->push)) {
+            receive_push(client, client_server(client, number, message->push.clock), message);
+        }
+        return;
+    }
     if (!plan_serves(&client->plan, number, from)) {
         return;
     }
     if (push) {
-        receive_push(client, from, message);
+        if (push_is_possible(client, from, &message->push)) {
+            receive_push(client, from, message);
+        }
     } else if (client->rows != NULL && rows_are_possible(client, from, message)) {
         client->rows(client->context, message);
     }

@@ -101,7 +101,7 @@ void client_send_again(struct client *client) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned r = 0; r < partition->retained_count; r++) {
             if (partition->retained[r].clock > client->plan.terms.restore) {
-                client_send_flush(client, p, &partition->retained[r]);
+                client_send_flush(client, p, &partition->retained[r], true);
             }
         }
     }

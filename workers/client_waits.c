@@ -14,7 +14,7 @@ void client_waits_close(struct client *client) {
     free(client->waits.arrived_us);
     free(client->waits.servers);
     free(client->waits.server_of);
-    client->waits = (struct client_waits){0};
+    client->waits = (struct client_waits){.ring = client->waits.ring};
 }
 
 void client_waits_plan(struct client *client) {

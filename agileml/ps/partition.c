@@ -471,25 +471,41 @@ static int flush_contributions(struct partition *partition, unsigned origin, uin
     return result;
 }
 
+/* Whether a flush in the name of these origins counts: a flush_result. */
+static int flush_counts(const struct partition *partition, const actor_id *origins, unsigned origin_count,
+                        uint64_t clock) {
+    const struct pending *pending = partition_pending(partition, clock);
+    uint64_t reached = partition_reached(partition);
+    unsigned delivered = 0;
+    for (unsigned o = 0; o < origin_count; o++) {
+        int found = partition_origin(partition, origins[o]);
+        if (found < 0 || !origin_expected(&partition->origins[found], clock)) {
+            return FLUSH_UNEXPECTED;
+        }
+        delivered += clock <= reached || (pending != NULL && pending->delivered[found] != 0);
+    }
+    if (delivered > 0) {
+        return delivered == origin_count ? FLUSH_REPEATED : FLUSH_OVERLAPS;
+    }
+    return clock > reached + partition_ahead(partition->job) ? FLUSH_UNEXPECTED : FLUSH_TAKEN;
+}
+
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
                     unsigned view_count, struct error *error) {
-    int found = partition_origin(partition, origin);
-    if (found < 0 || !origin_expected(&partition->origins[found], clock)) {
-        return FLUSH_UNEXPECTED;
-    }
-    uint64_t reached = partition_reached(partition);
-    if (clock <= reached) {
-        return FLUSH_REPEATED;
-    }
-    if (clock > reached + partition_ahead(partition->job)) {
-        return FLUSH_UNEXPECTED;
+    return partition_flush_sum(partition, &origin, 1, clock, views, view_count, error);
+}
+
+int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
+                        const struct rows_view *views, unsigned view_count, struct error *error) {
+    assert(origin_count > 0);
+    int counts = flush_counts(partition, origins, origin_count, clock);
+    if (counts != FLUSH_TAKEN) {
+        return counts;
     }
     struct pending *pending = partition_pending(partition, clock);
-    if (pending != NULL && pending->delivered[found]) {
-        return FLUSH_REPEATED;
-    }
     struct contribution new[WIRE_TABLES_MAX];
-    int result = flush_contributions(partition, (unsigned)found, clock, views, view_count, new, error);
+    unsigned writer = (unsigned)partition_origin(partition, origins[0]);
+    int result = flush_contributions(partition, writer, clock, views, view_count, new, error);
     for (unsigned v = 0; v < view_count && result == 0; v++) {
         result = check_put(partition, views[v].table, pending, &new[v], error);
     }
@@ -504,9 +520,11 @@ int partition_flush(struct partition *partition, actor_id origin, uint64_t clock
             return error_set(error, AML_ENOMEM, "table %s: no memory for a clock's sums", table->spec->name);
         }
     }
-    pending->delivered[found] = 1;
-    pending->delivered_count++;
-    pending->last = (unsigned)found;
+    for (unsigned o = 0; o < origin_count; o++) {
+        pending->last = (unsigned)partition_origin(partition, origins[o]);
+        pending->delivered[pending->last] = 1;
+    }
+    pending->delivered_count += origin_count;
     return FLUSH_TAKEN;
 }
 

@@ -92,6 +92,7 @@ struct subscription {
     actor_id subscriber;
     uint64_t needs_from; /* the first clock of its node's assignments; WIRE_CLOCK_NEVER: none, or none that is named */
     uint64_t sent_clock; /* the clock of the last PUSH to it, or of the state that it had before */
+    bool by_ring;        /* that PUSH was sent by a ring */
     uint64_t request;    /* its last SUBSCRIBE */
     struct slot_list {
         uint32_t *slots;
@@ -141,7 +142,12 @@ void partition_loaded(struct partition *partition, uint64_t clock);
 /* Replaces who is expected: an origin at those clocks that an assignment of it covers. What has arrived stays. */
 void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count);
 
-enum flush_result { FLUSH_TAKEN, FLUSH_REPEATED, FLUSH_UNEXPECTED /* not expected, or too far ahead: ignored */ };
+enum flush_result {
+    FLUSH_TAKEN,
+    FLUSH_REPEATED,
+    FLUSH_UNEXPECTED, /* not expected, or too far ahead: ignored */
+    FLUSH_OVERLAPS    /* a sum, of which a part was delivered before: ignored */
+};
 
 /* Clocks beyond partition_reached of which flushes are taken: no worker can be further ahead. */
 static inline unsigned partition_ahead(const struct job *job) {
@@ -158,6 +164,11 @@ int partition_views(const struct partition *partition, const struct message *mes
  * with nothing of the flush taken; or AML_ENOMEM, after which the partition can't be used any more. */
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
                     unsigned view_count, struct error *error);
+
+/* The same for the sum of the flushes of several origins. FLUSH_REPEATED: all of them have delivered the clock before.
+ * FLUSH_OVERLAPS: some have, so that the sum can't be taken. */
+int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
+                        const struct rows_view *views, unsigned view_count, struct error *error);
 
 /* Applies the next clock if it is complete. True when the clock advanced. */
 bool partition_advance(struct partition *partition);

@@ -40,6 +40,8 @@ void server_close(struct server *server) {
     plan_close(&server->plan);
     plan_close(&server->later_plan);
     members_close(&server->members);
+    server_forget_relayed(server);
+    rings_close(&server->rings);
     free(server->replicas);
     free(server->early);
     free(server->scans);
@@ -65,6 +67,8 @@ static uint32_t message_partition(const struct message *message) {
         return message->pull.partition;
     case MESSAGE_FLUSH:
         return message->flush.partition;
+    case MESSAGE_PUSH:
+        return message->push.partition;
     case MESSAGE_SCAN:
         return message->scan.partition;
     case MESSAGE_FOLLOW:
@@ -484,6 +488,7 @@ void server_take_plan(struct server *server, struct plan_view *plan) {
     if (new_epoch) {
         server->scan_count = 0;
         server->accused = false;
+        server_forget_relayed(server);
     }
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_plan(server, p, new_epoch);
@@ -568,6 +573,14 @@ void server_receive(void *self, actor_id from, struct message *message) {
     }
     if (message->type == MESSAGE_CHECKPOINT && agent) {
         server_receive_checkpoint(server, message);
+        return;
+    }
+    if (message->type == MESSAGE_FLUSH && message->flush.ring != 0) {
+        server_receive_ring_flush(server, from, message);
+        return;
+    }
+    if (message->type == MESSAGE_PUSH) {
+        server_relay_push(server, from, message);
         return;
     }
     struct server_replica *replica = server_replica_of(server, message_partition(message));

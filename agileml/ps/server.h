@@ -7,12 +7,15 @@
  *   with workers            SUBSCRIBE, PULL, FLUSH and SCAN come in. PUSH brings the changed rows to the subscribers
  *                           each time a served partition advances.
  *   with other servers      FOLLOW comes in from followers; the server answers with UPDATE, at once and at each commit
- *                           point. It follows other servers by the same two messages. */
+ *                           point. It follows other servers by the same two messages. As its node's relay in a ring it
+ *                           adds its node's FLUSH to that of the node before and sends the sum on, and passes PUSH on
+ *                           (server_relay.c). */
 #ifndef AGILEML_PS_SERVER_H
 #define AGILEML_PS_SERVER_H
 
 #include "agileml/net/io.h"
 #include "agileml/ps/partition.h"
+#include "agileml/ps/ring.h"
 #include "agileml/wire/plan.h"
 
 enum {
@@ -97,6 +100,25 @@ struct server_replica {
     struct replica_checkpoint checkpoint;
 };
 
+/* One clock of a partition at a relay. */
+struct relay_entry {
+    uint64_t clock;
+    struct message own, sum; /* our node's flush; and the sum of the nodes before it in the chain */
+    bool has_own, has_sum;
+    bool sent; /* both were passed on, added up */
+};
+
+/* What waits at a relay. Only server_relay.c changes it. */
+struct relay {
+    struct relay_partition {
+        struct relay_entry *entries; /* at most two for each clock that a worker may be ahead */
+        unsigned count;
+    } * partitions;
+    uint32_t partition_count; /* 0: nothing has come yet in this epoch */
+    uint64_t sums_taken;      /* by this server, of a whole chain; for tests */
+    uint64_t sums_overlapped; /* that were not taken, as some of their origins had delivered; for tests */
+};
+
 /* The nodes of a plan. */
 struct plan_members {
     struct index_map index; /* node -> place in needs_from */
@@ -142,6 +164,8 @@ struct server {
         struct message_scan scan;
     } * scans; /* waiting for their clock */
     unsigned scan_count;
+    struct rings rings;
+    struct relay relay;
     bool accused; /* this server has accused a node in this epoch */
 };
 

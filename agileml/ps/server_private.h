@@ -1,5 +1,6 @@
 /* What the parts of a server share: server.c (plans, and a replica's life), server_workers.c (workers' requests),
- * server_follow.c (replicas that follow one another), server_checkpoint.c (writing checkpoints). */
+ * server_follow.c (replicas that follow one another), server_relay.c (its node's part in a ring), server_checkpoint.c
+ * (writing checkpoints). */
 #ifndef AGILEML_PS_SERVER_PRIVATE_H
 #define AGILEML_PS_SERVER_PRIVATE_H
 
@@ -68,6 +69,8 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
                          const struct message *pull);
 void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
                           const struct message *message);
+/* A flush that travels by a ring: for the partition's server, or for our relay. */
+void server_receive_ring_flush(struct server *server, actor_id from, const struct message *message);
 void server_receive_scan(struct server *server, struct server_replica *replica, actor_id from,
                          const struct message_scan *scan);
 
@@ -98,6 +101,18 @@ bool replica_raise_durable(const struct server *server, struct server_replica *r
 /* Whether the replica must not advance, so that the backup being copied from it can catch up, which it can do only at a
  * commit point. True at the last commit point that workers can reach before more is committed. */
 bool replica_waits_for_copy(const struct server *server, const struct server_replica *replica);
+
+/* ---- server_relay.c ---- */
+
+/* Takes our node's flush, or the sum of the nodes before it in the chain. When both are here, sends the sum on. */
+void server_relay_flush(struct server *server, actor_id from, const struct message *message,
+                        const struct ring_chain *chain);
+/* Hands a push that has come by a ring to our node's client, and passes it on. */
+void server_relay_push(struct server *server, actor_id from, const struct message *message);
+/* Sends to a server of another node, which this one may not have connected to yet. Takes over the message's frames. */
+void server_relay_send(struct server *server, actor_id to, struct message *message);
+/* Forgets all that waits: the epoch is over. */
+void server_forget_relayed(struct server *server);
 
 /* ---- server_checkpoint.c ---- */
 

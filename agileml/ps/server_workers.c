@@ -1,6 +1,8 @@
 /* Workers' requests to a server: SUBSCRIBE, PULL, FLUSH, SCAN; and the pushes to them. See server_private.h. */
 #include "agileml/ps/server_private.h"
 
+#include <stdlib.h>
+
 static void push_head(const struct server *server, const struct server_replica *replica, actor_id to,
                       uint64_t from_clock, struct message *push) {
     *push = (struct message){.type = MESSAGE_PUSH, .epoch = server->epoch};
@@ -21,13 +23,75 @@ static bool push_is_due(const struct server *server, const struct partition *par
            (from < server->plan.terms.from_clock || plan_server_at(&server->plan, from, partition->id) == server->self);
 }
 
+/* The chain of the partition's clock; false: it has none, or we are not the clock's server. */
+static bool chain_at(struct server *server, uint32_t partition, uint64_t clock, struct ring_chain *chain) {
+    const struct ring *ring = rings_at(&server->rings, server->job, &server->plan, clock);
+    if (ring != NULL) {
+        *chain = ring_chain(ring, partition, plan_server_at(&server->plan, clock, partition));
+    }
+    return ring != NULL;
+}
+
+static bool has_all_rows(const struct partition *partition, const struct subscription *subscription) {
+    unsigned t = 0;
+    while (t < partition->job->table_count &&
+           (partition->job->tables[t].hidden || subscription->lists[t].count == partition->tables[t].count)) {
+        t++;
+    }
+    return t == partition->job->table_count;
+}
+
+/* Whether one push is right for all nodes of the chain: they are subscribed to all rows, and know the same clock. */
+static bool chain_is_even(const struct server *server, struct partition *partition, const struct ring_chain *chain) {
+    const struct subscription *first = partition_subscription(partition, ring_node(chain, 0));
+    for (unsigned place = 0; place < chain->length; place++) {
+        const struct subscription *subscription = partition_subscription(partition, ring_node(chain, place));
+        if (subscription == NULL || !push_is_due(server, partition, subscription) ||
+            !has_all_rows(partition, subscription) || subscription->sent_clock != first->sent_clock) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Sends the nodes of the clock's chain one push, which they pass on. Returns false where that is not possible. */
+static bool push_by_ring(struct server *server, struct server_replica *replica) {
+    struct partition *partition = replica->partition;
+    struct ring_chain chain;
+    struct message push;
+    if (!chain_at(server, partition->id, partition->clock, &chain) ||
+        plan_server_at(&server->plan, partition->clock, partition->id) != server->self ||
+        !chain_is_even(server, partition, &chain)) {
+        return false;
+    }
+    const struct subscription *first = partition_subscription(partition, ring_node(&chain, 0));
+    push_head(server, replica, first->subscriber, first->sent_clock, &push);
+    push.push.received = partition->clock; /* they have all delivered it */
+    push.push.ring = chain.ring->digest;
+    if (first->sent_clock < partition->clock) {
+        partition_changes(partition, first, first->sent_clock, NULL, NULL, &push);
+    }
+    for (unsigned place = 0; place < chain.length; place++) {
+        struct subscription *subscription = partition_subscription(partition, ring_node(&chain, place));
+        subscription->sent_clock = partition->clock;
+        subscription->by_ring = true;
+    }
+    server_relay_send(server, ring_relay(&chain, 0), &push);
+    return true;
+}
+
 void replica_push(struct server *server, struct server_replica *replica, bool missed) {
     struct partition *partition = replica->partition;
     struct message model = {0};
     const struct subscription *model_subscription = NULL;
+    bool by_ring = !missed && push_by_ring(server, replica);
     for (unsigned s = 0; s < partition->subscription_count; s++) {
         struct subscription *subscription = &partition->subscriptions[s];
         struct message push;
+        if (by_ring && subscription->by_ring) {
+            continue;
+        }
+        subscription->by_ring = false;
         if (!push_is_due(server, partition, subscription) || (missed && subscription->sent_clock == partition->clock)) {
             continue;
         }
@@ -127,10 +191,12 @@ void server_receive_pull(struct server *server, struct server_replica *replica, 
     push.push.pull = pull->pull.number;
     push.push.subscribed = subscription != NULL ? subscription->request : 0;
     if (answers && from_clock < partition->clock) {
+        subscription->by_ring = false;
         partition_changes(partition, subscription, from_clock, NULL, NULL, &push);
         subscription->sent_clock = partition->clock;
     } else {
         push.push.clock = from_clock; /* nothing new, but the answer shows that we live */
+        push.push.ring = answers && subscription->by_ring ? 1 : 0;
     }
     server->io->send(server->io, from, &push);
 }
@@ -166,9 +232,10 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* Takes a FLUSH. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an error of partition_flush. */
+/* Takes a FLUSH, by a ring if there is a `chain`. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an
+ * error of partition_flush. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
-                      const struct message *message, struct error *error) {
+                      const struct message *message, const struct ring_chain *chain, struct error *error) {
     const struct message_flush *flush = &message->flush;
     struct rows_view views[WIRE_TABLES_MAX];
     if (actor_node(flush->origin) != actor_node(from)) {
@@ -179,14 +246,30 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     }
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
     count = check_numbers(server->job, views, count, error);
-    return count < 0 ? count
-                     : partition_flush(replica->partition, flush->origin, flush->clock, views, (unsigned)count, error);
+    if (count < 0 && chain != NULL) {
+        return FLUSH_UNEXPECTED; /* whose fault it is shows when each origin sends its own */
+    }
+    if (count < 0 || chain == NULL) {
+        return count < 0
+                   ? count
+                   : partition_flush(replica->partition, flush->origin, flush->clock, views, (unsigned)count, error);
+    }
+    actor_id *origins = memory_resized(NULL, chain->length, sizeof *origins);
+    for (unsigned place = 0; place < chain->length; place++) {
+        origins[place] = ring_node(chain, place);
+    }
+    int result =
+        partition_flush_sum(replica->partition, origins, chain->length, flush->clock, views, (unsigned)count, error);
+    free(origins);
+    server->relay.sums_taken += result == FLUSH_TAKEN;
+    server->relay.sums_overlapped += result == FLUSH_OVERLAPS;
+    return result;
 }
 
-void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
-                          const struct message *message) {
+static void receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                          const struct message *message, const struct ring_chain *chain) {
     struct error error = {0};
-    int result = take_flush(server, replica, from, message, &error);
+    int result = take_flush(server, replica, from, message, chain, &error);
     if (result == AML_EPROTOCOL) {
         server_accuse(server, from, message, &error);
     } else if (result < 0) {
@@ -196,6 +279,27 @@ void server_receive_flush(struct server *server, struct server_replica *replica,
     }
     if (result == FLUSH_TAKEN) {
         replica_step(server, replica);
+    }
+}
+
+void server_receive_flush(struct server *server, struct server_replica *replica, actor_id from,
+                          const struct message *message) {
+    receive_flush(server, replica, from, message, NULL);
+}
+
+void server_receive_ring_flush(struct server *server, actor_id from, const struct message *message) {
+    const struct message_flush *flush = &message->flush;
+    struct ring_chain chain;
+    if (flush->partition >= server->partition_count || !server_knows(server, from) ||
+        !chain_at(server, flush->partition, flush->clock, &chain) || chain.ring->digest != flush->ring) {
+        return;
+    }
+    struct server_replica *replica = &server->replicas[flush->partition];
+    bool ends = flush->origin == ring_node(&chain, chain.length - 1) && from == ring_relay(&chain, chain.length - 1);
+    if (plan_server_at(&server->plan, flush->clock, flush->partition) != server->self || !ends) {
+        server_relay_flush(server, from, message, &chain);
+    } else if (replica->partition != NULL) {
+        receive_flush(server, replica, from, message, &chain);
     }
 }
 

@@ -41,14 +41,18 @@ struct table_spec {
 /* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
 enum { TABLE_SPARSE_WIDTH = 16 };
 
+/* How FLUSH and PUSH travel (ps/ring.h). */
+enum exchange { EXCHANGE_DIRECT, EXCHANGE_RING, EXCHANGE_AUTO };
+
 /* What servers and workers of one job agree on. Read-only once the job runs. */
 struct job {
     unsigned table_count;
     struct table_spec tables[WIRE_TABLES_MAX];
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables: table_shape */
     uint32_t staleness;
-    bool checked;    /* search for an app's mistakes also where that takes time (workers/check.h) */
-    bool reject_nan; /* a NaN or an infinity in an update is a failure of the node that sends it */
+    enum exchange exchange; /* other than direct only if ring_unfit_table finds no table */
+    bool checked;           /* search for an app's mistakes also where that takes time (workers/check.h) */
+    bool reject_nan;        /* a NaN or an infinity in an update is a failure of the node that sends it */
 };
 
 /* Whether what a node does may go on from what another one has put, and not only from sums. */

@@ -53,7 +53,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 21,
+    WIRE_VERSION = 22,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -495,13 +495,17 @@ struct message_push {
     /* The PULL that this answers; 0: none. Without rows both clocks are the one up to which rows were sent. */
     uint64_t pull;
     uint64_t subscribed; /* answering a PULL: the receiver's last SUBSCRIBE that the replica has applied; 0: none */
+    uint64_t ring; /* the digest of the ring by which this travels; 0: directly. Answering a PULL without rows, not 0:
+                      the rows up to `clock` were sent by a ring, so they may arrive after this answer */
 };
 
-/* An origin's summed deltas of one clock for one partition. Frames: rows; none when it touched none. */
+/* An origin's summed deltas of one clock for one partition; by a ring, those of all origins from the chain's first to
+ * `origin` (ps/ring.h). Frames: rows; none when they touched none. */
 struct message_flush {
     uint32_t partition;
     actor_id origin;
     uint64_t clock;
+    uint64_t ring;      /* the digest of the ring by which this travels; 0: directly */
     uint64_t committed; /* every partition is durable up to this clock: nobody needs to keep what would restore an
                            earlier state */
 };

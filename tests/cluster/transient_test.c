@@ -1,5 +1,5 @@
 /* Tests of jobs without a reliable node, with real processes that are killed: in stage transient each part of the
- * tables has a copy on another node, in another group where there is one. */
+ * tables has a copy on another node, in another group where there is one. And of jobs that exchange by a ring. */
 #include "tests/cluster/shell.h"
 
 #include <setjmp.h>
@@ -81,6 +81,23 @@ static void test_bad_groups(void **state) {
                 "--reliable 0: expected at least 1, since in stage 2 reliable nodes keep the tables");
 }
 
+/* Nodes are killed, warned and join while updates go from node to node. The app checks its sums. */
+static void test_ring(void **state) {
+    (void)state;
+    run_well("printf 'iteration 10 kill node-2\\niteration 20 join transient 2\\niteration 30 kill node-4\\n"
+             "iteration 40 evict node-1\\n' >events; "
+             "$run " QUICK " --transient 5 -- $tests/ring_app --iterations 60 --slow-us 4000 --exchange ring");
+    assert_true(summary("failures") == 2 && summary("evictions") == 1);
+    run_well("printf 'iteration 10 kill node-3\\niteration 20 join transient 1\\n' >events; "
+             "$run --failure-timeout 3 --events events --stage 1 --reliable 2 --transient 2 -- $tests/ring_app "
+             "--iterations 40 --slow-us 4000 --exchange ring --staleness 2");
+    run_well("$run --reliable 4 -- $tests/ring_app --iterations 20 --exchange auto");
+    run_well("$run --reliable 2 -- " SUMS " --exchange auto"); /* directly: its tables are not for a ring */
+    run_refused("$run --reliable 2 -- " SUMS " --exchange ring",
+                "--exchange ring: table users can't travel by a ring: expected tables that every node has as a whole");
+    run_refused("$run --reliable 2 -- " SUMS " --exchange around", "--exchange: expected direct, ring or auto");
+}
+
 static int open_folder(void **state) {
     (void)state;
     if (shell_open("transient_test") != 0) {
@@ -116,6 +133,7 @@ int main(void) {
         cmocka_unit_test(test_a_group_that_is_lost),
         cmocka_unit_test(test_both_groups_lost),
         cmocka_unit_test(test_bad_groups),
+        cmocka_unit_test(test_ring),
     };
     return cmocka_run_group_tests(tests, open_folder, shell_close);
 }

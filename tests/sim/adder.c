@@ -107,9 +107,14 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     bool whole = type == AML_INT32 || type == AML_INT64;
     spec.flushed_sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
     spec.given = spec.flushed_sparse && app_random(random) % 2 == 0;
+    if (app->ring) {
+        spec.rows = rows;
+        spec.whole = true;
+        spec.flushed_sparse = spec.given = false;
+    }
     app_add_table(app, &spec);
     for (unsigned r = 0; r < rows; r++) {
-        app_add_row(app, dense_rows > 0 ? r : app_random(random));
+        app_add_row(app, spec.rows > 0 ? r : app_random(random));
     }
 }
 
@@ -162,6 +167,9 @@ static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows,
     adder->shards = memory_zeroed(count, sizeof *adder->shards);
     for (unsigned s = 0; s < count; s++) {
         struct app_shard *shard = &app->shards[s];
+        for (unsigned r = 0; r < add_rows && app->ring; r++) {
+            app_shard_names(shard, r); /* replicated tables are in every cache */
+        }
         shard->items = (unsigned)(app_random(random) % 4) + (s == 0 ? 1 : 0);
         shard->items = app->shard_items > 0 ? app->shard_items : shard->items;
         for (unsigned i = 0; i < shard->items; i++) {
@@ -320,7 +328,7 @@ void adder_open(struct app *app, unsigned shards) {
     app->own = adder;
     unsigned dense = 4 + (unsigned)(app_random(&random) % 40);
     adder_add_table(app, "dense", AML_INT64, AML_ADD, dense, dense, &random);
-    if (app_random(&random) % 4 != 0) {
+    if (app_random(&random) % 4 != 0 && !app->ring) {
         adder_add_table(app, "sparse", AML_INT64, AML_ADD, 0, 4 + (unsigned)(app_random(&random) % 60), &random);
     }
     if (app_random(&random) % 2 != 0) {
@@ -334,7 +342,7 @@ void adder_open(struct app *app, unsigned shards) {
     adder_add_stepped(app);
     unsigned add_rows = app->row_count;
     int put_table = -1;
-    if (app_random(&random) % 2 != 0) {
+    if (app_random(&random) % 2 != 0 && !app->ring) {
         put_table = (int)app->job.table_count;
         adder_add_table(app, "put", AML_INT64, AML_PUT, app_random(&random) % 2 * shards, shards, &random);
     }

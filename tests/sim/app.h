@@ -84,6 +84,7 @@ struct app {
     struct app_shard *shards;
     unsigned shard_count;
     unsigned shard_items; /* adder: of each shard; 0: drawn */
+    bool ring;            /* adder: all tables are such that a ring can be used (agileml/ps/ring.h) */
     uint64_t items;
     uint64_t **states; /* by clock: every element as of it */
     uint64_t state_count;
@@ -96,7 +97,7 @@ struct app {
     void *context;
 };
 
-/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items and job.staleness. */
+/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, ring and job.staleness. */
 void adder_open(struct app *app, unsigned shards);
 void lda_job_open(struct app *app, unsigned shards);
 void app_close(struct app *app);

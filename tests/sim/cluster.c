@@ -80,7 +80,15 @@ static void server_receive_now(struct cluster_server *server, actor_id from, str
     }
     cluster_mad_peer(server->node, from, message);
     cluster_mistake_keep_row(server, message, &kept);
+    const struct relay before = server->server.relay;
+    struct relay relayed;
+    cluster_mistake_keep_relayed(server, message, &relayed);
+    cluster_check_ring(cluster, message);
     server_receive(&server->server, from, message);
+    cluster_mistake_put_relayed(server, &relayed);
+    cluster->result->counts.ring_sums += server->server.relay.sums_taken - before.sums_taken;
+    cluster->result->counts.ring_overlaps += server->server.relay.sums_overlapped - before.sums_overlapped;
+    cluster->result->counts.ring_pushes += message->type == MESSAGE_PUSH;
     cluster_mistake_put_row(server, &kept);
     cluster_check_server(server);
 }
@@ -441,6 +449,11 @@ static bool app_mistake_due(void *context, enum app_mistake mistake) {
     return cluster_mistake_due(context, mistake == APP_STEP_TWICE ? MISTAKE_STEP_TWICE : MISTAKE_TOPICS_FORGOTTEN);
 }
 
+/* A third of the jobs exchange by a ring. */
+static bool draw_ring(const struct cluster *cluster) {
+    return cluster->options.campaign != CAMPAIGN_UNEVEN && hash_mix(cluster->options.seed ^ 0x4116) % 3 == 0;
+}
+
 static void app_open(struct cluster *cluster) {
     cluster->app = (struct app){.seed = cluster->options.seed,
                                 .clocks_per_iteration = cluster->terms.clocks_per_iteration,
@@ -453,7 +466,9 @@ static void app_open(struct cluster *cluster) {
         lda_job_open(&cluster->app, cluster->policy.shards);
     } else {
         cluster->app.shard_items = cluster->options.campaign == CAMPAIGN_UNEVEN ? 2 : 0;
+        cluster->app.ring = draw_ring(cluster);
         adder_open(&cluster->app, cluster->policy.shards);
+        cluster->app.job.exchange = cluster->app.ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     }
 }
 

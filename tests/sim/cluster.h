@@ -63,6 +63,10 @@ enum mistake {
     MISTAKE_PIECE_LEFT_OUT,        /* a node does not miss what one part has of a shard */
     MISTAKE_STEP_TWICE,            /* a server applies the sum of a clock's updates to a row twice */
     MISTAKE_STATE_KEPT,            /* a server that goes back does not undo the state of one row's optimizer */
+    MISTAKE_RING_TWICE,            /* a relay adds what comes from the node before twice */
+    MISTAKE_RING_OVERLAPS,         /* a server takes a sum although one of its origins has delivered the clock */
+    MISTAKE_RING_KEPT,             /* a relay keeps what waits there in a new epoch */
+    MISTAKE_RING_MIXED,            /* a server's plan has another order of nodes, or one node less */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -98,6 +102,9 @@ struct cluster_counts {
     uint64_t batches_used;    /* of them, by clocks */
     uint64_t batches_own;     /* that nodes have made while they waited */
     uint64_t batches_at_once; /* that feeders have made with others, by several threads */
+    uint64_t ring_sums;       /* of a whole chain, that servers have taken */
+    uint64_t ring_overlaps;   /* and those that were dropped, as origins had delivered directly */
+    uint64_t ring_pushes;     /* that relays have passed on */
     uint64_t pieces_taken;    /* of shards, from nodes that have read other parts of the input */
 };
 

@@ -381,6 +381,41 @@ static void check_committed(struct cluster *cluster, uint64_t committed) {
     }
 }
 
+/* What waits at a relay: S3, nothing of an older epoch, and the bound. */
+static void check_relay(struct cluster *cluster, const struct server *server) {
+    for (uint32_t p = 0; p < server->relay.partition_count && !server->fenced; p++) {
+        const struct relay_partition *partition = &server->relay.partitions[p];
+        if (partition->count > 2 * (server->job->staleness + 1)) {
+            cluster_violation(cluster, "bound", "%u clocks of partition %u wait at a relay", partition->count, p);
+        }
+        for (unsigned e = 0; e < partition->count; e++) {
+            const struct relay_entry *entry = &partition->entries[e];
+            if (!entry->sent && ((entry->has_own && entry->own.epoch != server->epoch) ||
+                                 (entry->has_sum && entry->sum.epoch != server->epoch))) {
+                cluster_violation(cluster, "S3", "a flush of clock %llu waits at a relay in epoch %llu, but is older",
+                                  (unsigned long long)entry->clock, (unsigned long long)server->epoch);
+            }
+        }
+    }
+}
+
+void cluster_check_ring(struct cluster *cluster, const struct message *message) {
+    bool flush = message->type == MESSAGE_FLUSH;
+    uint64_t digest = flush ? message->flush.ring : message->type == MESSAGE_PUSH ? message->push.ring : 0;
+    uint64_t clock = flush ? message->flush.clock : message->push.clock;
+    if (digest == 0) {
+        return;
+    }
+    struct seen_ring *seen = &cluster->seen.rings[clock % CLUSTER_RINGS_SEEN];
+    if (seen->epoch == message->epoch && seen->clock == clock && seen->digest != digest) {
+        cluster_violation(cluster, "S3", "two rings for clock %llu of epoch %llu", (unsigned long long)clock,
+                          (unsigned long long)message->epoch);
+    }
+    if (message->epoch >= seen->epoch) {
+        *seen = (struct seen_ring){.epoch = message->epoch, .clock = clock, .digest = digest};
+    }
+}
+
 void cluster_check_server(struct cluster_server *server) {
     struct cluster *cluster = server->node->cluster;
     const struct server *mine = &server->server;
@@ -411,6 +446,7 @@ void cluster_check_server(struct cluster_server *server) {
         }
     }
     check_committed(cluster, mine->committed);
+    check_relay(cluster, mine);
     if (mine->scan_count > SERVER_SCANS_MAX || mine->early_count > SERVER_EARLY_MAX) {
         cluster_violation(cluster, "bound", "%u scans and %u early messages wait", mine->scan_count, mine->early_count);
     }

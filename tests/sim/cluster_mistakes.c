@@ -1,4 +1,5 @@
 /* Mistakes that are put into a simulated run, to see that the checks find them. See cluster_private.h. */
+#include "agileml/ps/server_private.h"
 #include "tests/sim/cluster_private.h"
 
 #include <stdlib.h>
@@ -45,6 +46,10 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_PIECE_LEFT_OUT] = "piece-left-out",
     [MISTAKE_STEP_TWICE] = "step-twice",
     [MISTAKE_STATE_KEPT] = "state-kept",
+    [MISTAKE_RING_TWICE] = "ring-twice",
+    [MISTAKE_RING_OVERLAPS] = "ring-overlaps",
+    [MISTAKE_RING_KEPT] = "ring-kept",
+    [MISTAKE_RING_MIXED] = "ring-mixed",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -86,13 +91,13 @@ static void *frame_own(struct message *message, unsigned frame) {
 /* ---- What reaches a server ---- */
 
 /* Whole numbers of the first table, twice as much. */
-static bool flush_double(struct cluster *cluster, struct message *message) {
+static bool flush_double(struct cluster *cluster, struct message *message, enum mistake mistake) {
     const struct wire_directory_entry *directory = (const void *)message->frames[0]->data;
     bool changes = false;
     for (size_t b = 0; directory->table == 0 && b < message->frames[2]->size; b++) {
         changes = changes || message->frames[2]->data[b] != 0;
     }
-    if (!changes || !cluster_mistake_due(cluster, MISTAKE_FLUSH_TWICE)) {
+    if (!changes || !cluster_mistake_due(cluster, mistake)) {
         return false;
     }
     int64_t *values = frame_own(message, 2);
@@ -102,9 +107,55 @@ static bool flush_double(struct cluster *cluster, struct message *message) {
     return true;
 }
 
+/* A server forgets that an origin in a sum that comes by a ring has delivered the clock directly. */
+static void forget_delivered(struct cluster *cluster, struct partition *partition, const struct message_flush *flush,
+                             const struct ring_chain *chain) {
+    struct pending *pending = partition->ring[flush->clock % partition_ahead(partition->job)];
+    if (pending == NULL || pending->clock != flush->clock) {
+        return;
+    }
+    bool overlaps = false;
+    for (unsigned place = 0; place < chain->length; place++) {
+        int64_t origin = index_map_find(&partition->origin_index, ring_node(chain, place));
+        overlaps = overlaps || (origin != INDEX_NONE && pending->delivered[origin] != 0);
+    }
+    bool forgets = overlaps && cluster_mistake_due(cluster, MISTAKE_RING_OVERLAPS);
+    for (unsigned place = 0; forgets && place < chain->length; place++) {
+        int64_t origin = index_map_find(&partition->origin_index, ring_node(chain, place));
+        if (origin != INDEX_NONE) {
+            pending->delivered_count -= pending->delivered[origin];
+            pending->delivered[origin] = 0;
+        }
+    }
+}
+
+/* A flush that travels by a ring, at a relay or at the partition's server. */
+static void mistake_ring_flush(struct cluster_server *server, struct message *message) {
+    struct cluster *cluster = server->node->cluster;
+    const struct message_flush *flush = &message->flush;
+    struct server *mine = &server->server;
+    const struct ring *ring = flush->partition < mine->partition_count && message->epoch == mine->epoch && !mine->fenced
+                                  ? rings_at(&mine->rings, mine->job, &mine->plan, flush->clock)
+                                  : NULL;
+    if (ring == NULL || ring->digest != flush->ring || !has_changes(message)) {
+        return;
+    }
+    actor_id leader = plan_server_at(&mine->plan, flush->clock, flush->partition);
+    struct ring_chain chain = ring_chain(ring, flush->partition, leader);
+    struct partition *partition = mine->replicas[flush->partition].partition;
+    if (leader == mine->self && partition != NULL && partition->clock + 1 == flush->clock) {
+        forget_delivered(cluster, partition, flush, &chain);
+    } else if (leader != mine->self && flush->origin != actor_node(mine->self)) {
+        flush_double(cluster, message, MISTAKE_RING_TWICE);
+    }
+}
+
 static bool mistake_flush(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     const struct message_flush *flush = &message->flush;
+    if (flush->ring != 0) {
+        mistake_ring_flush(server, message);
+    }
     const struct partition *partition =
         flush->partition < server->server.partition_count ? server->server.replicas[flush->partition].partition : NULL;
     bool taken = partition != NULL && message->epoch == server->server.epoch && !server->server.fenced &&
@@ -116,7 +167,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
                   (again && cluster_mistake_due(cluster, MISTAKE_FLUSH_LOST_IN_RESTORE)))) {
         message_close(message);
     } else if (taken) {
-        flush_double(cluster, message);
+        flush_double(cluster, message, MISTAKE_FLUSH_TWICE);
     }
     return !mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
 }
@@ -152,6 +203,41 @@ static void mistake_plan(struct cluster_server *server, struct message *message)
     }
 }
 
+/* A node's group is another one in the plan that a server gets, and so the ring's order. */
+static void mistake_groups(struct cluster *cluster, struct message *message) {
+    size_t count = message->frames[PLAN_NODES]->size / sizeof(struct wire_node);
+    if (cluster->app.ring && count > RING_NODES_MIN && message->plan.restore > 0 &&
+        cluster_mistake_due(cluster, MISTAKE_RING_MIXED)) {
+        struct wire_node *nodes = frame_own(message, PLAN_NODES);
+        for (size_t n = 0; n < count; n++) {
+            nodes[n].group = count - n;
+        }
+    }
+}
+
+void cluster_mistake_keep_relayed(struct cluster_server *server, const struct message *message, struct relay *kept) {
+    struct server *mine = &server->server;
+    bool waits = false;
+    *kept = (struct relay){0};
+    for (uint32_t p = 0; p < mine->relay.partition_count; p++) {
+        for (unsigned e = 0; e < mine->relay.partitions[p].count; e++) {
+            waits = waits || !mine->relay.partitions[p].entries[e].sent;
+        }
+    }
+    if (message->type == MESSAGE_PLAN && mine->fenced && message->epoch >= mine->epoch && waits &&
+        cluster_mistake_due(server->node->cluster, MISTAKE_RING_KEPT)) {
+        *kept = mine->relay;
+        mine->relay = (struct relay){0};
+    }
+}
+
+void cluster_mistake_put_relayed(struct cluster_server *server, struct relay *kept) {
+    if (kept->partitions != NULL) {
+        server_forget_relayed(&server->server);
+        server->server.relay = *kept;
+    }
+}
+
 bool cluster_mistake_server(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     enum mistake mistake = cluster->options.mistake;
@@ -168,6 +254,9 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
     if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||
                                           (mistake == MISTAKE_TWO_SERVERS_FENCED && fenced))) {
         mistake_plan(server, message);
+    }
+    if (message->type == MESSAGE_PLAN) {
+        mistake_groups(cluster, message);
     }
     return true;
 }

@@ -22,6 +22,7 @@ enum {
     CLUSTER_PARTITIONS_MAX = 32,
     CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
     CLUSTER_ACTIONS_MAX = 40,
+    CLUSTER_RINGS_SEEN = 64,
     CLUSTER_REQUESTS_MAX = 256,
     CLUSTER_STEPS_MAX = 60 * 1000 * 1000
 };
@@ -360,6 +361,9 @@ struct cluster_seen {
     uint64_t work_clocks;
     uint64_t redone_most; /* items that recoveries may have done again */
     uint64_t first_epoch;
+    struct seen_ring {
+        uint64_t epoch, clock, digest;
+    } rings[CLUSTER_RINGS_SEEN]; /* of the last clocks in which a message came by one */
 };
 
 /* What the report's lines have said. */
@@ -639,6 +643,9 @@ struct undo_skipped {
 };
 void cluster_mistake_keep_row(struct cluster_server *server, const struct message *message, struct undo_skipped *kept);
 void cluster_mistake_put_row(struct cluster_server *server, struct undo_skipped *kept);
+/* Before and after a server takes the plan of a new epoch: what waited at its relay stays. */
+void cluster_mistake_keep_relayed(struct cluster_server *server, const struct message *message, struct relay *kept);
+void cluster_mistake_put_relayed(struct cluster_server *server, struct relay *kept);
 
 /* ---- cluster_check.c ---- */
 
@@ -664,6 +671,8 @@ void cluster_check_plan(struct cluster *cluster, const struct message *message);
 /* Whether the server's replica of the partition can be put at the clock. */
 bool cluster_can_put(const struct cluster_server *server, uint32_t partition, uint64_t clock);
 void cluster_check_server(struct cluster_server *server);
+/* A server has received a message: S3, one ring for a clock and epoch. */
+void cluster_check_ring(struct cluster *cluster, const struct message *message);
 void cluster_check_node(struct cluster_node *node);
 void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock);
 void cluster_check_row_state(void *node, uint32_t partition, uint64_t clock);
