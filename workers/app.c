@@ -581,17 +581,40 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     return result;
 }
 
+enum { ARGUMENTS_MAX = 4096 };
+
+/* Fills arguments[ARGUMENTS_MAX] with the command line that this process was executed with, and returns its text. What
+ * aml_main was given may be another one: a script's, without its interpreter. NULL when it can't be read. */
+static char *own_command_line(char *arguments[ARGUMENTS_MAX]) {
+    FILE *file = fopen("/proc/self/cmdline", "r");
+    char *text = NULL;
+    size_t room = 0;
+    unsigned count = 0;
+    ssize_t length = file != NULL ? getdelim(&text, &room, EOF, file) : -1;
+    if (file != NULL) {
+        fclose(file);
+    }
+    for (ssize_t at = 0; at < length && count < ARGUMENTS_MAX - 1; at += (ssize_t)strlen(text + at) + 1) {
+        arguments[count++] = text + at;
+    }
+    arguments[count] = NULL;
+    return text;
+}
+
 /* Executes the program anew in the same process. Returns only when that fails. */
 static void start_anew(char **argv, struct error *error) {
+    static char *arguments[ARGUMENTS_MAX];
     sigset_t stop;
     sigemptyset(&stop);
     sigaddset(&stop, SIGINT);
     sigaddset(&stop, SIGTERM);
     pthread_sigmask(SIG_UNBLOCK, &stop, NULL);
     fflush(NULL);
-    execv("/proc/self/exe", argv);
+    char *text = own_command_line(arguments);
+    execv("/proc/self/exe", arguments[0] != NULL ? arguments : argv);
     *error = (struct error){0};
     error_set(error, AML_EFAIL, "can't start anew: %s", strerror(errno));
+    free(text);
 }
 
 int aml_main(struct aml_app *app, int argc, char **argv) {

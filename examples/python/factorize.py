@@ -1,0 +1,67 @@
+"""Matrix factorization: ratings as products of users' and movies' factors."""
+
+from pathlib import Path
+
+import numpy as np
+import proteus
+
+
+class Factorize(proteus.App):
+    """ratings as products of users' and items' factors"""
+
+    data = proteus.Option(type=Path, required=True, help="ratings: lines of user, item, rating")
+    out = proteus.Option(type=Path, help="write the factors there, as .npz")
+    rank = proteus.Option(16, minimum=1, help="factors of each user and item")
+    rate = proteus.Option(0.05, minimum=0, help="learning rate", steers=True)
+    decay = proteus.Option(0.05, minimum=0, help="L2 regularization")
+
+    users = proteus.Table(start=proteus.Normal(0.1), mode="put")
+    movies = proteus.Table(start=proteus.Normal(0.1))
+    rmse = proteus.Metric("root_mean")
+    test_rmse = proteus.Metric("root_mean", evaluated=True)
+
+    item_rows = ("users", "movies")
+    item = np.float32
+    read_only_emits = True
+    clocks_per_iteration = 8
+
+    def configure(self, worker):
+        self.users.width = self.movies.width = self.rank
+
+    def read(self, worker):
+        def each(worker, ratings):
+            keys = np.stack([ratings["user"], ratings["item"]], axis=1)
+            test = (ratings["user"] * np.uint64(31) + ratings["item"]) % np.uint64(10) == 0
+            worker.emit(ratings["value"], keys, test=test, totals=np.where(test, 0, ratings["value"])[:, None])
+
+        worker.read_ratings(self.data, each)
+
+    def errors(self, worker, items):
+        mean = worker.total(0) / worker.total_items
+        u = worker.table("users").rows[items.slots[:, 0]]
+        m = worker.table("movies").rows[items.slots[:, 1]]
+        return u, m, items.data - mean - (u * m).sum(axis=1)
+
+    def clock(self, worker, items):
+        for part in np.array_split(np.random.permutation(len(items)), max(1, len(items) // 2048)):
+            batch = proteus.Items(items.data[part], items.slots[part])
+            u, m, error = self.errors(worker, batch)
+            users = worker.table("users").change(batch.slots[:, 0])
+            step = self.rate * (error[:, None] * m - self.decay * u)
+            np.add.at(users, batch.slots[:, 0], step)
+            worker.table("movies").add(batch.slots[:, 1], self.rate * (error[:, None] * u - self.decay * m))
+            worker.metric("rmse", (error**2).sum(), len(batch))
+            del users
+
+    def evaluate(self, worker, items):
+        worker.metric("test_rmse", (self.errors(worker, items)[2] ** 2).sum(), len(items))
+
+    def finish(self, worker):
+        if self.out is not None:
+            users, u = worker.scan("users")
+            movies, m = worker.scan("movies")
+            np.savez(self.out, users=users, user_factors=u, movies=movies, movie_factors=m)
+
+
+if __name__ == "__main__":
+    proteus.main(Factorize)

@@ -1,0 +1,237 @@
+/* The C side of the Python package: what would be too slow, or must not wait for Python's lock, in Python. Included by
+ * the module that binding.py generates. */
+#ifndef PROTEUS_PYTHON_BINDING_H
+#define PROTEUS_PYTHON_BINDING_H
+
+#include <agileml.h>
+
+#include <math.h>
+#include <string.h>
+
+enum { BINDING_TABLES_MAX = 16 };
+
+/* How rows begin: a kind with its two numbers. */
+enum start_kind { START_ZERO, START_CONSTANT, START_UNIFORM, START_NORMAL, START_PYTHON };
+
+struct start {
+    int kind;
+    enum aml_type type;
+    uint32_t width;
+    uint64_t seed;
+    double a, b; /* constant: a; uniform: from a to b; normal: mean a, standard deviation b */
+};
+
+/* aml_app.context of every app in Python. */
+struct binding {
+    struct start starts[BINDING_TABLES_MAX];
+};
+
+/* ---- Start values ---- */
+
+static void start_set(const struct start *start, uint32_t at, double value, void *row) {
+    switch (start->type) {
+    case AML_FLOAT32:
+        ((float *)row)[at] = (float)value;
+        break;
+    case AML_FLOAT64:
+        ((double *)row)[at] = value;
+        break;
+    case AML_INT32:
+        ((int32_t *)row)[at] = (int32_t)value;
+        break;
+    case AML_INT64:
+        ((int64_t *)row)[at] = (int64_t)value;
+        break;
+    }
+}
+
+/* In (0, 1), from the upper 53 bits. */
+static double start_unit(uint64_t random) {
+    return ((double)(random >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double start_value(const struct start *start, uint64_t key, uint32_t at) {
+    if (start->kind == START_CONSTANT) {
+        return start->a;
+    }
+    uint64_t random = aml_mix(aml_mix(start->seed, key), at);
+    double unit = start_unit(random);
+    if (start->kind == START_UNIFORM) {
+        return start->a + (start->b - start->a) * unit;
+    }
+    double angle = 6.283185307179586 * start_unit(aml_mix(random, 1)); /* Box and Muller, 1958 */
+    return start->a + start->b * sqrt(-2 * log(unit)) * cos(angle);
+}
+
+static void start_python(unsigned table, uint64_t key, void *row); /* the generated module's */
+
+static void start_row(void *context, unsigned table, uint64_t key, void *row) {
+    const struct binding *binding = context;
+    const struct start *start = &binding->starts[table];
+    if (start->kind == START_PYTHON) {
+        start_python(table, key, row);
+        return;
+    }
+    for (uint32_t at = 0; at < start->width; at++) {
+        start_set(start, at, start_value(start, key, at), row);
+    }
+}
+
+/* The library does not tell a start function which table it is for: so there is one for each. */
+#define START(table)                                                                                                   \
+    static void start_of_##table(void *context, uint64_t key, void *row) {                                             \
+        start_row(context, table, key, row);                                                                           \
+    }
+START(0)
+START(1)
+START(2)
+START(3)
+START(4)
+START(5)
+START(6)
+START(7)
+START(8)
+START(9)
+START(10)
+START(11)
+START(12)
+START(13)
+START(14)
+START(15)
+#undef START
+
+typedef void start_function(void *context, uint64_t key, void *row);
+
+static start_function *start_for(unsigned table) {
+    static start_function *const all[BINDING_TABLES_MAX] = {
+        start_of_0, start_of_1, start_of_2,  start_of_3,  start_of_4,  start_of_5,  start_of_6,  start_of_7,
+        start_of_8, start_of_9, start_of_10, start_of_11, start_of_12, start_of_13, start_of_14, start_of_15};
+    return all[table];
+}
+
+/* ---- Emitting many items by one call ---- */
+
+struct batch {
+    size_t count;
+    const uint64_t *keys; /* [count][item_rows]; NULL */
+    unsigned item_rows;
+    const unsigned char *data; /* [count][item_bytes]; NULL */
+    size_t item_bytes;
+    const unsigned char *test; /* [count]: 1 for test items; NULL: training items */
+    const uint64_t *numbers;   /* [count]; NULL: items have no numbers */
+    const double *totals;      /* [count][total_count] */
+    unsigned total_count;
+    const double *maxima; /* [count][maximum_count] */
+    unsigned maximum_count;
+};
+
+/* Returns how many items this process keeps, or a negative error code. */
+static int64_t emit_batch(aml_worker *worker, const struct batch *batch) {
+    int64_t kept = 0;
+    for (size_t i = 0; i < batch->count; i++) {
+        enum aml_item_use use = batch->test != NULL && batch->test[i] ? AML_TEST : AML_TRAIN;
+        const unsigned char *data = batch->data != NULL ? batch->data + i * batch->item_bytes : NULL;
+        const uint64_t *keys = batch->keys != NULL ? batch->keys + i * batch->item_rows : NULL;
+        int result = batch->numbers != NULL ? aml_emit_numbered(worker, use, batch->numbers[i], data)
+                                            : aml_emit(worker, use, keys, data);
+        if (result < 0) {
+            return result;
+        }
+        kept += result;
+        for (unsigned t = 0; t < batch->total_count; t++) {
+            aml_total_add(worker, t, batch->totals[i * batch->total_count + t]);
+        }
+        for (unsigned m = 0; m < batch->maximum_count; m++) {
+            aml_total_raise(worker, m, batch->maxima[i * batch->maximum_count + m]);
+        }
+    }
+    return kept;
+}
+
+/* ---- Rows ---- */
+
+/* The number of the first slot of slots[count] that the table does not have; count if there is none. */
+static size_t rows_check(const struct aml_rows *rows, const uint32_t *slots, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        if (slots[i] >= rows->count) {
+            return i;
+        }
+    }
+    return count;
+}
+
+/* Marks a row as changed, or as updated if its table has an optimizer. */
+static void row_touch(const struct aml_rows *rows, uint32_t slot) {
+    if (rows->sums != NULL) {
+        aml_row_sum(rows, slot);
+    } else {
+        aml_touch(rows, slot);
+    }
+}
+
+static void rows_touch(const struct aml_rows *rows, const uint32_t *slots, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        row_touch(rows, slots[i]);
+    }
+}
+
+static void rows_touch_all(const struct aml_rows *rows) {
+    for (uint32_t slot = 0; slot < rows->count; slot++) {
+        row_touch(rows, slot);
+    }
+}
+
+/* Adds deltas[count][width] to the rows of slots[count], in their order, or to their sums if the table has an
+ * optimizer. A slot that appears more than once gets all its deltas. */
+static void rows_add(const struct aml_rows *rows, enum aml_type type, uint32_t width, const uint32_t *slots,
+                     size_t count, const void *deltas) {
+    const size_t bytes = width * aml_type_size(type);
+    for (size_t i = 0; i < count; i++) {
+        const void *delta = (const unsigned char *)deltas + i * bytes;
+        void *row = rows->sums != NULL ? aml_row_sum(rows, slots[i]) : aml_row(rows, slots[i]);
+#define ADD(element)                                                                                                   \
+    for (uint32_t c = 0; c < width; c++) {                                                                             \
+        ((element *)row)[c] += ((const element *)delta)[c];                                                            \
+    }
+        switch (type) {
+        case AML_FLOAT32:
+            ADD(float)
+            break;
+        case AML_FLOAT64:
+            ADD(double)
+            break;
+        case AML_INT32: /* unsigned: an overflow wraps, as in the servers */
+            ADD(uint32_t)
+            break;
+        case AML_INT64:
+            ADD(uint64_t)
+            break;
+        }
+#undef ADD
+    }
+}
+
+static void rows_put(const struct aml_rows *rows, size_t row_bytes, const uint32_t *slots, size_t count,
+                     const void *values) {
+    for (size_t i = 0; i < count; i++) {
+        memcpy(aml_row(rows, slots[i]), (const unsigned char *)values + i * row_bytes, row_bytes);
+    }
+}
+
+/* ---- Varied items ---- */
+
+/* The offsets of `count` varied items in bytes, from `items`; places[count] is behind the last one. */
+static void items_places(const void *items, size_t count, uint64_t *places) {
+    const struct aml_item *item = items;
+    for (size_t i = 0; i < count; i++) {
+        places[i] = (uint64_t)((const unsigned char *)item - (const unsigned char *)items);
+        item = aml_item_next(item);
+    }
+    places[count] = (uint64_t)((const unsigned char *)item - (const unsigned char *)items);
+}
+
+static int error_text(aml_worker *worker, int code, const char *text) {
+    return aml_error(worker, code, "%s", text);
+}
+
+#endif

@@ -1,0 +1,342 @@
+"""An app: the class that apps derive from, and what runs it."""
+
+import copy
+import os
+import pathlib
+import sys
+
+import numpy as np
+
+from . import _worker
+from ._binding import ffi, lib
+from ._declare import Metric, Option, Table
+from ._errors import InputError, report
+
+_running = None  # libagileml runs one app in a process
+
+
+class App:
+    """A machine-learning app. Derive a class from it, with tables, metrics and options as attributes, and call
+    `proteus.main(TheClass)`. Its functions, in the order in which they are called:
+
+    configure(self, worker)        Optional: checks options, completes tables, `item` and the like. In every process.
+    read(self, worker)             Reads the whole input and emits all items, the same in every process: by
+                                   worker.emit, or as a generator of what it takes: arrays, or dicts of its arguments.
+    begin(self, worker)            Optional: before a process's first clock, and when its items or nodes have changed.
+    clock(self, worker, items)     Works on the process's part of one clock.
+    evaluate(self, worker, items)  Optional: measures on test items after a clock, and changes no rows.
+    finish(self, worker)           Optional: saves the model. In one process, after the last clock.
+
+    An exception that leaves one of them ends the job. The class's docstring is the summary for --help; in its object
+    each option's attribute is the option's value.
+
+    Other attributes, as fields of the same meaning in agileml.h:
+    """
+
+    #: Name of the app; None: the class's name in lower case.
+    name: str | None = None
+    #: What an item carries: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)). None: nothing.
+    item = None
+    #: The tables in each of which an item names a row, by name: up to two.
+    item_rows: tuple = ()
+    #: True: items differ in size, and name any rows (worker.emit_varied). `item` is then the dtype of their data.
+    varied = False
+    #: True: `evaluate` is called even without test items.
+    evaluate_always = False
+    #: True: `read` does nothing but emit items: a node may then take data from others rather than call it.
+    read_only_emits = False
+    #: Defaults of the options of these names.
+    iterations = 20
+    clocks_per_iteration = 1
+    evaluate_every = 1
+
+    configure = begin = evaluate = finish = None
+
+    def read(self, worker):
+        raise NotImplementedError("the app has no function read")
+
+    def clock(self, worker, items):
+        raise NotImplementedError("the app has no function clock")
+
+    def __init__(self):
+        self._tables, self._metrics, self._options = {}, {}, {}
+        for base in reversed(type(self).__mro__):
+            for name, value in vars(base).items():
+                for kind, known in ((Table, self._tables), (Metric, self._metrics), (Option, self._options)):
+                    if isinstance(value, kind):
+                        known[name] = copy.copy(value)
+                        setattr(self, name, known[name] if kind is not Option else value.default)
+        for known in self._tables, self._metrics:
+            for index, declared in enumerate(known.values()):
+                declared.index = index
+
+    def item_shape(self):
+        """The dtype and the shape of what an item carries."""
+        if self.item is None:
+            return np.dtype("V0"), ()
+        if isinstance(self.item, tuple):
+            return np.dtype(self.item[0]), tuple(np.atleast_1d(self.item[1]).tolist())
+        dtype = np.dtype(self.item)
+        return (dtype.base, dtype.shape) if dtype.subdtype else (dtype, ())
+
+    def __setattr__(self, name, value):
+        if name in getattr(self, "_tables", ()) and value is not self._tables[name]:
+            raise AttributeError(f"{name} is a table: change its rows in clock, by worker.table({name!r})")
+        super().__setattr__(name, value)
+
+
+class _Program:
+    """An app with its structs for the library, which must stay where they are until aml_main returns."""
+
+    def __init__(self, app):
+        self.app = app
+        self.keep = []
+        self.struct = ffi.new("struct aml_app *")
+        self.binding = ffi.new("struct binding *")
+        self.targets = {}
+        self._fill()
+
+    def text(self, value):
+        kept = ffi.new("char[]", os.fsencode(value))
+        self.keep.append(kept)
+        return kept
+
+    def array(self, kind, values):
+        kept = ffi.new(kind, values)
+        self.keep.append(kept)
+        return kept
+
+    def _fill(self):
+        app, struct = self.app, self.struct
+        summary = (type(app).__doc__ or "").strip().splitlines()
+        struct.name = self.text(app.name or type(app).__name__.lower())
+        struct.summary = self.text(summary[0] if summary else "an app in Python")
+        self._fill_options()
+        self.tables = self.array("struct aml_table[]", max(1, len(app._tables)))
+        struct.tables, struct.table_count = self.tables, len(app._tables)
+        struct.metrics = self.array("struct aml_metric[]", max(1, len(app._metrics)))
+        struct.metric_count = len(app._metrics)
+        metrics = ffi.cast("struct aml_metric *", struct.metrics)
+        for metric in app._metrics.values():
+            metrics[metric.index].name = self.text(metric.name)
+            metrics[metric.index].kind = Metric.KINDS[metric.kind]
+            metrics[metric.index].evaluated = int(metric.evaluated)
+        struct.iterations, struct.evaluate_every = int(app.iterations), int(app.evaluate_every)
+        struct.clock_alone = 1  # one thread of a process calls Python
+        struct.configure, struct.read, struct.clock = lib.app_configure, lib.app_read, lib.app_clock
+        struct.begin = lib.app_begin if app.begin is not None else ffi.NULL
+        struct.evaluate = lib.app_evaluate if app.evaluate is not None else ffi.NULL
+        struct.finish = lib.app_finish if app.finish is not None else ffi.NULL
+        struct.context = self.binding
+
+    def _fill_options(self):
+        kinds = {bool: (lib.AML_OPTION_FLAG, "bool *"), int: (lib.AML_OPTION_INTEGER, "int64_t *"),
+                 float: (lib.AML_OPTION_REAL, "double *"), str: (lib.AML_OPTION_WORD, "char **"),
+                 pathlib.Path: (lib.AML_OPTION_STRING, "char **"), list: (lib.AML_OPTION_STRINGS, "struct aml_strings *")}
+        options = self.app._options
+        table = self.array("struct aml_option[]", len(options) + 1)
+        for at, option in enumerate(options.values()):
+            kind, target = kinds[option.type]
+            value = ffi.new(target)
+            self.keep.append(value)
+            self.targets[option.name] = value
+            if option.default is not None and option.type is not list:
+                value[0] = self.text(str(option.default)) if option.type in (str, pathlib.Path) else option.default
+            metavar = option.metavar or {bool: None, int: "N", float: "X", str: "WORD"}.get(option.type, "FILE")
+            table[at].name = self.text(option.flag[2:])
+            table[at].value = self.text(metavar) if metavar else ffi.NULL
+            table[at].type, table[at].target = kind, value
+            limits = {int: (-(2**53), 2**53), float: (-1.7e308, 1.7e308)}.get(option.type, (0, 0))
+            table[at].minimum = limits[0] if option.minimum is None else option.minimum
+            table[at].maximum = limits[1] if option.maximum is None else option.maximum
+            table[at].help = self.text(option.help)
+        self.struct.options = table
+        steering = [self.text(option.flag[2:]) for option in options.values() if option.steers]
+        self.struct.steering = self.array("char *[]", steering + [ffi.NULL])
+
+    def take_options(self):
+        """Sets the app's attributes to the options' values."""
+        for option in self.app._options.values():
+            value = self.targets[option.name]
+            if option.type is list:
+                taken = [pathlib.Path(os.fsdecode(ffi.string(value.values[i]))) for i in range(value.count)]
+            elif option.type in (str, pathlib.Path):
+                taken = None if value[0] == ffi.NULL else option.type(os.fsdecode(ffi.string(value[0])))
+            else:
+                taken = option.type(value[0])
+            if option.required and (taken is None or taken == []):
+                raise InputError(f"{option.flag} is missing")
+            if option.choices is not None and taken is not None and taken not in option.choices:
+                raise InputError(f"{option.flag} {taken}: expected one of {', '.join(map(str, option.choices))}")
+            setattr(self.app, option.name, taken)
+
+    def complete(self, seed):
+        """Takes over what `configure` may have set."""
+        app, struct = self.app, self.struct
+        struct.clocks_per_iteration = int(app.clocks_per_iteration)
+        struct.evaluate_always, struct.read_only_emits = int(app.evaluate_always), int(app.read_only_emits)
+        struct.item_varied = int(app.varied)
+        if not app.varied:
+            element, shape = app.item_shape()
+            struct.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
+            rows = (app.item_rows,) if isinstance(app.item_rows, str) else tuple(app.item_rows)
+            app.item_rows = rows
+            if len(rows) > 2:
+                raise ValueError(f"item_rows: {len(rows)} tables: expected two at most")
+            struct.item_rows = len(rows)
+            for at, name in enumerate(rows):
+                if name not in app._tables:
+                    raise KeyError(f"item_rows: no table {name!r}")
+                struct.item_tables[at] = app._tables[name].index
+        if len(app._tables) > lib.BINDING_TABLES_MAX:
+            raise ValueError(f"{len(app._tables)} tables: expected {lib.BINDING_TABLES_MAX} at most")
+        for table in app._tables.values():
+            self._complete_table(table, seed)
+
+    def _complete_table(self, table, seed):
+        table.check()
+        spec = self.tables[table.index]
+        spec.name = self.text(table.name)
+        spec.type, spec.width, spec.rows, spec.whole = table.type, int(table.width), int(table.rows), int(table.whole)
+        spec.mode = lib.AML_PUT if table.mode == "put" else lib.AML_ADD
+        kind, a, b = table.start_kind()
+        self.binding.starts[table.index] = {"kind": kind, "type": table.type, "width": int(table.width), "a": a, "b": b,
+                                            "seed": lib.aml_mix(seed, table.index)}
+        spec.start = lib.start_for(table.index) if kind != lib.START_ZERO else ffi.NULL
+        if table.optimizer is not None:
+            name = table.optimizer.name
+            spec.apply = ffi.addressof(lib, f"aml_apply_{name}")
+            spec.parameters = self.array(f"struct aml_{name} *", table.optimizer.values)
+            spec.state_width = getattr(lib, f"aml_{name}_state")(int(table.width))
+
+
+def _call(function, handle, body):
+    """Runs body(worker) as a function of the app. Returns its result for the library."""
+    call = _worker.Call(function)
+    try:
+        body(_worker.Worker(_running.app, handle, call))
+        call.end()
+        return 0
+    except BaseException as error:  # SystemExit too: nothing may pass the library's C functions
+        call.ended = True
+        return report(handle, error)
+
+
+@ffi.def_extern()
+def app_configure(handle, struct):
+    def configure(worker):
+        _running.take_options()
+        if struct.clocks_per_iteration > 0:
+            _running.app.clocks_per_iteration = struct.clocks_per_iteration
+        if _running.app.configure is not None:
+            _running.app.configure(worker)
+        _running.complete(worker.seed)
+
+    return _call("configure", handle, configure)
+
+
+def _emit(worker, what):
+    if isinstance(what, dict):
+        (worker.emit_varied if _running.app.varied else worker.emit)(**what)
+    else:
+        worker.emit(what)
+
+
+@ffi.def_extern()
+def app_read(handle, context):
+    def read(worker):
+        emitted = _running.app.read(worker)
+        if emitted is not None:
+            for what in emitted:
+                _emit(worker, what)
+
+    return _call("read", handle, read)
+
+
+@ffi.def_extern()
+def app_begin(handle, context):
+    return _call("begin", handle, lambda worker: _running.app.begin(worker))
+
+
+def _with_items(function, handle, items, count):
+    def run(worker):
+        app = _running.app
+        getattr(app, function)(worker, _worker._items(app, worker.call, f"the items of {function}", items, count))
+
+    return _call(function, handle, run)
+
+
+@ffi.def_extern()
+def app_clock(handle, items, count, context):
+    return _with_items("clock", handle, items, count)
+
+
+@ffi.def_extern()
+def app_evaluate(handle, items, count, context):
+    return _with_items("evaluate", handle, items, count)
+
+
+@ffi.def_extern()
+def app_finish(handle, context):
+    return _call("finish", handle, lambda worker: _running.app.finish(worker))
+
+
+@ffi.def_extern()
+def each_ratings(handle, ratings, count, context):
+    state = ffi.from_handle(context)
+
+    def each(worker):
+        state.each(worker, worker.call.view("ratings", ratings, _worker.RATING, (count,)))
+
+    return _call("read", handle, each)
+
+
+@ffi.def_extern()
+def each_lines(handle, lines, context):
+    state = ffi.from_handle(context)
+    return _call("read", handle, lambda worker: state.each(worker, _worker.Lines(worker, lines)))
+
+
+@ffi.def_extern()
+def each_file(handle, path, context):
+    ffi.from_handle(context).append(os.fsdecode(ffi.string(path)))
+    return 0
+
+
+@ffi.def_extern()
+def each_rows(context, keys, rows, count):
+    state = ffi.from_handle(context)
+    try:
+        state.take(keys, rows, count)
+        return 0
+    except BaseException as error:
+        state.error = error
+        return lib.AML_EFAIL
+
+
+@ffi.def_extern()
+def start_python(index, key, row):
+    table = list(_running.app._tables.values())[index]
+    values = table.start(key)
+    array = np.frombuffer(ffi.buffer(row, table.width * table.dtype.itemsize), table.dtype)
+    array[:] = values
+
+
+def main(app, argv=None):
+    """Runs the program: parses the command line, takes part in the job, and ends the process with the exit status. To be
+    called once in a process, at the script's end:
+
+        if __name__ == "__main__":
+            proteus.main(MyApp)
+
+    app   a class that derives from App, or its object.
+    argv  the command line, the program first; None: sys.argv."""
+    global _running
+    if _running is not None:
+        raise RuntimeError("proteus.main: expected one call in a process")
+    argv = sys.argv if argv is None else argv
+    _running = _Program(app() if isinstance(app, type) else app)
+    arguments = [ffi.new("char[]", os.fsencode(argument)) for argument in argv]
+    sys.stdout.flush()
+    status = lib.aml_main(_running.struct, len(arguments), ffi.new("char *[]", arguments + [ffi.NULL]))
+    sys.exit(status)

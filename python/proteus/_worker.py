@@ -1,0 +1,577 @@
+"""What an app's functions get: the worker, the rows of its tables, and items. All arrays are views of the library's
+memory, without a copy, and valid until the function returns."""
+
+import gc
+import os
+import weakref
+
+import numpy as np
+
+from ._binding import ffi, lib
+from ._errors import Stopped, check
+
+
+class _Memory:
+    """Memory of the library, as numpy takes it. Arrays keep it alive, and by that show that they are alive."""
+
+    __slots__ = ("__array_interface__", "__weakref__", "what")
+
+    def __init__(self, what, address, dtype, shape, strides, writable):
+        self.what = what
+        self.__array_interface__ = {
+            "data": (address, not writable),
+            "typestr": dtype.str,
+            "descr": dtype.descr,
+            "shape": shape,
+            "strides": strides,
+            "version": 3,
+        }
+
+
+class Call:
+    """One call of a function of the app: knows the arrays that were made in it."""
+
+    def __init__(self, function):
+        self.function = function
+        self.memories = []
+        self.ended = False
+
+    def view(self, what, pointer, dtype, shape, strides=None, writable=False):
+        """An array over the library's memory."""
+        if 0 in shape or pointer == ffi.NULL:
+            return np.empty(shape, dtype)
+        memory = _Memory(what, int(ffi.cast("uintptr_t", pointer)), dtype, shape, strides, writable)
+        self.memories.append(weakref.ref(memory))
+        return np.asarray(memory)
+
+    def end(self):
+        """Raises when the app has kept an array: its memory may be used for other things from now on."""
+        self.ended = True
+        if any(memory() is not None for memory in self.memories):
+            gc.collect()
+        kept = [memory().what for memory in self.memories if memory() is not None]
+        if kept:
+            raise RuntimeError(f"{self.function} has kept an array of {kept[0]} after its return: arrays are views of "
+                               "memory that is then used for other things; keep a copy (array.copy())")
+
+
+def _keys(keys):
+    """Keys as the library takes them: uint64, one behind the other."""
+    array = np.asarray(keys)
+    if array.dtype.kind in "fO" and not isinstance(keys, np.ndarray):  # numpy makes floats of [1, 2**63]
+        listed = np.array(keys, dtype=object)
+        if all(isinstance(key, (int, np.integer)) and 0 <= key < 2**64 for key in listed.flat):
+            array = listed.astype(np.uint64)
+    if array.dtype.kind not in "iu" and array.size > 0:
+        raise TypeError(f"keys of dtype {array.dtype}: expected whole numbers")
+    if array.dtype.kind == "i" and array.size > 0 and array.min() < 0:
+        raise ValueError(f"key {array.min()}: expected 0 or more")
+    return np.asarray(array, np.uint64, order="C")
+
+
+def _values(what, values, dtype, shape):
+    """`values` as an array of this dtype and shape, one row behind the other; or an error that names `what`."""
+    array = np.asarray(values)
+    if not np.can_cast(array.dtype, dtype, "same_kind"):
+        raise TypeError(f"{what}: dtype {array.dtype}: expected {dtype}")
+    if array.shape != shape and not (array.ndim <= len(shape) and array.size == 1):
+        raise ValueError(f"{what}: shape {array.shape}: expected {shape}")
+    return np.asarray(np.broadcast_to(array, shape), dtype, order="C")
+
+
+def _pointer(kind, array):
+    return ffi.from_buffer(kind, array) if array.size > 0 else ffi.NULL
+
+
+class Rows:
+    """The rows of a table in this process's cache (worker.table): in place by slot, or by key."""
+
+    def __init__(self, worker, table):
+        self._worker, self._table = worker, table
+        self._taken = None
+
+    def _in_place(self):
+        handle = self._worker.handle  # refuses a worker of an earlier call
+        if self._taken is None:
+            taken = lib.aml_table_rows(handle, self._table.index)
+            self._taken = ffi.new("struct aml_rows *", taken)
+        return self._taken
+
+    def _view(self, base, writable):
+        rows, table = self._in_place(), self._table
+        return self._worker.call.view(f"the rows of table {table.name}", base, table.dtype,
+                                      (rows.count, table.width), (rows.stride, table.dtype.itemsize), writable)
+
+    def __len__(self):
+        return self._in_place().count
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The rows, [slot, column], to read. Of a table that is whole, slot and key are the same. In `begin`, `clock`,
+        `evaluate` and `finish`."""
+        return self._view(self._in_place().base, False)
+
+    def _slots(self, slots):
+        array = np.asarray(slots)
+        if array.dtype.kind not in "iu" and array.size > 0:
+            raise TypeError(f"table {self._table.name}: slots of dtype {array.dtype}: expected whole numbers")
+        if array.ndim != 1:
+            raise ValueError(f"table {self._table.name}: slots of shape {array.shape}: expected one dimension")
+        count = self._in_place().count
+        if array.size > 0 and (int(array.min()) < 0 or int(array.max()) >= count):
+            raise IndexError(f"table {self._table.name}: slots {array.min()} to {array.max()}: expected 0 to "
+                             f"{count - 1}")
+        return np.ascontiguousarray(array, dtype=np.uint32)
+
+    def _touch(self, slots):
+        self._worker.only_in("clock")
+        rows = self._in_place()
+        if slots is None:
+            lib.rows_touch_all(rows)
+        else:
+            slots = self._slots(slots)
+            lib.rows_touch(rows, _pointer("uint32_t[]", slots), slots.size)
+
+    def change(self, slots=None) -> np.ndarray:
+        """Marks the rows of `slots` (None: all) as changed, and returns all rows, [slot, column], to be changed in
+        place there. In `clock`; not for a table with an optimizer."""
+        if self._table.optimizer is not None:
+            raise TypeError(f"table {self._table.name} has an optimizer, which changes its rows: give it gradients by "
+                            "add, update or gradients")
+        self._touch(slots)
+        return self._view(self._in_place().base, True)
+
+    def gradients(self, slots=None) -> np.ndarray:
+        """Of a table with an optimizer: marks the rows of `slots` (None: all) as updated, and returns the sums of this
+        process's updates in this clock, [slot, column]. Add to them in place; never assign, as they hold what was added
+        before. In `clock`."""
+        if self._table.optimizer is None:
+            raise TypeError(f"table {self._table.name} has no optimizer: change its rows by add, put or change")
+        self._touch(slots)
+        return self._view(self._in_place().sums, True)
+
+    def add(self, slots, deltas):
+        """Adds deltas[i] to the row slots[i]; a slot that appears more than once gets all its deltas. With an optimizer
+        the deltas are gradients. In `clock`."""
+        self._worker.only_in("clock")
+        slots = self._slots(slots)
+        table = self._table
+        deltas = _values(f"deltas for table {table.name}", deltas, table.dtype, (slots.size, table.width))
+        lib.rows_add(self._in_place(), table.type, table.width, _pointer("uint32_t[]", slots), slots.size,
+                     _pointer("char[]", deltas))
+
+    def put(self, slots, values):
+        """Sets the row slots[i] to values[i]. In `clock`; for a table with mode "put"."""
+        self._worker.only_in("clock")
+        table = self._table
+        if table.mode != "put":
+            raise TypeError(f"table {table.name} adds updates: expected mode='put', or add")
+        slots = self._slots(slots)
+        values = _values(f"values for table {table.name}", values, table.dtype, (slots.size, table.width))
+        lib.rows_put(self._in_place(), table.width * table.dtype.itemsize, _pointer("uint32_t[]", slots), slots.size,
+                     _pointer("char[]", values))
+
+    def read(self, keys) -> np.ndarray:
+        """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache
+        yet are fetched, all by one trip. In `begin`, `clock`, `evaluate` and `finish`."""
+        self._worker.only_in("begin", "clock", "evaluate", "finish")
+        keys = _keys(keys)
+        values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
+        self._worker.check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys),
+                                               keys.size, _pointer("char[]", values)))
+        return values
+
+    def update(self, keys, deltas):
+        """Adds deltas[i] to the row of keys[i]; with mode "put" sets it. With an optimizer the deltas are gradients.
+        In `clock`."""
+        self._worker.only_in("clock")
+        keys = _keys(keys)
+        table = self._table
+        deltas = _values(f"deltas for table {table.name}", deltas, table.dtype, keys.shape + (table.width,))
+        self._worker.check(lib.aml_update_params(self._worker.handle, table.index, _pointer("uint64_t[]", keys),
+                                                 keys.size, _pointer("char[]", deltas)))
+        # The rows may have moved: new ones make the cache larger.
+        self._taken = None
+
+
+class Items:
+    """Items of one size: `data`, [item, ...] as the app's `item` says, and `slots`, [item, row]."""
+
+    __slots__ = ("data", "slots")
+
+    def __init__(self, data, slots):
+        self.data, self.slots = data, slots
+
+    def __len__(self):
+        return len(self.data)
+
+
+class VariedItem:
+    """One item of its own size: the slots of its rows, in the order in which it was emitted with them, and its data."""
+
+    __slots__ = ("slots", "data")
+
+    def __init__(self, slots, data):
+        self.slots, self.data = slots, data
+
+
+class VariedItems:
+    """Items that differ in size: a sequence of VariedItem."""
+
+    def __init__(self, call, what, pointer, count, dtype):
+        places = np.empty(count + 1, np.uint64)
+        lib.items_places(pointer, count, _pointer("uint64_t[]", places))
+        self._places, self._dtype = places, dtype
+        self._bytes = call.view(what, pointer, np.dtype(np.uint32), (int(places[-1]) // 4,), writable=True)
+
+    def __len__(self):
+        return len(self._places) - 1
+
+    def __getitem__(self, at):
+        if not -len(self) <= at < len(self):
+            raise IndexError(f"item {at} of {len(self)}")
+        begin = int(self._places[at % len(self)]) // 4
+        rows, size = int(self._bytes[begin]), int(self._bytes[begin + 1])
+        data = begin + 2 + rows
+        return VariedItem(self._bytes[begin + 2:data],
+                          self._bytes[data:data + (size + 3) // 4].view(np.uint8)[:size].view(self._dtype))
+
+
+def _items(app, call, what, pointer, count):
+    if app.varied:
+        return VariedItems(call, what, pointer, count, np.dtype(np.uint8 if app.item is None else app.item))
+    element, shape = app.item_shape()
+    rows = len(app.item_rows)
+    size = (4 * rows + element.itemsize * int(np.prod(shape, dtype=np.int64)) + 3) // 4 * 4
+    inner = tuple(np.cumprod((element.itemsize,) + shape[:0:-1], dtype=np.int64)[::-1].tolist()) if shape else ()
+    slots = call.view(what, pointer, np.dtype(np.uint32), (count, rows), (size, 4), True)
+    data = call.view(what, ffi.cast("char *", pointer) + 4 * rows, element, (count,) + shape, (size,) + inner, True)
+    return Items(data, slots)
+
+
+class Worker:
+    """The library, as a function of the app sees it. Valid until the function returns. For what each call means see
+    agileml.h, whose functions have the same names behind aml_."""
+
+    def __init__(self, app, handle, call):
+        self._app, self._handle, self.call = app, handle, call
+        self._tables = {}
+
+    @property
+    def handle(self):
+        if self.call.ended:
+            raise RuntimeError(f"a worker is used after {self.call.function} has returned")
+        return self._handle
+
+    def check(self, code):
+        return check(code)
+
+    def only_in(self, *functions):
+        """Refuses a call of the library outside of these functions of the app."""
+        self.handle
+        if self.call.function not in functions:
+            raise RuntimeError(f"called in {self.call.function}: expected in {', '.join(functions)}")
+
+    def _table(self, table):
+        name = table if isinstance(table, str) else table.name
+        found = self._app._tables.get(name)
+        if found is None:
+            raise KeyError(f"no table {name!r}: the app has {', '.join(self._app._tables) or 'none'}")
+        return found
+
+    # ---- Rows ----
+
+    def table(self, table) -> Rows:
+        """The rows of a table, by its name or by the app's attribute."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        found = self._table(table)
+        rows = self._tables.get(found.name)
+        if rows is None:
+            rows = self._tables[found.name] = Rows(self, found)
+        return rows
+
+    def scan(self, table, each=None):
+        """All rows of a table, from all servers: keys [n] and rows [n, width], by ascending keys. Rows that no clock has
+        changed may be missing. With `each` calls each(keys, rows) for some thousands at a time, in any order, and
+        returns nothing. In `finish`."""
+        self.only_in("finish")
+        found = self._table(table)
+        parts = []
+        state = Scan(found, each or (lambda keys, rows: parts.append((keys, rows))))
+        handle = ffi.new_handle(state)
+        result = lib.aml_scan(self.handle, found.index, lib.each_rows, handle)
+        if state.error is not None:
+            raise state.error
+        check(result)
+        if each is not None:
+            return None
+        keys = np.concatenate([part[0] for part in parts]) if parts else np.empty(0, np.uint64)
+        rows = np.concatenate([part[1] for part in parts]) if parts else np.empty((0, found.width), found.dtype)
+        order = np.argsort(keys, kind="stable")
+        return keys[order], rows[order]
+
+    # ---- Input ----
+
+    def emit(self, data=None, keys=None, test=None, numbers=None, totals=None, maxima=None) -> int:
+        """Emits many items by one call, and returns how many of them this process keeps.
+
+        data     [n, ...]: what each carries, as the app's `item` says.
+        keys     [n, rows]: the rows that each names ([n] when each names one).
+        test     [n] of bool: which are test items; one bool for all.
+        numbers  [n]: the items' numbers in the input, for items without rows.
+        totals   [n, t]: adds [:, i] to total i. maxima [n, m]: raises maximum i.
+
+        In `read`."""
+        self.only_in("read")
+        app = self._app
+        if app.varied:
+            raise TypeError("the app's items are varied: expected emit_varied")
+        element, shape = app.item_shape()
+        given = [len(np.asarray(a)) for a in (data, keys) if a is not None]
+        if not given:
+            raise TypeError("emit: expected data or keys")
+        n = given[0]
+        rows = len(app.item_rows)
+        if (data is None) != (element.itemsize == 0 or shape == (0,)):
+            raise TypeError(f"emit: {'no ' if data is None else ''}data: expected "
+                            f"{'it' if data is None else 'none'}, as the app's item has {element.itemsize} bytes")
+        if (keys is None) != (rows == 0):
+            raise TypeError(f"emit: {'no ' if keys is None else ''}keys: expected {rows} for each item, as the app's "
+                            "item_rows say")
+        batch = ffi.new("struct batch *", {"count": n, "item_rows": rows})
+        keep = [batch]
+
+        def give(field, kind, array):
+            keep.append(array)
+            setattr(batch, field, _pointer(kind, array))
+
+        if data is not None:
+            array = _values("data of items", data, element, (n,) + shape)
+            batch.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
+            give("data", "unsigned char[]", array)
+        if keys is not None:
+            array = _keys(keys)
+            if array.shape != (n, rows) and array.shape != ((n,) if rows == 1 else ()):
+                raise ValueError(f"keys of items: shape {array.shape}: expected {(n, rows)}")
+            give("keys", "uint64_t[]", array)
+        if test is not None:
+            give("test", "unsigned char[]", _values("test", test, np.dtype(bool), (n,)).view(np.uint8))
+        if numbers is not None:
+            if rows > 0:
+                raise TypeError("emit: numbers: expected none, as the app's items name rows")
+            array = _keys(numbers)
+            if array.shape != (n,):
+                raise ValueError(f"numbers of items: shape {array.shape}: expected {(n,)}")
+            give("numbers", "uint64_t[]", array)
+        for field, values, count in (("totals", totals, "total_count"), ("maxima", maxima, "maximum_count")):
+            if values is not None:
+                array = np.asarray(values, np.float64)
+                if array.ndim != 2 or len(array) != n or not 1 <= array.shape[1] <= 8:
+                    raise ValueError(f"{field}: shape {array.shape}: expected {(n, '1 to 8')}")
+                setattr(batch, count, array.shape[1])
+                give(field, "double[]", np.ascontiguousarray(array))
+        return check(lib.emit_batch(self.handle, batch))
+
+    def emit_varied(self, key: int, runs, data=b"", test: bool = False) -> bool:
+        """Emits one item of its own size. runs: {table: keys}, the rows that it names, in this order; data: bytes, or an
+        array of the app's `item`. `key` (a document's number, say) decides which process gets it. Returns whether this
+        process keeps it. In `read`."""
+        self.only_in("read")
+        if not self._app.varied:
+            raise TypeError("the app's items have one size: expected emit")
+        arrays = [(self._table(table).index, _keys(keys).ravel()) for table, keys in dict(runs).items()]
+        listed = ffi.new("struct aml_keys[]", len(arrays))
+        for at, (table, keys) in enumerate(arrays):
+            listed[at] = {"table": table, "count": keys.size, "keys": _pointer("uint64_t[]", keys)}
+        if self._app.item is not None and not isinstance(data, (bytes, bytearray, memoryview)):
+            array = np.asarray(data)
+            data = _values("data of an item", array, np.dtype(self._app.item), array.shape).tobytes()
+        data = bytes(data)
+        return check(lib.aml_emit_varied(self.handle, 1 if test else 0, int(key), listed, len(arrays), data,
+                                         len(data))) == 1
+
+    def read_ratings(self, path, each):
+        """Reads files of ratings (lines of user, item, rating). Calls each(worker, ratings) with arrays of the fields
+        user, item and value, in several threads, each time with a worker to emit by. In `read`."""
+        self._read(lib.aml_read_ratings, lib.each_ratings, path, each)
+
+    def read_lines(self, path, each):
+        """Reads files of lines, plain, gzip or zstd. Calls each(worker, lines) with a Lines of whole lines, in several
+        threads, each time with a worker to emit by. In `read`."""
+        self._read(lib.aml_read_lines, lib.each_lines, path, each)
+
+    def _read(self, function, callback, path, each):
+        self.only_in("read")
+        state = Each(self._app, each)
+        handle = ffi.new_handle(state)
+        check(function(self.handle, os.fsencode(path), callback, handle))
+
+    def files(self, value) -> list:
+        """The files that an option's value names: a file, a folder, a pattern, several with commas between them. In
+        `configure` and `read`."""
+        self.only_in("configure", "read")
+        found = []
+        handle = ffi.new_handle(found)
+        check(lib.aml_files(self.handle, os.fsencode(value), lib.each_file, handle))
+        return found
+
+    def input_file(self, path):
+        """Reports a file that the app reads by itself. In `read`."""
+        self.only_in("read")
+        lib.aml_input_file(self.handle, os.fsencode(path))
+
+    def input_mark(self, what: str, value: int):
+        """Reports a hash of what this process has found in its input by itself. In `configure`."""
+        self.only_in("configure")
+        lib.aml_input_mark(self.handle, what.encode(), int(value))
+
+    # ---- Metrics ----
+
+    def metric(self, metric, total: float, weight: float = 1.0):
+        """Adds to a metric, by its name or by the app's attribute: `clock` to those that are not evaluated, `evaluate`
+        to the others."""
+        self.only_in("clock", "evaluate")
+        name = metric if isinstance(metric, str) else metric.name
+        found = self._app._metrics.get(name)
+        if found is None:
+            raise KeyError(f"no metric {name!r}: the app has {', '.join(self._app._metrics) or 'none'}")
+        lib.aml_metric_add(self.handle, found.index, float(total), float(weight))
+
+    # ---- Where the job stands ----
+
+    @property
+    def clock(self) -> int:
+        """The clock that is worked on or evaluated, from 1."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_clock(self.handle)
+
+    @property
+    def iteration(self) -> int:
+        """The iteration that the clock belongs to, from 1."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_iteration(self.handle)
+
+    @property
+    def clocks_per_iteration(self) -> int:
+        """Parts of a pass over the data."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_clocks_per_iteration(self.handle)
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the evaluation of the job's last clock."""
+        self.only_in("evaluate")
+        return lib.aml_last(self.handle) != 0
+
+    @property
+    def lag(self) -> int:
+        """By how many clocks the rows that this clock sees lag, at most --staleness."""
+        self.only_in("clock")
+        return lib.aml_lag(self.handle)
+
+    @property
+    def seed(self) -> int:
+        """--seed."""
+        return lib.aml_seed(self.handle)
+
+    def random(self, *numbers: int) -> np.random.Generator:
+        """A generator that depends on --seed and these numbers alone: the same in every process."""
+        bits = self.seed
+        for number in numbers:
+            bits = lib.aml_mix(bits, int(number) & (2**64 - 1))
+        return np.random.default_rng(bits)
+
+    @property
+    def total_items(self) -> int:
+        """Training items of all nodes."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_total_items(self.handle)
+
+    @property
+    def node_items(self) -> int:
+        """Training items of this node."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_node_items(self.handle)
+
+    @property
+    def nodes(self) -> int:
+        """Nodes that work on the data in this clock."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_nodes(self.handle)
+
+    @property
+    def staleness(self) -> int:
+        """--staleness."""
+        return lib.aml_staleness(self.handle)
+
+    def total(self, index: int) -> float:
+        """Total `index` over the whole input."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_total(self.handle, self._index(index))
+
+    def maximum(self, index: int) -> float:
+        """Maximum `index` over the whole input."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_total_maximum(self.handle, self._index(index))
+
+    @staticmethod
+    def _index(index):
+        if not 0 <= index < 8:
+            raise IndexError(f"total {index}: expected 0 to 7")
+        return index
+
+    @property
+    def items(self):
+        """This node's training items, of all clocks of an iteration."""
+        self.only_in("begin", "clock", "evaluate")
+        count = ffi.new("size_t *")
+        pointer = lib.aml_items(self.handle, count)
+        return _items(self._app, self.call, "the node's items", pointer, count[0])
+
+    @property
+    def items_on_disk(self) -> bool:
+        """Whether this node's items don't fit --memory."""
+        self.only_in("begin", "clock", "evaluate", "finish")
+        return lib.aml_items_on_disk(self.handle) != 0
+
+
+class Scan:
+    """What aml_scan calls back with."""
+
+    def __init__(self, table, each):
+        self.table, self.each, self.error = table, each, None
+
+    def take(self, keys, rows, count):
+        size = self.table.width * self.table.dtype.itemsize
+        got = np.frombuffer(ffi.buffer(keys, count * 8), np.uint64).copy()
+        values = np.frombuffer(ffi.buffer(rows, count * size), self.table.dtype).reshape(count, self.table.width).copy()
+        self.each(got, values)
+
+
+class Each:
+    """What the readers call back with."""
+
+    def __init__(self, app, each):
+        self.app, self.each = app, each
+
+
+RATING = np.dtype({"names": ["user", "item", "value"], "formats": [np.uint64, np.uint64, np.float32],
+                   "offsets": [ffi.offsetof("struct aml_rating", name) for name in ("user", "item", "value")],
+                   "itemsize": ffi.sizeof("struct aml_rating")})
+
+
+class Lines:
+    """Whole lines of a file: `text` (bytes), and the place that names each line: (file, split, offset + its place in
+    the text) is the same whichever process reads the line."""
+
+    def __init__(self, worker, lines):
+        self._worker, self._lines = worker, lines
+        self.text = bytes(ffi.buffer(lines.text, lines.size))
+        self.file, self.split, self.offset, self.first = lines.file, lines.split, lines.offset, lines.first != 0
+
+    def number(self, at: int) -> int:
+        """The number in its file, from 1, of the line at text[at]: for errors. Reads the file up to there."""
+        return lib.aml_line_number(self._worker.handle, self._lines, self._lines.text + at)
+
+
+__all__ = ["Call", "Each", "Items", "Lines", "RATING", "Rows", "Scan", "Stopped", "VariedItem", "VariedItems", "Worker"]

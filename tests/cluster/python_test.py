@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+"""Apps in Python, in real jobs: right results, on one node and on several that are killed and stopped; mistakes, which end
+in one clear error; proteus.run. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+import io
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr
+
+import numpy as np
+import proteus
+
+sys.dont_write_bytecode = True
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PROTEUS = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve() / "proteus"
+APP = HERE / "python_app.py"
+ITEMS = 100  # as in python_app.py
+
+MISTAKES = {  # what the job's error line must have
+    "emit-shape": "ValueError: data of items: shape (10, 4): expected (10, 3)",
+    "emit-dtype": "TypeError: data of items: dtype complex128: expected float64",
+    "emit-keys": "TypeError: emit: keys: expected 0 for each item",
+    "table-in-read": "RuntimeError: called in read: expected in begin, clock, evaluate, finish, at python_app.py:",
+    "keep": "RuntimeError: clock has kept an array of the rows of table whole after its return",
+    "keep-slice": "RuntimeError: clock has kept an array of the items of clock after its return",
+    "late-worker": "RuntimeError: a worker is used after clock has returned, at python_app.py:",
+    "late-rows": "RuntimeError: a worker is used after clock has returned, at python_app.py:",
+    "write": "ValueError: assignment destination is read-only, at python_app.py:",
+    "slot": "IndexError: table whole: slots 10 to 10: expected 0 to 9, at python_app.py:",
+    "negative-slot": "IndexError: table whole: slots -1 to -1: expected 0 to 9, at python_app.py:",
+    "shape": "ValueError: deltas for table whole: shape (2, 3): expected (2, 4), at python_app.py:",
+    "dtype": "TypeError: deltas for table sparse: dtype float64: expected int64, at python_app.py:",
+    "key-dtype": "TypeError: keys of dtype float64: expected whole numbers, at python_app.py:",
+    "negative-key": "ValueError: key -1: expected 0 or more, at python_app.py:",
+    "key": "aml_read_params: table whole: row 10, expected 0 to 9",
+    "table": "no table 'nothing': the app has whole, sparse, adam, started",
+    "metric": "no metric 'nothing': the app has loss",
+    "exit": "SystemExit: 3, at python_app.py:",
+    "raise": "KeyError: 'x', at python_app.py:",
+    "input": "the file x: expected y",
+    "put": "TypeError: table whole adds updates: expected mode='put', or add, at python_app.py:",
+    "change-optimizer": "TypeError: table adam has an optimizer",
+    "scan": "RuntimeError: called in clock: expected in finish, at python_app.py:",
+}
+
+
+class Python(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="python-test-")
+        self.addCleanup(self.folder.cleanup)
+        self.path = pathlib.Path(self.folder.name)
+
+    def job(self, *app, nodes=("--reliable", "2"), more=()):
+        return subprocess.run([PROTEUS, "run", "--quiet", *nodes, *more, "--", sys.executable, APP, *app],
+                              capture_output=True, text=True, timeout=200)
+
+    def check_tables(self, path, clocks):
+        """All tables are what `clocks` clocks of all items make of them, each once."""
+        tables = np.load(path)
+        n = ITEMS * clocks
+        whole = np.full((10, 4), float(n))
+        whole[2] *= 3
+        whole[1, 0] *= 2
+        np.testing.assert_array_equal(tables["whole"], whole)
+        np.testing.assert_array_equal(tables["sparse_keys"], np.array([1, 2**63 + 5], np.uint64))
+        np.testing.assert_array_equal(tables["sparse"], n * np.array([[6, 8], [3, 4]]))
+        adam = np.ones((5, 3))
+        adam[1] += 0.1 * clocks
+        adam[2] -= 0.1 * clocks
+        np.testing.assert_allclose(tables["adam"], adam, rtol=1e-4)
+        keys = np.arange(8, 8 + clocks)
+        np.testing.assert_array_equal(tables["started_keys"], keys)
+        np.testing.assert_array_equal(tables["started"], np.stack([keys, np.full(clocks, 2 + ITEMS)], axis=1))
+
+    def test_tables(self):
+        for nodes in (1, 3):
+            out = self.path / f"{nodes}.npz"
+            job = self.job("--out", out, nodes=("--reliable", str(nodes)))
+            self.assertEqual((job.returncode, job.stderr), (0, ""))
+            self.check_tables(out, 3)
+
+    def test_killed_and_stopped(self):
+        """A node is killed, another one is stopped until it has failed: it executes itself anew, with its interpreter."""
+        out = self.path / "out.npz"
+        report = self.path / "report"
+        job = subprocess.Popen([PROTEUS, "run", "--reliable", "1", "--transient", "3", "--failure-timeout", "1", "--report",
+                                report, "--progress", "none", "--", sys.executable, APP, "--out", out, "--iterations",
+                                "60", "--pause", "0.05"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+        def until(text):
+            while job.poll() is None and not (report.exists() and text in report.read_text()):
+                time.sleep(0.02)
+            self.assertIsNone(job.poll(), f"{report.read_text()} ended before {text}")
+
+        until('"iteration":3,')
+        nodes = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(job.pid), "-f", "tier=transient"], text=True,
+                                                    stdout=subprocess.PIPE).stdout.split()]
+        os.kill(nodes[0], signal.SIGKILL)
+        until('"event":"failure"')
+        os.kill(nodes[1], signal.SIGSTOP)
+        until("no heartbeat")
+        os.kill(nodes[1], signal.SIGCONT)
+        _, errors = job.communicate(timeout=200)
+        self.assertEqual(job.returncode, 0, errors)
+        lines = report.read_text()
+        self.assertEqual(lines.count('"event":"failure"'), 2, lines)
+        self.assertEqual(lines.count('"event":"join"'), 5, lines)
+        self.check_tables(out, 60)
+
+    def test_mistakes(self):
+        with ThreadPoolExecutor(3) as pool:
+            jobs = dict(zip(MISTAKES, pool.map(lambda mistake: self.job("--mistake", mistake), MISTAKES)))
+        for mistake, job in jobs.items():
+            with self.subTest(mistake):
+                self.assertEqual(job.returncode, 2, job.stderr)
+                self.assertIn(MISTAKES[mistake], job.stderr.splitlines()[-1])
+                said = 0 if mistake in ("input", "key") else 1  # a traceback, once for all nodes
+                self.assertEqual(job.stderr.count("Traceback"), said, job.stderr)
+
+    def test_options(self):
+        job = self.job("--size", "huge")
+        self.assertEqual((job.returncode, job.stderr),
+                         (2, "mistaken: error: --size huge: expected one of small, large\n"))
+        text = subprocess.run([sys.executable, APP, "--help"], capture_output=True, text=True).stdout
+        self.assertIn("mistaken - does what a test asks for", text)
+        self.assertIn("--pause X", text)
+
+    def test_example(self):
+        """The example's centers are the same on any number of nodes."""
+        points = np.concatenate([np.random.default_rng(k).normal([3 * k, 5 - k], 0.3, (50, 2)) for k in range(4)])
+        np.savetxt(self.path / "points", points)
+        found = []
+        for nodes in (1, 3):
+            out = self.path / f"centers-{nodes}"
+            report = proteus.run(ROOT / "examples" / "python" / "kmeans.py", reliable=nodes, data=self.path / "points",
+                                 centers=4, out=out)
+            self.assertTrue(report.summary["ok"])
+            found.append(np.loadtxt(out))
+        np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+    def test_run(self):
+        sys.path.insert(0, str(HERE))
+        import python_app
+
+        types = [line["type"] for line in proteus.start(python_app.Mistaken, iterations=4)]
+        self.assertEqual(types.count("iteration"), 4)
+        self.assertEqual(types[-1], "summary")
+        report = proteus.run(python_app.Mistaken, transient=1, iterations=2, out=self.path / "run.npz")
+        self.assertEqual(report.iterations[-1]["loss"], 3 * (3 * ITEMS - 1) / 2)
+        self.check_tables(self.path / "run.npz", 2)
+        with self.assertRaisesRegex(proteus.JobError, "the file x: expected y") as failed:
+            proteus.run(python_app.Mistaken, mistake="input")
+        self.assertEqual(failed.exception.status, 2)
+        with self.assertRaisesRegex(FileNotFoundError, "no-such-app"):
+            proteus.run("no-such-app")
+
+    def test_stop(self):
+        """A job that is stopped saves its model; one that is left is ended."""
+        out = self.path / "stopped.npz"
+        job = proteus.start([APP], iterations=1000000, out=out)
+        for line in job:
+            if line["type"] == "iteration" and line["iteration"] >= 2 and not job.report.summary:
+                job.stop()
+        self.assertTrue(job.report.summary["ok"])
+        self.check_tables(out, job.report.summary["clocks"])
+        with proteus.start([APP], iterations=1000000) as job:
+            next(iter(job))
+        self.assertIsNotNone(job._process.returncode)
+
+    def test_progress(self):
+        shown = io.StringIO()
+        with redirect_stderr(shown):
+            proteus.run([APP], progress=True)
+        self.assertIn("] 3/3", shown.getvalue())
+
+
+if __name__ == "__main__":
+    unittest.main()
