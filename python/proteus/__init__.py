@@ -7,9 +7,12 @@ from ._app import App, main
 from ._declare import FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Option, Table, Uniform
 from ._errors import InputError
 from ._job import Job, JobError, Report, run, start
+from .models import (LogisticRegressionModel, MatrixFactorizationModel, ModelError, NetworkModel, TopicModel, load)
 from ._worker import Items, Lines, Rows, VariedItem, VariedItems, Worker
 
 __all__ = [
-    "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "Metric", "Momentum", "Normal", "Option", "Report",
-    "Rows", "Table", "Uniform", "VariedItem", "VariedItems", "Worker", "main", "run", "start",
+    "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "LogisticRegressionModel",
+    "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal", "Option", "Report",
+    "Rows", "Table", "TopicModel", "Uniform", "VariedItem", "VariedItems", "Worker", "load", "main",
+    "run", "start",
 ]

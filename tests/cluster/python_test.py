@@ -4,6 +4,7 @@ in one clear error; proteus.run. Finds the programs by $PROTEUS_BIN and the pack
 import io
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -144,6 +145,25 @@ class Python(unittest.TestCase):
             self.assertTrue(report.summary["ok"])
             found.append(np.loadtxt(out))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+    def test_tutorial(self):
+        """The code of docs/python.md, in its order, on made-up ratings."""
+        random = np.random.default_rng(5)
+        with open(self.path / "ratings.csv", "w") as file:
+            for user, movie in {(int(u), int(m)) for u, m in random.integers(1, 40, (700, 2))}:
+                file.write(f"{user},{movie},{1 + (user + movie) % 5}\n")
+        text = (ROOT / "docs" / "python.md").read_text()
+        blocks = re.findall(r"```python\n(.*?)```", text, re.S)
+        self.assertEqual(len(blocks), 3)
+        environment = {**os.environ, "PROTEUS_BIN": str(PROTEUS.parent)}
+        for number, block in enumerate(blocks):
+            named = re.match(r"# file: (\S+)\n", block)
+            path = self.path / (named[1] if named else f"block{number}.py")
+            path.write_text(block)
+            if named is None:
+                done = subprocess.run([sys.executable, path], cwd=self.path, env=environment, capture_output=True, text=True)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(done.stdout.splitlines()), 11)
 
     def test_run(self):
         sys.path.insert(0, str(HERE))

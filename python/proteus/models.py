@@ -1,0 +1,548 @@
+"""Trained models of mf, mlr, net and lda, as numpy arrays: load reads a file that a job's --model-out wrote, `save` writes
+one that the programs read. Predictions follow the programs' rules; sums of floats may differ from theirs in the last
+bits."""
+
+import io
+import os
+import pathlib
+import struct
+import subprocess
+import tempfile
+import zlib
+
+import numpy as np
+
+from ._job import find_program
+
+
+class ModelError(Exception):
+    """A file that is no model, or is damaged: the text names the file and what is wrong."""
+
+
+class _Reader:
+    """The bytes of a model's file, from its beginning."""
+
+    def __init__(self, path, data):
+        self.path, self.data, self.at = path, data, 0
+
+    def refuse(self, what):
+        raise ModelError(f"{self.path}: {what}")
+
+    def bytes(self, count):
+        if count > len(self.data) - self.at:
+            self.refuse(f"damaged: it ends at byte {len(self.data)}, before its content does")
+        self.at += count
+        return self.data[self.at - count:self.at]
+
+    def numbers(self, layout):
+        return struct.unpack("<" + layout, self.bytes(struct.calcsize("<" + layout)))
+
+    def array(self, dtype, count):
+        dtype = np.dtype(dtype)
+        return np.frombuffer(self.bytes(dtype.itemsize * count), dtype).copy()
+
+    def floats(self, count):
+        values = self.array("<f4", count)
+        if not np.isfinite(values).all():
+            self.refuse("damaged: a number is not finite")
+        return values
+
+    def labels(self, count):
+        return [self.bytes(56).split(b"\0", 1)[0].decode("utf-8", "replace") for _ in range(count)]
+
+    def end(self):
+        if self.at != len(self.data):
+            self.refuse(f"damaged: {len(self.data) - self.at} bytes too many")
+
+
+def load(path):
+    """Reads a model's file. Returns a MatrixFactorizationModel, LogisticRegressionModel, NetworkModel or TopicModel.
+    Raises ModelError for a file that is no model or is damaged in any byte, OSError when it can't be read."""
+    data = pathlib.Path(path).read_bytes()
+    kind = _KINDS.get(data[:8])
+    if kind is None:
+        raise ModelError(f"{path}: no model of mf, mlr, net or lda")
+    if len(data) < 16 or zlib.crc32(data[:-4]) != struct.unpack("<I", data[-4:])[0]:
+        raise ModelError(f"{path}: damaged: its checksum differs")
+    reader = _Reader(path, data[:-4])
+    reader.bytes(8)
+    model = kind._read(reader)
+    reader.end()
+    return model
+
+
+def _write(path, content):
+    """Writes a whole file or none."""
+    path = pathlib.Path(path)
+    content += struct.pack("<I", zlib.crc32(content))
+    with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+            os.chmod(file.name, 0o666 & ~_umask())
+            os.replace(file.name, path)
+        except BaseException:
+            os.unlink(file.name)
+            raise
+
+
+def _umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def _finite(what, array, shape):
+    array = np.ascontiguousarray(array, np.float32)
+    if array.shape != shape:
+        raise ValueError(f"{what}: shape {array.shape}: expected {shape}")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{what}: expected finite numbers")
+    return array
+
+
+class MatrixFactorizationModel:
+    """A model of mf: prediction = mean + user bias + item bias + user factors . item factors, clipped to the range of the
+    training ratings.
+
+    users, items                [n] uint64: the keys, ascending.
+    user_factors, item_factors  [n, rank] float32.
+    user_biases, item_biases    [n] float32; None if the model has no biases.
+    mean, rating_min, rating_max
+    """
+
+    def __init__(self, users, user_factors, items, item_factors, mean, rating_min, rating_max, user_biases=None,
+                 item_biases=None):
+        self.users, self.user_factors, self.user_biases = self._sorted("user", users, user_factors, user_biases)
+        self.items, self.item_factors, self.item_biases = self._sorted("item", items, item_factors, item_biases)
+        if self.user_factors.shape[1] != self.item_factors.shape[1]:
+            raise ValueError(f"factors of users {self.user_factors.shape} and items {self.item_factors.shape}: expected "
+                             "one rank")
+        if (user_biases is None) != (item_biases is None):
+            raise ValueError("biases: expected those of users and items, or none")
+        self.mean, self.rating_min, self.rating_max = float(mean), float(rating_min), float(rating_max)
+
+    @staticmethod
+    def _sorted(what, keys, factors, biases):
+        keys = np.asarray(keys, np.uint64)
+        order = np.argsort(keys, kind="stable")
+        if keys.size > 1 and (np.diff(keys[order]) == 0).any():
+            raise ValueError(f"{what}s: expected each key once")
+        factors = _finite(f"{what} factors", factors, (keys.size, np.asarray(factors).shape[1]))
+        return keys[order], factors[order], None if biases is None else _finite(f"{what} biases", biases,
+                                                                                (keys.size,))[order]
+
+    @property
+    def rank(self):
+        return self.user_factors.shape[1]
+
+    @classmethod
+    def _read(cls, reader):
+        version, flags, rank = reader.numbers("III")
+        if version != 1 or flags > 1:
+            reader.refuse(f"version {version}, flags {flags}: expected version 1")
+        mean, low, high = reader.numbers("fff")
+        counts = reader.numbers("QQ")
+        row = np.dtype([("key", "<u8"), ("values", "<f4", (rank + flags,))])
+        if (counts[0] + counts[1]) * row.itemsize != len(reader.data) - reader.at:
+            reader.refuse("damaged: its size does not follow from its header")
+        tables = [reader.array(row, count) for count in counts]
+        for table in tables:
+            if not np.isfinite(table["values"]).all():
+                reader.refuse("damaged: a number is not finite")
+        (users, items) = tables
+        return cls(users["key"], users["values"][:, :rank], items["key"], items["values"][:, :rank], mean, low, high,
+                   users["values"][:, rank] if flags else None, items["values"][:, rank] if flags else None)
+
+    def save(self, path):
+        """Writes the model for `mf --predict` and load."""
+        content = b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1, self.user_biases is not None, self.rank, self.mean,
+                                            self.rating_min, self.rating_max, self.users.size, self.items.size)
+        for keys, factors, biases in ((self.users, self.user_factors, self.user_biases),
+                                      (self.items, self.item_factors, self.item_biases)):
+            values = factors if biases is None else np.hstack([factors, biases[:, None]])
+            rows = np.empty(keys.size, [("key", "<u8"), ("values", "<f4", (values.shape[1],))])
+            rows["key"], rows["values"] = keys, values
+            content += rows.tobytes()
+        _write(path, content)
+
+    @staticmethod
+    def _find(known, keys):
+        """The places of keys, and which of them are known."""
+        keys = np.asarray(keys, np.uint64)
+        if known.size == 0:
+            return np.zeros(keys.shape, np.int64), np.zeros(keys.shape, bool)
+        places = np.minimum(np.searchsorted(known, keys), known.size - 1)
+        return places, known[places] == keys
+
+    def predict(self, users, items) -> np.ndarray:
+        """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. The bias and the factors of a
+        user or item that the model does not have are left out."""
+        users, items = np.broadcast_arrays(users, items)
+        (u, has_u), (i, has_i) = self._find(self.users, users), self._find(self.items, items)
+        value = np.full(users.shape, self.mean)
+        if self.user_biases is not None:
+            value += np.where(has_u, self.user_biases[u] if self.users.size else 0, 0)
+            value += np.where(has_i, self.item_biases[i] if self.items.size else 0, 0)
+        if self.users.size and self.items.size:
+            products = np.einsum("...k,...k", self.user_factors[u].astype(np.float64),
+                                 self.item_factors[i].astype(np.float64))
+            value += np.where(has_u & has_i, products, 0)
+        return np.clip(value, self.rating_min, self.rating_max).astype(np.float32)
+
+    def recommend(self, user: int, n: int = 10, without=()) -> list:
+        """The n items with the highest predicted ratings for a user, but for those in `without` (rated already, say): a
+        list of (item, prediction), the best first; of equal ones the smaller key."""
+        rest = self.items[~np.isin(self.items, np.asarray(list(without), np.uint64))]
+        # Not clipped: else the best ones may all be equal.
+        place, known = self._find(self.users, user)
+        at = np.searchsorted(self.items, rest)
+        scores = np.zeros(rest.size) if self.item_biases is None else self.item_biases[at].astype(np.float64)
+        if known:
+            scores = scores + self.item_factors[at].astype(np.float64) @ self.user_factors[place]
+        best = np.lexsort((rest, -scores))[:n]
+        return list(zip(rest[best].tolist(), self.predict(user, rest[best]).tolist()))
+
+    def __repr__(self):
+        return f"<{type(self).__name__}: {self.users.size} users, {self.items.size} items, rank {self.rank}>"
+
+
+SCALES = ("none", "byte", "max", "unit")
+
+
+def _scale(kind, maxima, samples):
+    """Samples [n, features] as in training: by 1/255, by each feature's largest value, or each to length 1."""
+    if kind == "byte":
+        return samples * np.float32(1 / 255)
+    if kind == "max":
+        return np.where(maxima > 0, samples / np.where(maxima > 0, maxima, 1), 0).astype(np.float32)
+    if kind == "unit":
+        squares = (samples.astype(np.float64)**2).sum(axis=1)
+        return samples * (1 / np.sqrt(np.where(squares > 0, squares, 1)))[:, None].astype(np.float32)
+    return samples
+
+
+def _softmax(logits):
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
+class _Classifier:
+    """What models with classes share."""
+
+    def _samples(self, samples):
+        array = np.asarray(samples, np.float32)
+        if array.ndim < 2:
+            raise ValueError(f"samples of shape {array.shape}: expected one for each row")
+        array = array.reshape(len(array), -1)
+        if array.shape[1] != self.features:
+            raise ValueError(f"samples of {array.shape[1]} features: expected {self.features}")
+        return _scale(self.scale, self.maxima, array)
+
+    def predict(self, samples) -> np.ndarray:
+        """The likeliest label of each sample [n, ...], as the training data wrote it; of equal ones the first."""
+        return np.asarray(self.labels)[self.predict_proba(samples).argmax(axis=1)]
+
+
+class LogisticRegressionModel(_Classifier):
+    """A model of mlr: the probabilities are the softmax of scaled samples times weights, plus biases.
+
+    labels   list of str: the classes, in their order.
+    weights  [features, classes] float32.
+    biases   [classes] float32.
+    scale    "none", "byte", "max" (with `maxima`, [features]) or "unit".
+    hash_bits, crosses  of a model of Criteo lines, whose samples are hashed; else 0 and (). Such models predict by
+             `mlr --predict` alone.
+    image_shape  (width, height, channels) of a model of images in tar files; else None.
+    """
+
+    def __init__(self, labels, weights, biases, scale="none", maxima=None, index_base=1, hash_bits=0, crosses=(),
+                 image_shape=None):
+        self.labels, self.scale, self.index_base = [str(label) for label in labels], scale, index_base
+        if scale not in SCALES:
+            raise ValueError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
+        if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels):
+            raise ValueError("labels: expected two or more, each once")
+        self.features = np.asarray(weights).shape[0]
+        self.weights = _finite("weights", weights, (self.features, len(self.labels)))
+        self.biases = _finite("biases", biases, (len(self.labels),))
+        self.maxima = _finite("maxima", maxima, (self.features,)) if scale == "max" else None
+        self.hash_bits, self.crosses, self.image_shape = hash_bits, tuple(crosses), image_shape
+
+    @classmethod
+    def _read(cls, reader):
+        version, scale, index_base, features, classes = reader.numbers("IIIII")
+        if version not in (1, 2, 3) or scale >= len(SCALES):
+            reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 3")
+        bits, crosses, image = 0, (), None
+        if version == 2:
+            bits, count = reader.numbers("II")
+            crosses = tuple(tuple(pair) for pair in reader.array("u1", 2 * count).reshape(count, 2).tolist())
+        if version == 3:
+            image = reader.numbers("III")
+        labels = reader.labels(classes)
+        maxima = reader.floats(features) if SCALES[scale] == "max" else None
+        row = np.dtype([("number", "<u4"), ("values", "<f4", (classes,))])
+        count, rest = divmod(len(reader.data) - reader.at, row.itemsize)
+        rows = reader.array(row, count)
+        if rest or not np.isfinite(rows["values"]).all() or (rows["number"] > features).any():
+            reader.refuse("damaged: its rows are not as its header says")
+        weights = np.zeros((features + 1, classes), np.float32)
+        weights[rows["number"]] = rows["values"]
+        return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image)
+
+    def save(self, path):
+        """Writes the model for `mlr --predict` and load. Labels have to be in the order of mlr: numbers by their values,
+        then words."""
+        version = 2 if self.hash_bits else 3 if self.image_shape else 1
+        content = io.BytesIO()
+        content.write(b"AMLMLMDL" + struct.pack("<IIIII", version, SCALES.index(self.scale), self.index_base,
+                                                self.features, len(self.labels)))
+        if version == 2:
+            content.write(struct.pack("<II", self.hash_bits, len(self.crosses)) + bytes(sum(self.crosses, ())))
+        if version == 3:
+            content.write(struct.pack("<III", *self.image_shape))
+        for label in self.labels:
+            text = label.encode()
+            if not 1 <= len(text) <= 55:
+                raise ValueError(f"label {label!r}: expected 1 to 55 bytes")
+            content.write(text.ljust(56, b"\0"))
+        if self.maxima is not None:
+            content.write(self.maxima.astype("<f4").tobytes())
+        used = np.flatnonzero(self.weights.any(axis=1))
+        rows = np.empty(used.size + 1, [("number", "<u4"), ("values", "<f4", (len(self.labels),))])
+        rows["number"], rows["values"] = np.append(used, self.features), np.vstack([self.weights[used], self.biases])
+        content.write(rows.tobytes())
+        _write(path, content.getvalue())
+
+    def predict_proba(self, samples) -> np.ndarray:
+        """Probabilities [n, classes] of samples [n, ...] with the features of the training data, not scaled yet."""
+        if self.hash_bits:
+            raise ValueError("the model is of Criteo lines, which are hashed: use mlr --predict")
+        return _softmax(self._samples(samples) @ self.weights + self.biases)
+
+    def __repr__(self):
+        return f"<{type(self).__name__}: {self.features} features, {len(self.labels)} classes>"
+
+
+class NetworkModel(_Classifier):
+    """A model of net.
+
+    layers      str: the layers as --layers describes them.
+    parameters  a list of (name, array): of conv [k, k, channels, filters] and dense [in, out] the weights and the
+                biases, of norm gain and bias, in their order.
+    labels, scale, maxima  as those of LogisticRegressionModel.
+    shape       (height, width, channels) of a sample.
+    """
+
+    def __init__(self, labels, layers, shape, image, parameters, scale, maxima, index_base):
+        self.labels, self.layers, self.shape, self.image = labels, layers, shape, image
+        self.scale, self.maxima, self.index_base = scale, maxima, index_base
+        self.features = int(np.prod(shape))
+        self._steps, self.parameters = self._arrange(parameters)
+
+    @classmethod
+    def _read(cls, reader):
+        version, scale, base, features, height, width, channels, image, classes, length, count = reader.numbers("11I")
+        if version != 1 or scale >= len(SCALES) or height * width * channels != features:
+            reader.refuse(f"version {version}: expected version 1")
+        layers = reader.bytes(length).decode("utf-8", "replace")
+        labels = reader.labels(classes)
+        maxima = reader.floats(features) if SCALES[scale] == "max" else None
+        parameters = reader.floats(count)
+        try:
+            return cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
+        except ValueError as error:
+            raise ModelError(f"{reader.path}: {error}") from error
+
+    def _arrange(self, flat):
+        """The network's steps, by the rules of apps/net/network.h, and its parameters in their shapes."""
+        named, at = [], 0
+
+        def take(name, *shape):
+            nonlocal at
+            size = int(np.prod(shape))
+            if at + size > flat.size:
+                raise ValueError("damaged: its layers need more parameters than it has")
+            named.append((name, flat[at:at + size].reshape(shape)))
+            at += size
+            return named[-1][1]
+
+        steps = []
+        height, width, channels = self.shape
+        image = self.image
+        described = [part.split() for part in self.layers.split(",") if part.strip()] + [["output", len(self.labels)]]
+        for number, (kind, *values) in enumerate(described):
+            name = f"{number}.{kind}"
+            if kind == "conv":
+                filters, k = (int(value) for value in values[0].split("x"))
+                weights, bias = take(name + ".weights", k, k, channels, filters), take(name + ".biases", filters)
+                steps.append(lambda x, w=weights, b=bias: _conv(x, w, b))
+                channels = filters
+            elif kind == "pool":
+                k = int(values[0])
+                steps.append(lambda x, k=k: _pool(x, k))
+                height, width = height // k, width // k
+            elif kind in ("dense", "output"):
+                units = int(values[0])
+                size = height * width * channels
+                weights, bias = take(name + ".weights", size, units), take(name + ".biases", units)
+                steps.append(lambda x, w=weights, b=bias: x.reshape(len(x), -1) @ w + b)
+                height, width, channels, image = 1, 1, units, False
+            elif kind == "norm":
+                size = channels if image else height * width * channels
+                gain, bias = take(name + ".gain", size), take(name + ".bias", size)
+                steps.append(lambda x, g=gain, b=bias: _norm(x, g, b))
+            elif kind != "dropout":
+                raise ValueError(f"layer {kind!r}: expected one that this version knows")
+            relu = kind in ("conv", "dense") and described[number + 1][0] != "norm" or (
+                kind == "norm" and number > 0 and described[number - 1][0] in ("conv", "dense"))
+            if relu:
+                steps.append(lambda x: np.maximum(x, 0))
+        if at != flat.size:
+            raise ValueError("damaged: it has more parameters than its layers need")
+        return steps, named
+
+    def predict_proba(self, samples) -> np.ndarray:
+        """Probabilities [n, classes] of samples [n, ...], not scaled yet."""
+        samples = self._samples(samples)
+        values = samples.reshape((len(samples),) + self.shape) if self.image else samples
+        for step in self._steps:
+            values = step(values)
+        return _softmax(values)
+
+    def __repr__(self):
+        return f"<{type(self).__name__}: {self.layers or 'no hidden layer'}, {len(self.labels)} classes>"
+
+
+def _conv(x, weights, biases):
+    """Stride 1, the image's size: values from outside are 0; a patch begins (k - 1) / 2 before the pixel."""
+    k = weights.shape[0]
+    before = (k - 1) // 2
+    padded = np.pad(x, ((0, 0), (before, k - 1 - before), (before, k - 1 - before), (0, 0)))
+    patches = np.lib.stride_tricks.sliding_window_view(padded, (k, k), axis=(1, 2))  # [n, h, w, c, k, k]
+    return np.tensordot(patches, weights, axes=([4, 5, 3], [0, 1, 2])).astype(np.float32) + biases
+
+
+def _pool(x, k):
+    n, height, width, channels = x.shape
+    cut = x[:, :height // k * k, :width // k * k]
+    return cut.reshape(n, height // k, k, width // k, k, channels).max(axis=(2, 4))
+
+
+NORM_EPSILON = 1e-5  # as in apps/nn/layers.c
+
+
+def _norm(x, gain, bias):
+    shape = x.shape
+    x = x.reshape(-1, gain.size)
+    centered = x - x.mean(axis=1, keepdims=True)
+    return (centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + NORM_EPSILON) * gain + bias).reshape(shape)
+
+
+class TopicModel:
+    """A model of lda.
+
+    counts      [words, topics] int32: how many tokens of a word have a topic.
+    vocabulary  list of str, or None if the words have no names.
+    alpha, beta
+    """
+
+    def __init__(self, counts, alpha, beta, vocabulary=None, path=None):
+        self.counts = np.ascontiguousarray(counts, np.int32)
+        if self.counts.ndim != 2 or (self.counts < 0).any():
+            raise ValueError("counts: expected whole numbers from 0 on, [words, topics]")
+        self.alpha, self.beta = float(alpha), float(beta)
+        self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
+        if self.vocabulary is not None and len(self.vocabulary) != len(self.counts):
+            raise ValueError(f"vocabulary of {len(self.vocabulary)} words: expected {len(self.counts)}")
+        self._path = path
+
+    @classmethod
+    def _read(cls, reader):
+        version, zero, topics, words = reader.numbers("IIII")
+        if version != 1 or zero != 0:
+            reader.refuse(f"version {version}: expected version 1")
+        alpha, beta = reader.numbers("dd")
+        rows, pairs, names = struct.unpack("<QQQ", reader.data[-24:])
+        if len(reader.data) != reader.at + 8 * (rows + pairs) + names + 24:
+            reader.refuse("damaged: its size does not follow from its end")
+        counts = np.zeros((words, topics), np.int32)
+        for _ in range(rows):
+            word, count = reader.numbers("II")
+            entries = reader.array("<u4", 2 * count).reshape(count, 2)
+            if word >= words or (entries[:, 0] >= topics).any():
+                reader.refuse("damaged: a word or a topic that it does not have")
+            counts[word, entries[:, 0]] = entries[:, 1]
+        text = reader.bytes(names).decode("utf-8", "replace")
+        reader.bytes(24)
+        return cls(counts, alpha, beta, text.split("\n")[:-1] if names else None, os.path.abspath(reader.path))
+
+    def save(self, path):
+        """Writes the model for `lda --infer` and load."""
+        content = io.BytesIO()
+        words, topics = self.counts.shape
+        content.write(b"AMLLDAMD" + struct.pack("<IIIIdd", 1, 0, topics, words, self.alpha, self.beta))
+        rows = pairs = 0
+        for word in np.flatnonzero(self.counts.any(axis=1)):
+            used = np.flatnonzero(self.counts[word])
+            content.write(struct.pack("<II", word, used.size))
+            content.write(np.stack([used, self.counts[word, used]], axis=1).astype("<u4").tobytes())
+            rows, pairs = rows + 1, pairs + used.size
+        names = b"".join(word.encode() + b"\n" for word in self.vocabulary or [])
+        content.write(names + struct.pack("<QQQ", rows, pairs, len(names)))
+        _write(path, content.getvalue())
+
+    @property
+    def topics(self) -> np.ndarray:
+        """The words' probabilities in each topic, [topics, words]: (n_wk + beta) / (n_k + V beta)."""
+        counts = self.counts.T + self.beta
+        return counts / counts.sum(axis=1, keepdims=True)
+
+    def top_words(self, topic: int, n: int = 10) -> list:
+        """The likeliest words of a topic: names, or numbers if the words have none."""
+        order = np.argsort(-self.counts[:, topic], kind="stable")[:n]
+        return [self.vocabulary[word] if self.vocabulary else int(word) for word in order]
+
+    def infer(self, documents) -> np.ndarray:
+        """Shares of the topics [n, topics] in new documents, by `lda --infer`. A document is a str (of a model whose words
+        have names), or a dict from a word's number to how often it occurs."""
+        documents = list(documents)
+        text = all(isinstance(document, str) for document in documents)
+        if text and self.vocabulary is None:
+            raise ValueError("the model's words have no names: expected documents as dicts of words' numbers")
+        if not documents:
+            return np.empty((0, self.counts.shape[1]))
+        with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
+            model, data = self._path, os.path.join(folder, "documents")
+            if model is None:
+                model = os.path.join(folder, "model")
+                self.save(model)
+            with open(data, "w", encoding="utf-8") as file:
+                for document in documents:
+                    file.write((" ".join(document.split()) if text else self._counted(document)) + "\n")
+            out = os.path.join(folder, "out")
+            done = subprocess.run([find_program("lda"), "--infer", model, "--data", data, "--out", out, "--minimum", "0",
+                                   "--format", "text" if text else "lda-c"], capture_output=True, text=True)
+            if done.returncode != 0:
+                raise ValueError(done.stderr.strip() or f"lda --infer: exit status {done.returncode}")
+            shares = np.zeros((len(documents), self.counts.shape[1]))
+            with open(out, encoding="utf-8") as file:
+                for line in file:
+                    number, *rest = line.split()
+                    for topic in rest:
+                        k, share = topic.split(":")
+                        shares[int(number) - 1, int(k)] = float(share)
+        return shares
+
+    @staticmethod
+    def _counted(document):
+        return " ".join([str(len(document))] + [f"{int(word)}:{int(count)}" for word, count in document.items()])
+
+    def __repr__(self):
+        return f"<{type(self).__name__}: {self.counts.shape[1]} topics, {self.counts.shape[0]} words>"
+
+
+_KINDS = {b"AMLMFMDL": MatrixFactorizationModel, b"AMLMLMDL": LogisticRegressionModel, b"AMLNNMDL": NetworkModel,
+          b"AMLLDAMD": TopicModel}

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""proteus.load: models that jobs write, as numpy arrays. Predictions are those of the programs, before and after `save`;
+a file that is damaged in any byte is refused. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import numpy as np
+import proteus
+
+sys.dont_write_bytecode = True
+BIN = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
+
+
+class Models(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="python-models-test-")
+        self.addCleanup(folder.cleanup)
+        self.path = pathlib.Path(folder.name)
+        self.model, self.data = self.path / "a.model", self.path / "data"
+        self.random = np.random.default_rng(7)
+
+    def program(self, *command):
+        done = subprocess.run([BIN / command[0], *command[1:]], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def train(self, app, **options):
+        proteus.run(app, data=self.data, model_out=self.model, **options)
+        return proteus.load(self.model)
+
+    def saved(self, model):
+        again = self.path / "again.model"
+        model.save(again)
+        return again
+
+    def check_damage(self):
+        """Each changed byte, a missing end and more bytes are refused."""
+        whole = self.model.read_bytes()
+        for at in random.Random(3).sample(range(len(whole)), min(300, len(whole))):
+            self.model.write_bytes(whole[:at] + bytes([whole[at] ^ 0x41]) + whole[at + 1:])
+            with self.assertRaises(proteus.ModelError):
+                proteus.load(self.model)
+        for damaged in (whole[:-1], whole[:20], b"", whole + b"x"):
+            self.model.write_bytes(damaged)
+            with self.assertRaises(proteus.ModelError):
+                proteus.load(self.model)
+
+    def test_mf(self):
+        users, items = self.random.integers(1, 30, 600), self.random.integers(1, 40, 600)
+        ratings = np.unique(np.stack([users, items], axis=1), axis=0)
+        values = self.random.integers(1, 6, len(ratings))
+        self.data.write_text("".join(f"{u}\t{i}\t{v}\n" for (u, i), v in zip(ratings, values)))
+        for more in ({}, {"no_biases": True}):
+            model = self.train("mf", iterations=5, rank=4, **more)
+            self.assertEqual(model.rank, 4)
+            pairs = np.array([[u, i] for u in range(33) for i in range(43)])  # also of keys that it does not have
+            (self.path / "pairs").write_text("".join(f"{u} {i}\n" for u, i in pairs))
+            mine = model.predict(pairs[:, 0], pairs[:, 1])
+            for path in (self.model, self.saved(model)):
+                text = self.program("mf", "--predict", path, "--data", self.path / "pairs")
+                theirs = np.array([float(line.split()[2]) for line in text.splitlines()])
+                np.testing.assert_allclose(mine, theirs, atol=2e-4)
+            best = model.recommend(5, 3, without=model.items[:2])
+            rest = model.items[2:]
+            self.assertEqual(len(best), 3)
+            self.assertAlmostEqual(best[0][1], model.predict(5, rest).max(), places=5)
+        self.check_damage()
+
+    def test_mlr(self):
+        x = self.random.normal(size=(300, 5)).astype(np.float32)
+        y = np.array(["7", "8", "word"])[np.argmax(x[:, :3], axis=1)]
+        self.data.write_text("".join(",".join([label] + [f"{v:.5f}" for v in row]) + "\n" for label, row in zip(y, x)))
+        x = np.array([[float(f"{v:.5f}") for v in row] for row in x], np.float32)
+        for scale in ("none", "max", "unit"):
+            model = self.train("mlr", iterations=40, scale=scale)
+            self.assertEqual((model.labels, model.scale), (["7", "8", "word"], scale))
+            self.assertGreater((model.predict(x) == y).mean(), 0.7)
+            for path in (self.model, self.saved(model)):
+                self.program("mlr", "--predict", path, "--data", self.data, "--out", self.path / "out")
+                lines = [line.split() for line in (self.path / "out").read_text().splitlines()]
+                np.testing.assert_allclose(model.predict_proba(x).max(axis=1), [float(line[-1]) for line in lines],
+                                           atol=2e-4)
+                self.assertEqual(model.predict(x).tolist(), [line[-2] for line in lines])
+        self.check_damage()
+
+    def test_net(self):
+        x = self.random.normal(size=(200, 36)).astype(np.float32)
+        y = np.where(x[:, :18].sum(axis=1) > x[:, 18:].sum(axis=1), "1", "2")
+        self.data.write_text("".join(",".join([label] + [f"{v:.5f}" for v in row]) + "\n" for label, row in zip(y, x)))
+        x = np.array([[float(f"{v:.5f}") for v in row] for row in x], np.float32)
+        for layers, more in (("dense 8, norm, dense 5", {}), ("conv 3x3, norm, pool 2, dropout 0.1, conv 2x2, dense 4",
+                                                              {"image_width": 6})):
+            model = self.train("net", iterations=4, layers=layers, **more)
+            self.program("net", "--predict", self.model, "--data", self.data, "--out", self.path / "out")
+            lines = [line.split() for line in (self.path / "out").read_text().splitlines()]
+            np.testing.assert_allclose(model.predict_proba(x).max(axis=1), [float(line[-1]) for line in lines], atol=2e-4)
+        self.check_damage()
+
+    def test_lda(self):
+        words = [f"word{n}" for n in range(20)]
+        documents = [" ".join(self.random.choice(words[10 * (d % 2):][:10], 30)) for d in range(40)]
+        self.data.write_text("\n".join(documents) + "\n")
+        model = self.train("lda", iterations=10, topics=3)
+        self.assertEqual(sorted(model.vocabulary), sorted(words))
+        np.testing.assert_allclose(model.topics.sum(axis=1), 1)
+        self.assertEqual(len(model.top_words(0, 4)), 4)
+        found = model.infer(documents[:4])
+        np.testing.assert_allclose(found.sum(axis=1), 1, atol=2e-3)
+        again = proteus.load(self.saved(model))
+        np.testing.assert_array_equal(again.infer(documents[:4]), found)
+        numbered = [{model.vocabulary.index(w): d.split().count(w) for w in set(d.split())} for d in documents[:4]]
+        self.assertEqual(model.infer(numbered).shape, found.shape)
+        self.check_damage()
+
+    def test_refused(self):
+        self.model.write_text("nothing of the kind")
+        with self.assertRaisesRegex(proteus.ModelError, "no model of mf, mlr, net or lda"):
+            proteus.load(self.model)
+        with self.assertRaises(FileNotFoundError):
+            proteus.load(self.path / "missing")
+        with self.assertRaisesRegex(ValueError, "expected each key once"):
+            proteus.MatrixFactorizationModel([1, 1], np.ones((2, 3)), [1], np.ones((1, 3)), 0, 0, 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
