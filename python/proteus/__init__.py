@@ -1,14 +1,14 @@
 """Proteus: trains machine-learning models on a mix of a few reliable machines and many cheap revocable ones.
 
-An app derives a class from App and calls main; `proteus run -- python3 app.py` trains it. docs/python.md has a tutorial.
-"""
+An app derives a class from App and calls main; `proteus run -- python3 app.py` trains it. docs/python.md has a tutorial
+and says more."""
 
 from ._app import App, main
 from ._declare import FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Option, Table, Uniform
 from ._errors import InputError
 from ._job import Job, JobError, Report, run, start
-from .models import (LogisticRegressionModel, MatrixFactorizationModel, ModelError, NetworkModel, TopicModel, load)
 from ._worker import Items, Lines, Rows, VariedItem, VariedItems, Worker
+from .models import LogisticRegressionModel, MatrixFactorizationModel, ModelError, NetworkModel, TopicModel, load
 
 __all__ = [
     "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "LogisticRegressionModel",

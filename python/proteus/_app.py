@@ -132,7 +132,8 @@ class _Program:
     def _fill_options(self):
         kinds = {bool: (lib.AML_OPTION_FLAG, "bool *"), int: (lib.AML_OPTION_INTEGER, "int64_t *"),
                  float: (lib.AML_OPTION_REAL, "double *"), str: (lib.AML_OPTION_WORD, "char **"),
-                 pathlib.Path: (lib.AML_OPTION_STRING, "char **"), list: (lib.AML_OPTION_STRINGS, "struct aml_strings *")}
+                 pathlib.Path: (lib.AML_OPTION_STRING, "char **"),
+                 list: (lib.AML_OPTION_STRINGS, "struct aml_strings *")}
         options = self.app._options
         table = self.array("struct aml_option[]", len(options) + 1)
         for at, option in enumerate(options.values()):
@@ -323,8 +324,8 @@ def start_python(index, key, row):
 
 
 def main(app, argv=None):
-    """Runs the program: parses the command line, takes part in the job, and ends the process with the exit status. To be
-    called once in a process, at the script's end:
+    """Runs the program: parses the command line, takes part in the job, and ends the process with the exit status. To
+    be called once in a process, at the script's end:
 
         if __name__ == "__main__":
             proteus.main(MyApp)

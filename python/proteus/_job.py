@@ -184,8 +184,8 @@ class Job:
             self._process.terminate()
 
     def wait(self, progress: bool = False) -> Report:
-        """Waits for the job's end. With `progress` shows a line of how far it is, on a terminal or in a notebook. Ctrl-C
-        ends the job well, a second one at once."""
+        """Waits for the job's end. With `progress` shows a line of how far it is, on a terminal or in a notebook.
+        Ctrl-C ends the job well, a second one at once."""
         stopping = False
         lines = iter(self)
         while True:

@@ -291,8 +291,8 @@ class Worker:
         return rows
 
     def scan(self, table, each=None):
-        """All rows of a table, from all servers: keys [n] and rows [n, width], by ascending keys. Rows that no clock has
-        changed may be missing. With `each` calls each(keys, rows) for some thousands at a time, in any order, and
+        """All rows of a table, from all servers: keys [n] and rows [n, width], by ascending keys. Rows that no clock
+        has changed may be missing. With `each` calls each(keys, rows) for some thousands at a time, in any order, and
         returns nothing. In `finish`."""
         self.only_in("finish")
         found = self._table(table)
@@ -373,9 +373,9 @@ class Worker:
         return check(lib.emit_batch(self.handle, batch))
 
     def emit_varied(self, key: int, runs, data=b"", test: bool = False) -> bool:
-        """Emits one item of its own size. runs: {table: keys}, the rows that it names, in this order; data: bytes, or an
-        array of the app's `item`. `key` (a document's number, say) decides which process gets it. Returns whether this
-        process keeps it. In `read`."""
+        """Emits one item of its own size. runs: {table: keys}, the rows that it names, in this order; data: bytes, or
+        an array of the app's `item`. `key` (a document's number, say) decides which process gets it. Returns whether
+        this process keeps it. In `read`."""
         self.only_in("read")
         if not self._app.varied:
             raise TypeError("the app's items have one size: expected emit")

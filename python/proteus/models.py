@@ -1,6 +1,6 @@
-"""Trained models of mf, mlr, net and lda, as numpy arrays: load reads a file that a job's --model-out wrote, `save` writes
-one that the programs read. Predictions follow the programs' rules; sums of floats may differ from theirs in the last
-bits."""
+"""Trained models of mf, mlr, net and lda, as numpy arrays: load reads a file that a job's --model-out wrote, `save`
+writes one that the programs read. Predictions follow the programs' rules; sums of floats may differ from theirs in the
+last bits."""
 
 import io
 import os
@@ -103,8 +103,8 @@ def _finite(what, array, shape):
 
 
 class MatrixFactorizationModel:
-    """A model of mf: prediction = mean + user bias + item bias + user factors . item factors, clipped to the range of the
-    training ratings.
+    """A model of mf: prediction = mean + user bias + item bias + user factors . item factors, clipped to the range of
+    the training ratings.
 
     users, items                [n] uint64: the keys, ascending.
     user_factors, item_factors  [n, rank] float32.
@@ -117,8 +117,8 @@ class MatrixFactorizationModel:
         self.users, self.user_factors, self.user_biases = self._sorted("user", users, user_factors, user_biases)
         self.items, self.item_factors, self.item_biases = self._sorted("item", items, item_factors, item_biases)
         if self.user_factors.shape[1] != self.item_factors.shape[1]:
-            raise ValueError(f"factors of users {self.user_factors.shape} and items {self.item_factors.shape}: expected "
-                             "one rank")
+            raise ValueError(f"factors of users {self.user_factors.shape} and items {self.item_factors.shape}: "
+                             "expected one rank")
         if (user_biases is None) != (item_biases is None):
             raise ValueError("biases: expected those of users and items, or none")
         self.mean, self.rating_min, self.rating_max = float(mean), float(rating_min), float(rating_max)
@@ -177,8 +177,8 @@ class MatrixFactorizationModel:
         return places, known[places] == keys
 
     def predict(self, users, items) -> np.ndarray:
-        """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. The bias and the factors of a
-        user or item that the model does not have are left out."""
+        """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. The bias and the factors of
+        a user or item that the model does not have are left out."""
         users, items = np.broadcast_arrays(users, items)
         (u, has_u), (i, has_i) = self._find(self.users, users), self._find(self.items, items)
         value = np.full(users.shape, self.mean)
@@ -293,8 +293,8 @@ class LogisticRegressionModel(_Classifier):
         return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image)
 
     def save(self, path):
-        """Writes the model for `mlr --predict` and load. Labels have to be in the order of mlr: numbers by their values,
-        then words."""
+        """Writes the model for `mlr --predict` and load. Labels have to be in the order of mlr: numbers by their
+        values, then words."""
         version = 2 if self.hash_bits else 3 if self.image_shape else 1
         content = io.BytesIO()
         content.write(b"AMLMLMDL" + struct.pack("<IIIII", version, SCALES.index(self.scale), self.index_base,
@@ -506,8 +506,8 @@ class TopicModel:
         return [self.vocabulary[word] if self.vocabulary else int(word) for word in order]
 
     def infer(self, documents) -> np.ndarray:
-        """Shares of the topics [n, topics] in new documents, by `lda --infer`. A document is a str (of a model whose words
-        have names), or a dict from a word's number to how often it occurs."""
+        """Shares of the topics [n, topics] in new documents, by `lda --infer`. A document is a str (of a model whose
+        words have names), or a dict from a word's number to how often it occurs."""
         documents = list(documents)
         text = all(isinstance(document, str) for document in documents)
         if text and self.vocabulary is None:
@@ -523,8 +523,9 @@ class TopicModel:
                 for document in documents:
                     file.write((" ".join(document.split()) if text else self._counted(document)) + "\n")
             out = os.path.join(folder, "out")
-            done = subprocess.run([find_program("lda"), "--infer", model, "--data", data, "--out", out, "--minimum", "0",
-                                   "--format", "text" if text else "lda-c"], capture_output=True, text=True)
+            command = [find_program("lda"), "--infer", model, "--data", data, "--out", out, "--minimum", "0",
+                       "--format", "text" if text else "lda-c"]
+            done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise ValueError(done.stderr.strip() or f"lda --infer: exit status {done.returncode}")
             shares = np.zeros((len(documents), self.counts.shape[1]))

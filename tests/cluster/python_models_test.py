@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""proteus.load: models that jobs write, as numpy arrays. Predictions are those of the programs, before and after `save`;
-a file that is damaged in any byte is refused. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+"""proteus.load: models that jobs write, as numpy arrays. Predictions are those of the programs, before and after
+`save`; a file that is damaged in any byte is refused. Finds the programs by $PROTEUS_BIN and the package by
+$PYTHONPATH."""
 import os
 import pathlib
 import random
@@ -98,7 +99,8 @@ class Models(unittest.TestCase):
             model = self.train("net", iterations=4, layers=layers, **more)
             self.program("net", "--predict", self.model, "--data", self.data, "--out", self.path / "out")
             lines = [line.split() for line in (self.path / "out").read_text().splitlines()]
-            np.testing.assert_allclose(model.predict_proba(x).max(axis=1), [float(line[-1]) for line in lines], atol=2e-4)
+            theirs = [float(line[-1]) for line in lines]
+            np.testing.assert_allclose(model.predict_proba(x).max(axis=1), theirs, atol=2e-4)
         self.check_damage()
 
     def test_lda(self):

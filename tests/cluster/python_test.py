@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Apps in Python, in real jobs: right results, on one node and on several that are killed and stopped; mistakes, which end
-in one clear error; proteus.run. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+"""Apps in Python, in real jobs: right results, on one node and on several that are killed and stopped; mistakes, which
+end in one clear error; proteus.run. Finds the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
 import io
 import os
 import pathlib
@@ -87,13 +87,27 @@ class Python(unittest.TestCase):
             self.assertEqual((job.returncode, job.stderr), (0, ""))
             self.check_tables(out, 3)
 
+    @staticmethod
+    def transient_children(parent):
+        """The process ids of transient nodes that `parent` has started."""
+        found = []
+        for folder in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if (int((folder / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent
+                        and b"--tier=transient" in (folder / "cmdline").read_bytes()):
+                    found.append(int(folder.name))
+            except (OSError, ValueError):
+                pass  # it has ended
+        return found
+
     def test_killed_and_stopped(self):
-        """A node is killed, another one is stopped until it has failed: it executes itself anew, with its interpreter."""
+        """A node is killed, another one is stopped until it has failed: it executes itself anew, with its
+        interpreter."""
         out = self.path / "out.npz"
         report = self.path / "report"
-        job = subprocess.Popen([PROTEUS, "run", "--reliable", "1", "--transient", "3", "--failure-timeout", "1", "--report",
-                                report, "--progress", "none", "--", sys.executable, APP, "--out", out, "--iterations",
-                                "60", "--pause", "0.05"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        command = [PROTEUS, "run", "--reliable=1", "--transient=3", "--failure-timeout=1", "--report", report,
+                   "--progress=none", "--", sys.executable, APP, "--out", out, "--iterations=60", "--pause=0.05"]
+        job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
         def until(text):
             while job.poll() is None and not (report.exists() and text in report.read_text()):
@@ -101,8 +115,7 @@ class Python(unittest.TestCase):
             self.assertIsNone(job.poll(), f"{report.read_text()} ended before {text}")
 
         until('"iteration":3,')
-        nodes = [int(pid) for pid in subprocess.run(["pgrep", "-P", str(job.pid), "-f", "tier=transient"], text=True,
-                                                    stdout=subprocess.PIPE).stdout.split()]
+        nodes = self.transient_children(job.pid)
         os.kill(nodes[0], signal.SIGKILL)
         until('"event":"failure"')
         os.kill(nodes[1], signal.SIGSTOP)
@@ -110,9 +123,7 @@ class Python(unittest.TestCase):
         os.kill(nodes[1], signal.SIGCONT)
         _, errors = job.communicate(timeout=200)
         self.assertEqual(job.returncode, 0, errors)
-        lines = report.read_text()
-        self.assertEqual(lines.count('"event":"failure"'), 2, lines)
-        self.assertEqual(lines.count('"event":"join"'), 5, lines)
+        self.assertIn("starting anew as a new node", errors)
         self.check_tables(out, 60)
 
     def test_mistakes(self):
@@ -161,7 +172,8 @@ class Python(unittest.TestCase):
             path = self.path / (named[1] if named else f"block{number}.py")
             path.write_text(block)
             if named is None:
-                done = subprocess.run([sys.executable, path], cwd=self.path, env=environment, capture_output=True, text=True)
+                done = subprocess.run([sys.executable, path], cwd=self.path, env=environment, capture_output=True,
+                                      text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(len(done.stdout.splitlines()), 11)
 
