@@ -1,6 +1,6 @@
-# CUDA, for mlr's steps on a GPU. Sets PROTEUS_WITH_CUDA, and says in one line why it is off. No part of scripts/setup: the
+# CUDA, for steps of mlr and net on a GPU. Sets PROTEUS_WITH_CUDA, and says in one line why it is off. No part of scripts/setup: the
 # toolkit is not free software, and whoever has it has it installed.
-set(PROTEUS_CUDA AUTO CACHE STRING "CUDA for mlr: AUTO (where a toolkit is found), ON or OFF")
+set(PROTEUS_CUDA AUTO CACHE STRING "CUDA for mlr and net: AUTO (where a toolkit is found), ON or OFF")
 set_property(CACHE PROTEUS_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PROTEUS_CUDA_ARCHITECTURES "" CACHE STRING "Of GPUs, as CMake's CUDA_ARCHITECTURES; empty: all since Volta")
 set(PROTEUS_WITH_CUDA OFF)
@@ -62,9 +62,20 @@ if(NOT cuda_missing)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     set(CMAKE_CUDA_EXTENSIONS OFF)
     set(CMAKE_CUDA_FLAGS_RELEASE "-O3")
-    message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION}: mlr gets --device cuda")
+    message(STATUS "CUDA ${CMAKE_CUDA_COMPILER_VERSION}: mlr and net get --device cuda")
 elseif(PROTEUS_CUDA STREQUAL "AUTO" OR NOT PROTEUS_CUDA)
-    message(STATUS "Without CUDA, mlr's --device cuda and its test: ${cuda_missing}")
+    message(STATUS "Without CUDA, --device cuda of mlr and net and its tests: ${cuda_missing}")
 else()
     message(FATAL_ERROR "PROTEUS_CUDA=ON: ${cuda_missing}")
 endif()
+
+# proteus_cuda_kernels(NAME)
+# How kernels are compiled: with the warnings that what nvcc writes of our code for the host is clean of. It leaves
+# functions of the device unused.
+function(proteus_cuda_kernels name)
+    target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR})
+    target_compile_options(${name} PRIVATE -Xcompiler=-Wall,-Wextra,-Wshadow,-Wconversion,-Wno-unused-function)
+    if(PROTEUS_WERROR)
+        target_compile_options(${name} PRIVATE -Werror=all-warnings -Xcompiler=-Werror)
+    endif()
+endfunction()

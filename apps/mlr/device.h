@@ -1,6 +1,6 @@
 /* An accelerator of dense steps, from samples to new weights. The formulas are those of dense.c and kernel.h's softmax;
  * results differ by rounding. cuda.c implements it for NVIDIA's GPUs. A build without CUDA has device_none.c, which
- * reports that.
+ * reports that. nn_device_check says whether there is a device.
  *
  * The order of calls: open; items, whenever the training samples change; then for each clock begin, step ..., end. The
  * weights stay on the device from begin to end, the momentum from open to close. Calls of one device do not overlap;
@@ -18,9 +18,6 @@
 #include "apps/mlr/kernel.h"
 
 struct mlr_device;
-
-/* Returns 0 if this program has a device to run on, else AML_EINPUT with the reason. With a device takes a moment. */
-int mlr_device_check(struct error *error);
 
 /* Opens a device for weights of the shape of `weights`, whose contents do not matter. With `momentum` allocates a
  * velocity of zeros. *device is NULL after an error. */

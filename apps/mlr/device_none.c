@@ -1,17 +1,15 @@
 /* device.h for a build without CUDA. No device can be opened, so the functions that take one are never called. */
 #include "apps/mlr/device.h"
 
-#include <assert.h>
+#include "apps/nn/device.h"
 
-int mlr_device_check(struct error *error) {
-    return error_set(error, AML_EINPUT, "this program was built without CUDA");
-}
+#include <assert.h>
 
 int mlr_device_open(struct mlr_device **device, const struct mlr_weights *weights, bool momentum, struct error *error) {
     (void)weights;
     (void)momentum;
     *device = NULL;
-    return mlr_device_check(error);
+    return nn_device_check(error);
 }
 
 void mlr_device_close(struct mlr_device *device) {
@@ -23,13 +21,13 @@ int mlr_device_items(struct mlr_device *device, const float *items, size_t count
     (void)device;
     (void)items;
     (void)count;
-    return mlr_device_check(error);
+    return nn_device_check(error);
 }
 
 int mlr_device_begin(struct mlr_device *device, const struct mlr_weights *weights, struct error *error) {
     (void)device;
     (void)weights;
-    return mlr_device_check(error);
+    return nn_device_check(error);
 }
 
 int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, const struct mlr_step *step,
@@ -37,7 +35,7 @@ int mlr_device_step(struct mlr_device *device, const struct mlr_dense *samples, 
     (void)device;
     (void)samples;
     (void)step;
-    return mlr_device_check(error);
+    return nn_device_check(error);
 }
 
 int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights, struct mlr_loss *loss,
@@ -45,5 +43,5 @@ int mlr_device_end(struct mlr_device *device, const struct mlr_weights *weights,
     (void)device;
     (void)weights;
     (void)loss;
-    return mlr_device_check(error);
+    return nn_device_check(error);
 }

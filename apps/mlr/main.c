@@ -14,6 +14,7 @@
 #include "apps/mlr/model.h"
 #include "apps/mlr/narrow.h"
 #include "apps/mlr/predict.h"
+#include "apps/nn/device.h"
 #include "apps/optimizer.h"
 #include "apps/samples/input.h"
 #include "apps/tool.h"
@@ -70,9 +71,8 @@ struct mlr_threads {
     size_t scratch_of;
 };
 
-/* The values of --layout and --device. */
+/* The values of --layout. */
 enum layout { LAYOUT_AUTO, LAYOUT_DENSE, LAYOUT_SPARSE };
-enum device { DEVICE_AUTO, DEVICE_CPU, DEVICE_CUDA };
 
 /* The values of options with a choice, as the command line has them. */
 struct mlr_names {
@@ -96,7 +96,7 @@ struct mlr {
     struct mlr_hashing hashing;
     /* Set by mlr_configure. */
     enum layout layout;
-    enum device device_choice;
+    enum nn_device device_choice;
     struct mlr_kernel kernel;
     bool narrow; /* dense with few classes: narrow_kernel computes */
     struct mlr_narrow narrow_kernel;
@@ -115,15 +115,14 @@ struct mlr {
 
 static int take_choices(struct mlr *mlr, struct error *error) {
     static const char *const layouts[] = {"auto", "dense", "sparse", NULL};
-    static const char *const devices[] = {"auto", "cpu", "cuda", NULL};
     int input = samples_input_choices(&mlr->input, error);
     int layout = input < 0 ? input : app_choice("layout", mlr->names.layout, layouts, error);
-    int device = layout < 0 ? layout : app_choice("device", mlr->names.device, devices, error);
+    int device = layout < 0 ? layout : nn_device_choice(mlr->names.device, error);
     if (device < 0) {
         return device;
     }
     mlr->layout = (enum layout)layout;
-    mlr->device_choice = (enum device)device;
+    mlr->device_choice = (enum nn_device)device;
     mlr->optimizer.rate = mlr->rate;
     mlr->optimizer.momentum = mlr->momentum;
     mlr->optimizer.l2 = mlr->lambda;
@@ -175,8 +174,7 @@ static int choose_layout(aml_worker *worker, struct mlr *mlr) {
 /* Sets mlr->with_device. With few classes `auto` chooses the CPU: on a device most of the time would go into copying
  * the weights, at the beginning and end of each clock. */
 static int choose_device(aml_worker *worker, struct mlr *mlr) {
-    bool asked = mlr->device_choice == DEVICE_CUDA;
-    struct error error = {0};
+    bool asked = mlr->device_choice == NN_DEVICE_CUDA;
     if (asked && !mlr->input.dense) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected dense samples, these are sparse (see --layout)");
     }
@@ -188,13 +186,9 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     if (asked && server_steps(mlr)) {
         return aml_error(worker, AML_EINPUT, "--device cuda: expected --optimizer sgd, got %s", mlr->optimizer.name);
     }
-    mlr->with_device = asked || (mlr->device_choice == DEVICE_AUTO && mlr->input.dense && !mlr->narrow && !stages &&
+    mlr->with_device = asked || (mlr->device_choice == NN_DEVICE_AUTO && mlr->input.dense && !mlr->narrow && !stages &&
                                  !server_steps(mlr));
-    if (mlr->with_device && mlr_device_check(&error) != 0) {
-        mlr->with_device = false;
-        return asked ? aml_error(worker, AML_EINPUT, "--device cuda: %s", error.text) : 0;
-    }
-    return 0;
+    return mlr->with_device ? nn_device_find(worker, mlr->device_choice, &mlr->with_device) : 0;
 }
 
 /* Sets up what --hash-bits and --cross ask for, and makes the survey of Criteo lines. */
@@ -354,10 +348,6 @@ static struct mlr_weights whole_weights(const struct mlr *mlr, struct aml_rows r
                                 .classes = mlr->input.survey.labels.count};
 }
 
-static int device_result(aml_worker *worker, int result, const struct error *error) {
-    return result == 0 ? 0 : aml_error(worker, result, "%s; --device cpu needs no device", error->text);
-}
-
 static int begin_device(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     size_t count;
@@ -367,10 +357,10 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
         int result = mlr_device_open(&mlr->device, &weights, mlr->momentum > 0, &error);
         if (result != 0) {
             mlr->with_device = false;
-            return mlr->device_choice == DEVICE_AUTO ? 0 : device_result(worker, result, &error);
+            return mlr->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
         }
     }
-    return device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
+    return nn_device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
 }
 
 static int mlr_begin(aml_worker *worker, void *context) {
@@ -520,7 +510,7 @@ static int begin_steps(aml_worker *worker, struct mlr *mlr) {
     set_weights(worker, mlr);
     return mlr->device == NULL
                ? 0
-               : device_result(worker, mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error), &error);
+               : nn_device_result(worker, mlr_device_begin(mlr->device, &mlr->minibatch.weights, &error), &error);
 }
 
 static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct mlr_loss *loss) {
@@ -530,7 +520,7 @@ static int end_steps(aml_worker *worker, struct mlr *mlr, bool changed, struct m
         return 0;
     }
     const struct mlr_weights *weights = changed ? &mlr->minibatch.weights : NULL;
-    return device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
+    return nn_device_result(worker, mlr_device_end(mlr->device, weights, loss, &error), &error);
 }
 
 /* Adds the minibatch's losses and, with `learn`, takes its step. */
@@ -539,7 +529,7 @@ static int take_step(aml_worker *worker, struct mlr *mlr, bool learn) {
     struct error error = {0};
     if (mlr->device != NULL) {
         int result = mlr_device_step(mlr->device, &batch->dense, learn ? &batch->step : NULL, &error);
-        return device_result(worker, result, &error);
+        return nn_device_result(worker, result, &error);
     }
     aml_parallel(worker, part_forward, mlr);
     if (learn) {

@@ -8,8 +8,6 @@
 #include <math.h>
 #include <string.h>
 
-static const float NORM_EPSILON = 1e-5F; /* added to variances */
-
 /* ---- Max-pool ---- */
 
 /* Takes the window whose upper left pixel is x[channels]. */
@@ -113,7 +111,7 @@ static struct moments moments_of(const float *x, size_t size) {
     for (size_t i = 0; i < size; i++) {
         variance += (x[i] - mean) * (x[i] - mean);
     }
-    return (struct moments){.mean = mean, .scale = 1 / sqrtf(variance / (float)size + NORM_EPSILON)};
+    return (struct moments){.mean = mean, .scale = 1 / sqrtf(variance / (float)size + NN_NORM_EPSILON)};
 }
 
 void nn_norm_forward(const float *x, const float *scales, size_t n, size_t size, float *y) {

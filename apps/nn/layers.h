@@ -91,6 +91,9 @@ void nn_relu_backward(const float *y, float *dy, size_t count);
  * With the same key, the same function takes values forward and errors back. */
 void nn_dropout(float *values, size_t count, uint64_t key, float drop);
 
+/* Added to the variances of layer norm. */
+#define NN_NORM_EPSILON 1e-5F
+
 /* Layer norm: each of x's n rows of `size` values is shifted and scaled to mean 0 and variance 1, then
  * y = gain * that + bias. scales[2][size]: gain, bias. */
 void nn_norm_forward(const float *x, const float *scales, size_t n, size_t size, float *y);

@@ -3,7 +3,7 @@
  * --device cuda, both on a GPU, beside cuBLAS. */
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
-#include "apps/mlr/device.h"
+#include "apps/nn/device.h"
 #include "bench/mlr/cublas.h"
 #include "bench/trial.h"
 
@@ -277,7 +277,7 @@ int main(int argc, char **argv) {
         fprintf(stderr, "bench_mlr: --device: expected cpu or cuda, got '%s'\n", bench.device);
         return 2;
     }
-    if (bench.cuda && mlr_device_check(&error) != 0) {
+    if (bench.cuda && nn_device_check(&error) != 0) {
         printf("skipped: no device: %s\n", error.text);
         return 0;
     }

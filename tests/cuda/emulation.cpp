@@ -1,6 +1,6 @@
 /* See cuda_runtime_api.h and emulation.h. Memory of the device is memory of the host with a fence of values that are no
- * numbers around what is given out; memory that was given back is filled with such values and kept until the end, so
- * that what is still queued then does harm that shows. */
+ * numbers around what is given out; memory that was given back is filled with such values and kept until all is given
+ * back, so that what is still queued then does harm that shows. */
 #include "emulation.h"
 #include "cublas_v2.h"
 #include "cuda_runtime.h"
@@ -33,12 +33,19 @@ namespace {
 
 bool eager;
 unsigned calls, failing_call;
-size_t free_memory = size_t{1} << 30;
+size_t free_memory = getenv("EMULATED_MEMORY") != nullptr ? strtoul(getenv("EMULATED_MEMORY"), nullptr, 10) : 1 << 30;
 size_t objects;
 cudaError_t last_error = cudaSuccess;
 std::map<unsigned char *, size_t> device_memory, pinned_memory;
-std::vector<std::unique_ptr<unsigned char[]>> allocations; /* kept to the end */
+std::vector<std::unique_ptr<unsigned char[]>> allocations; /* kept until all is given back */
 std::vector<cudaStream_t> streams;
+
+/* When there is nothing left that could use memory. */
+void forget_memory() {
+    if (streams.empty() && device_memory.empty() && pinned_memory.empty()) {
+        allocations.clear();
+    }
+}
 
 [[noreturn]] void broken(const char *text) {
     fprintf(stderr, "emulated device: %s\n", text);
@@ -114,6 +121,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
     }
     objects--;
     delete stream;
+    forget_memory();
     return cudaSuccess;
 }
 
@@ -209,6 +217,7 @@ void memory_give_back(std::map<unsigned char *, size_t> &of, void *memory) {
     }
     memset(found->first, NO_NUMBER, found->second);
     of.erase(found);
+    forget_memory();
 }
 
 bool memory_holds(const std::map<unsigned char *, size_t> &of, const void *bytes, size_t size) {

@@ -3,7 +3,8 @@
  * between clocks. Skipped where there is no device. Built once more as mlr_cuda_test, for the device that tests/cuda
  * emulates: then whatever order the device may do its work in, and with each call failing in turn. */
 #include "apps/mlr/device.h"
-#ifdef MLR_DEVICE_EMULATED
+#include "apps/nn/device.h"
+#ifdef DEVICE_EMULATED
 #include "tests/cuda/emulation.h"
 #endif
 
@@ -22,7 +23,7 @@ struct shape {
     uint32_t features, classes;
     size_t samples, batch; /* of a clock and a step */
     float decay, momentum;
-    bool keep; /* the device is told of the samples before, and may keep them */
+    bool keep;    /* the device is told of the samples before, and may keep them */
     size_t slice; /* samples that the device works on at once; 0: all of a step */
 };
 
@@ -219,7 +220,7 @@ static void others_change_rows(struct problem *problem) {
 
 static bool skipped(void) {
     struct error error = {0};
-    int result = mlr_device_check(&error);
+    int result = nn_device_check(&error);
     if (result == 0) {
         return false;
     }
@@ -290,7 +291,7 @@ static void test_samples_are_replaced(void **state) {
     problem_close(&problem);
 }
 
-#ifdef MLR_DEVICE_EMULATED
+#ifdef DEVICE_EMULATED
 static void test_work_that_is_done_at_once(void **state) {
     emulation_set_eager(true);
     for (size_t s = 0; s < 4; s++) { /* small ones: the order is what is other */
@@ -376,7 +377,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_steps_are_the_same_as_on_the_cpu),
         cmocka_unit_test(test_samples_are_replaced),
-#ifdef MLR_DEVICE_EMULATED
+#ifdef DEVICE_EMULATED
         cmocka_unit_test(test_work_that_is_done_at_once),
         cmocka_unit_test(test_each_call_may_fail),
         cmocka_unit_test(test_little_memory),

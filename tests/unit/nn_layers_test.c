@@ -1,8 +1,7 @@
 /* The layers of apps/nn: gradients against differences of the forward functions, OpenBLAS's versions against the
  * reference, and what each layer computes on examples small enough to know the result. */
 #include "apps/nn/layers.h"
-
-#include "agileml/base/hash.h"
+#include "tests/unit/nn_values.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,32 +13,6 @@
 #include <cmocka.h>
 
 enum { N = 3 };
-
-/* Uniform in -1..1. */
-static void fill(float *values, size_t count, uint64_t seed) {
-    for (size_t i = 0; i < count; i++) {
-        values[i] = (float)(int32_t)(hash_pair(seed, i) >> 40) * 0x1p-23F - 1;
-    }
-}
-
-static float *filled(size_t count, uint64_t seed) {
-    float *values = malloc(count * sizeof *values);
-    assert_non_null(values);
-    fill(values, count, seed);
-    return values;
-}
-
-static void assert_close(const float *values, const float *expected, size_t count, double tolerance) {
-    double scale = 1e-3;
-    for (size_t i = 0; i < count; i++) {
-        scale = fmax(scale, fabs((double)expected[i]));
-    }
-    for (size_t i = 0; i < count; i++) {
-        if (!(fabs((double)values[i] - (double)expected[i]) <= tolerance * scale)) {
-            fail_msg("value %zu is %g, expected %g", i, (double)values[i], (double)expected[i]);
-        }
-    }
-}
 
 /* A forward function of some variables, whose outputs weighted by `weights` are the loss. */
 struct function {
@@ -75,7 +48,7 @@ static void assert_gradient(const struct function *function, float *variables, c
         variables[i] = before;
         expected[i] = (float)((more - less) / (2 * (double)step));
     }
-    assert_close(gradient, expected, count, 2e-3);
+    nn_values_assert_close(gradient, expected, count, 2e-3);
     free(expected);
 }
 
@@ -103,10 +76,11 @@ static void test_dense(void **state) {
         for (int p = 0; p < 2; p++) {
             struct dense_case c = {.products = p == 0 ? &nn_reference : &nn_blas, .dense = dense};
             c.x_stride = dense.in + 1;
-            c.x = filled(N * c.x_stride, 1);
-            c.w = filled(weights, 2);
-            float *dy = filled(N * dense.out, 3);
-            float *results[3] = {filled(N * dense.out, 4), calloc(weights, sizeof(float)), filled(N * dense.in, 6)};
+            c.x = nn_values(N * c.x_stride, 1);
+            c.w = nn_values(weights, 2);
+            float *dy = nn_values(N * dense.out, 3);
+            float *results[3] = {nn_values(N * dense.out, 4), calloc(weights, sizeof(float)),
+                                 nn_values(N * dense.in, 6)};
             size_t sizes[3] = {N * dense.out, weights, N * dense.in};
             struct function function = {dense_forward, &c, dy, N * dense.out};
             dense_forward(&c, results[0]);
@@ -117,7 +91,7 @@ static void test_dense(void **state) {
             c.products->dense_inputs(&dense, dy, c.w, N, results[2]);
             assert_gradient(&function, c.w, results[1], weights);
             for (size_t i = 0; i < N; i++) {
-                float *dx = filled(dense.in, 0);
+                float *dx = nn_values(dense.in, 0);
                 memcpy(dx, results[2] + i * dense.in, dense.in * sizeof *dx);
                 assert_gradient(&function, c.x + i * c.x_stride, dx, dense.in);
                 free(dx);
@@ -136,7 +110,7 @@ static void test_dense(void **state) {
                 if (p == 0) {
                     reference[r] = results[r];
                 } else {
-                    assert_close(results[r], reference[r], sizes[r], 1e-5);
+                    nn_values_assert_close(results[r], reference[r], sizes[r], 1e-5);
                     free(results[r]);
                     free(reference[r]);
                 }
@@ -182,11 +156,11 @@ static void test_conv(void **state) {
         for (int p = 0; p < 2; p++) {
             struct conv_case c = {.products = p == 0 ? &nn_reference : &nn_blas, .conv = conv};
             c.x_stride = inputs + 2;
-            c.x = filled(N * c.x_stride, 1);
-            c.w = filled(weights, 2);
-            c.workspace = filled(nn_conv_workspace(&conv, N), 7);
-            float *dy = filled(outputs, 3);
-            float *results[3] = {filled(outputs, 4), calloc(weights, sizeof(float)), filled(N * inputs, 6)};
+            c.x = nn_values(N * c.x_stride, 1);
+            c.w = nn_values(weights, 2);
+            c.workspace = nn_values(nn_conv_workspace(&conv, N), 7);
+            float *dy = nn_values(outputs, 3);
+            float *results[3] = {nn_values(outputs, 4), calloc(weights, sizeof(float)), nn_values(N * inputs, 6)};
             size_t sizes[3] = {outputs, weights, N * inputs};
             struct function function = {conv_forward, &c, dy, outputs};
             conv_forward(&c, results[0]);
@@ -200,7 +174,7 @@ static void test_conv(void **state) {
                 if (p == 0) {
                     reference[r] = results[r];
                 } else {
-                    assert_close(results[r], reference[r], sizes[r], 1e-5);
+                    nn_values_assert_close(results[r], reference[r], sizes[r], 1e-5);
                     free(results[r]);
                     free(reference[r]);
                 }
@@ -225,7 +199,7 @@ static void test_conv_shifts(void **state) {
     w[3] = 1; /* u = 1, v = 0 */
     w[9] = 0.5F;
     nn_blas.conv_forward(&conv, x, 6, w, 1, workspace, y);
-    assert_close(y, expected, 6, 1e-6);
+    nn_values_assert_close(y, expected, 6, 1e-6);
 }
 
 /* ---- The others ---- */
@@ -253,14 +227,14 @@ static void test_pool(void **state) {
         struct nn_pool pool = shapes[s];
         size_t inputs = N * pool.height * pool.width * pool.channels;
         size_t outputs = N * (pool.height / pool.size) * (pool.width / pool.size) * pool.channels;
-        struct pool_case c = {.pool = pool, .x = filled(inputs, 1)};
+        struct pool_case c = {.pool = pool, .x = nn_values(inputs, 1)};
         /* Values far enough from one another for differences. */
         for (size_t i = 0; i < inputs; i++) {
             c.x[i] = (float)((i * 7919) % 1009) * 0.1F;
         }
-        float *dy = filled(outputs, 2);
-        float *y = filled(outputs, 3);
-        float *dx = filled(inputs, 4);
+        float *dy = nn_values(outputs, 2);
+        float *y = nn_values(outputs, 3);
+        float *dx = nn_values(inputs, 4);
         unsigned char at[1000];
         struct function function = {pool_forward, &c, dy, outputs};
         nn_pool_forward(&pool, c.x, N, y, at);
@@ -281,8 +255,8 @@ static void test_pool(void **state) {
     unsigned char at[2];
     nn_pool_forward(&pool, x, 1, y, at);
     nn_pool_backward(&pool, dy, at, 1, dx);
-    assert_close(y, expected, 2, 0);
-    assert_close(dx, expected_dx, 10, 0);
+    nn_values_assert_close(y, expected, 2, 0);
+    nn_values_assert_close(dx, expected_dx, 10, 0);
 }
 
 static void test_relu(void **state) {
@@ -293,8 +267,8 @@ static void test_relu(void **state) {
     const float expected_dx[] = {0, 0, 3, 0, 5};
     nn_relu_forward(y, 5);
     nn_relu_backward(y, dy, 5);
-    assert_close(y, expected, 5, 0);
-    assert_close(dy, expected_dx, 5, 0);
+    nn_values_assert_close(y, expected, 5, 0);
+    nn_values_assert_close(dy, expected_dx, 5, 0);
 }
 
 /* A NaN is not hidden, wherever it is in a vector or behind it, by what is computed or by its errors. */
@@ -366,9 +340,9 @@ static void test_norm(void **state) {
     static const size_t sizes[] = {2, 5, 32};
     for (size_t s = 0; s < sizeof sizes / sizeof sizes[0]; s++) {
         size_t size = sizes[s];
-        struct norm_case c = {.x = filled(N * size, 1), .scales = filled(2 * size, 2), .size = size};
-        float *dy = filled(N * size, 3);
-        float *dx = filled(N * size, 3);
+        struct norm_case c = {.x = nn_values(N * size, 1), .scales = nn_values(2 * size, 2), .size = size};
+        float *dy = nn_values(N * size, 3);
+        float *dx = nn_values(N * size, 3);
         float *dscales = calloc(2 * size, sizeof *dscales);
         assert_non_null(dscales);
         struct function function = {norm_forward, &c, dy, N * size};
@@ -388,7 +362,7 @@ static void test_norm(void **state) {
     const float expected[] = {-1.341641F, -0.4472136F, 0.4472136F, 12.683282F};
     float y[4];
     nn_norm_forward(x, scales, 1, 4, y);
-    assert_close(y, expected, 4, 1e-5);
+    nn_values_assert_close(y, expected, 4, 1e-5);
 }
 
 static void test_softmax(void **state) {
