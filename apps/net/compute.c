@@ -37,31 +37,13 @@ static bool is_passing(const struct network *network, size_t l) {
            network->layers[l + 1].kind == NETWORK_POOL;
 }
 
-static struct nn_conv conv_of(const struct network_layer *layer) {
-    return (struct nn_conv){.height = layer->in.height,
-                            .width = layer->in.width,
-                            .channels = layer->in.channels,
-                            .k = layer->k,
-                            .filters = layer->out.channels};
-}
-
-static struct nn_pool pool_of(const struct network_layer *layer) {
-    return (struct nn_pool){
-        .height = layer->in.height, .width = layer->in.width, .channels = layer->in.channels, .size = layer->k};
-}
-
-static struct nn_dense dense_of(const struct network_layer *layer) {
-    return (struct nn_dense){.in = network_values(&layer->in), .out = layer->out.channels};
-}
-
 static void lay_out(struct compute *compute, const struct network *network) {
     compute->network = network;
     compute->first_dense = network->count;
-    compute->first_trained = network->count;
+    compute->first_trained = network_first_trained(network);
     for (size_t l = network->count; l-- > 0;) {
         bool dense = network->layers[l].kind == NETWORK_DENSE;
         compute->first_dense = dense ? l : compute->first_dense;
-        compute->first_trained = network->layers[l].parameters > 0 ? l : compute->first_trained;
         compute->own_first[l] = compute->own_parameters;
         compute->own_parameters += dense ? 0 : network->layers[l].parameters;
     }
@@ -74,7 +56,7 @@ static void room_for_thread(const struct compute *compute, struct compute_thread
     size_t workspace = 1;
     for (size_t l = 0; l < compute->first_dense; l++) {
         const struct network_layer *layer = &network->layers[l];
-        struct nn_conv conv = conv_of(layer);
+        struct nn_conv conv = network_conv(layer);
         values = larger(values, is_passing(network, l) ? network_values(&layer->out) : 0);
         errors = larger(errors, larger(network_values(&layer->in), network_values(&layer->out)));
         workspace = larger(workspace, layer->kind == NETWORK_CONV ? nn_conv_workspace(&conv, 1) : 0);
@@ -212,9 +194,9 @@ static void layer_forward(const struct compute *compute, size_t l, const float *
     const float *w = parameters + layer->first;
     struct values x = values_before(compute, l, thread, batch, span);
     float *y = values_behind(compute, l, thread, span).values;
-    struct nn_conv conv = conv_of(layer);
-    struct nn_pool pool = pool_of(layer);
-    struct nn_dense dense = dense_of(layer);
+    struct nn_conv conv = network_conv(layer);
+    struct nn_pool pool = network_pool(layer);
+    struct nn_dense dense = network_dense(layer);
     size_t size = network_values(&layer->out);
     switch (layer->kind) {
     case NETWORK_CONV:
@@ -275,9 +257,9 @@ static float *layer_backward(const struct compute *compute, size_t l, const floa
     const float *w = parameters + layer->first;
     float *dw = thread->gradient + compute->own_first[l];
     struct values x = values_before(compute, l, thread, batch, span);
-    struct nn_conv conv = conv_of(layer);
-    struct nn_pool pool = pool_of(layer);
-    struct nn_dense dense = dense_of(layer);
+    struct nn_conv conv = network_conv(layer);
+    struct nn_pool pool = network_pool(layer);
+    struct nn_dense dense = network_dense(layer);
     size_t size = network_values(&layer->out);
     size_t channels = layer->out.channels;
     bool more = l > compute->first_trained;
@@ -367,7 +349,7 @@ void compute_gradient(struct compute *compute, const struct compute_batch *batch
     for (size_t l = 0; l < compute->network->count; l++) {
         const struct network_layer *layer = &compute->network->layers[l];
         if (layer->kind == NETWORK_DENSE) {
-            struct nn_dense dense = dense_of(layer);
+            struct nn_dense dense = network_dense(layer);
             struct values x = values_before(compute, l, NULL, batch, all);
             size_t rows = dense.in + 1;
             nn_blas.dense_weights(&dense, x.values, x.stride, errors_behind(compute, l), batch->count,

@@ -1,7 +1,7 @@
 /* net: neural networks by minibatch gradient descent, on AgileML. All parameters are one replicated table, in rows of a
  * fixed width that lie one behind the other: so a layer's weights are a matrix in the rows themselves. The layers are
- * in apps/nn, the network's shape in network.c, its arithmetic in compute.c, the model's file in model.c, `net
- * --predict` in predict.c.
+ * in apps/nn, the network's shape in network.c, its arithmetic in compute.c, or on an accelerator (device.h), the
+ * model's file in model.c, `net --predict` in predict.c.
  *
  * A clock is a step over --batch samples *of all nodes together*. Each process computes its part of the gradient, and
  * the servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/net.md. */
@@ -10,9 +10,11 @@
 #include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/net/compute.h"
+#include "apps/net/device.h"
 #include "apps/net/model.h"
 #include "apps/net/network.h"
 #include "apps/net/predict.h"
+#include "apps/nn/device.h"
 #include "apps/samples/input.h"
 #include "apps/tool.h"
 
@@ -62,7 +64,7 @@ struct step {
 };
 
 struct net {
-    const char *model_out, *layers;
+    const char *model_out, *layers, *device_name;
     struct samples_input input;
     int64_t batch;
     const char *optimizer;
@@ -71,10 +73,14 @@ struct net {
     /* Set by net_configure. */
     struct network network;
     bool drops; /* there is dropout */
+    enum nn_device device_choice;
+    bool with_device; /* on an accelerator */
     /* Made when needed, for good. */
     struct compute compute;
-    uint32_t *labels; /* [compute.room] */
-    uint64_t *keys;   /* [compute.room] */
+    struct net_device *device; /* NULL: the threads compute */
+    uint32_t *labels;          /* [room] */
+    uint64_t *keys;            /* [room] */
+    size_t room;
     /* Where the table's rows do not lie side by side, as with PROTEUS_CHECK: [parameters] each. */
     float *copy, *sums;
     struct step step;
@@ -144,6 +150,11 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
     result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
     result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
+    int device = result != 0 ? result : nn_device_choice(net->device_name, &error);
+    if (device < 0) {
+        return app_result(worker, device, &error);
+    }
+    net->device_choice = (enum nn_device)device;
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
 }
 
@@ -243,7 +254,8 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     net->steps.clocks = (double)app->clocks_per_iteration;
     input->seed = aml_seed(worker);
     nn_blas_begin();
-    return samples_input_declare_stages(worker, input, app, &runs);
+    result = samples_input_declare_stages(worker, input, app, &runs);
+    return result != 0 ? result : nn_device_find(worker, net->device_choice, &net->with_device);
 }
 
 static void start_row(void *context, uint64_t key, void *row) {
@@ -258,21 +270,44 @@ static int net_read(aml_worker *worker, void *context) {
 
 /* ---- Training ---- */
 
-/* Makes room for `count` samples at once. */
-static int room(aml_worker *worker, struct net *net, size_t count) {
+/* Makes room on the device, and opens it at first. Where that fails, `auto` computes in the threads from now on:
+ * between clocks there is nothing on the device. */
+static int room_on_device(aml_worker *worker, struct net *net, size_t count) {
+    struct error error = {0};
+    int result = net->device == NULL ? net_device_open(&net->device, &net->network, &error) : 0;
+    result = result == 0 ? net_device_room(net->device, count, &error) : result;
+    if (result == 0) {
+        return 0;
+    }
+    net_device_close(net->device);
+    net->device = NULL;
+    net->with_device = false;
+    return net->device_choice == NN_DEVICE_AUTO ? 0 : nn_device_result(worker, result, &error);
+}
+
+static int room_in_threads(aml_worker *worker, struct net *net, size_t count) {
     struct error error = {0};
     unsigned threads = aml_threads(worker);
     if (count <= net->compute.room && threads == net->compute.threads) {
         return 0;
     }
-    free(net->labels);
-    free(net->keys);
-    net->labels = malloc(count * sizeof *net->labels);
-    net->keys = malloc(count * sizeof *net->keys);
-    if (net->labels == NULL || net->keys == NULL) {
+    return app_result(worker, compute_room(&net->compute, &net->network, count, threads, &error), &error);
+}
+
+/* Makes room for steps of `count` samples. */
+static int room(aml_worker *worker, struct net *net, size_t count) {
+    if (count > net->room) {
+        free(net->labels);
+        free(net->keys);
+        net->labels = malloc(count * sizeof *net->labels);
+        net->keys = malloc(count * sizeof *net->keys);
+        net->room = count;
+    }
+    if (count > 0 && (net->labels == NULL || net->keys == NULL)) {
         return aml_error(worker, AML_ENOMEM, "no memory for %zu samples: use a smaller --batch", count);
     }
-    return app_result(worker, compute_room(&net->compute, &net->network, count, threads, &error), &error);
+    int result = net->with_device ? room_on_device(worker, net, count) : 0;
+    return result != 0 || net->with_device ? result : room_in_threads(worker, net, count);
 }
 
 static bool rows_are_flat(const struct aml_rows *rows) {
@@ -389,6 +424,38 @@ static struct nn_loss take_losses(struct net *net) {
     return sum;
 }
 
+/* Takes the parameters for steps and evaluations. */
+static int begin(aml_worker *worker, struct net *net, const float *parameters) {
+    struct error error = {0};
+    return net->with_device ? nn_device_result(worker, net_device_begin(net->device, parameters, &error), &error) : 0;
+}
+
+/* Computes the errors of the step; a device has only begun it then, and works on. */
+static int compute_errors(aml_worker *worker, struct net *net) {
+    struct error error = {0};
+    if (net->with_device) {
+        int result = net_device_step(net->device, &net->step.batch, net->step.learn, &error);
+        return nn_device_result(worker, result, &error);
+    }
+    aml_parallel(worker, part_errors, net);
+    return 0;
+}
+
+/* Adds the gradient to the step's target when it learns, and sets *loss to the losses since `begin`. */
+static int end(aml_worker *worker, struct net *net, struct nn_loss *loss) {
+    const struct step *step = &net->step;
+    struct error error = {0};
+    if (net->with_device) {
+        int result = net_device_end(net->device, step->scale, step->learn ? step->target : NULL, loss, &error);
+        return nn_device_result(worker, result, &error);
+    }
+    if (step->learn) {
+        aml_parallel(worker, part_gradient, net);
+    }
+    *loss = take_losses(net);
+    return 0;
+}
+
 static int net_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct net *net = context;
     struct step *step = &net->step;
@@ -408,13 +475,17 @@ static int net_clock(aml_worker *worker, const void *items, size_t count, void *
         step->scale *= -(float)schedule_rate(&net->steps.schedule, aml_clock(worker), clocks);
     }
     step->decay = step->scale * (float)net->lambda * (float)count;
-    aml_parallel(worker, part_errors, net);
-    if (net->lambda > 0) {
+    struct nn_loss loss;
+    result = begin(worker, net, parameters);
+    result = result == 0 ? compute_errors(worker, net) : result;
+    if (result == 0 && net->lambda > 0) {
         aml_parallel(worker, part_decay, net);
     }
-    aml_parallel(worker, part_gradient, net);
+    result = result == 0 ? end(worker, net, &loss) : result;
+    if (result != 0) {
+        return result;
+    }
     put_step(worker, net);
-    struct nn_loss loss = take_losses(net);
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
     double seconds = (double)(monotonic_us() - start_us) * 1e-6;
@@ -428,13 +499,16 @@ static int net_evaluate(aml_worker *worker, const void *items, size_t count, voi
     float *parameters;
     int result = room(worker, net, count < EVALUATED_TOGETHER ? count : EVALUATED_TOGETHER);
     result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
+    result = result == 0 ? begin(worker, net, parameters) : result;
+    net->step.learn = false; /* without samples, too */
     for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
         size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
         begin_step(worker, net, parameters, (const float *)items + first * stride, together, false);
-        aml_parallel(worker, part_errors, net);
+        result = compute_errors(worker, net);
     }
+    struct nn_loss loss;
+    result = result == 0 ? end(worker, net, &loss) : result;
     if (result == 0) {
-        struct nn_loss loss = take_losses(net);
         aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
         aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
     }
@@ -521,6 +595,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     };
     int status = aml_main(&app, argc, argv);
     compute_close(&net->compute);
+    net_device_close(net->device);
     free(net->labels);
     free(net->keys);
     free(net->copy);
@@ -531,6 +606,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
 
 int main(int argc, char **argv) {
     struct net net = {.layers = "dense 128",
+                      .device_name = "auto",
                       .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
                       .batch = 128,
                       .optimizer = "momentum",
@@ -561,6 +637,7 @@ int main(int argc, char **argv) {
          "of tar: the size that images are resized to; default: that of the first"},
         {"layers", "TEXT", AML_OPTION_WORD, &net.layers, 0, 0,
          "the layers before the output, such as 'conv 32x5, pool 2, dense 128'; also norm, dropout P (docs/net.md)"},
+        {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
         {"batch", "N", AML_OPTION_INTEGER, &net.batch, 1, 1 << 24, "samples of a step, of all nodes together"},

@@ -2,7 +2,6 @@
 #include "apps/net/network.h"
 
 #include "agileml/base/hash.h"
-#include "apps/nn/layers.h"
 
 #include <assert.h>
 #include <ctype.h>

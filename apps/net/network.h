@@ -15,6 +15,7 @@
 #define APPS_NET_NETWORK_H
 
 #include "agileml/base/error.h"
+#include "apps/nn/layers.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -59,6 +60,33 @@ struct network {
     size_t parameters;
     size_t products; /* multiplications of a sample's way forward, and back: none by the first layer with weights */
 };
+
+/* The shapes of layers in layers.h. */
+static inline struct nn_conv network_conv(const struct network_layer *layer) {
+    return (struct nn_conv){.height = layer->in.height,
+                            .width = layer->in.width,
+                            .channels = layer->in.channels,
+                            .k = layer->k,
+                            .filters = layer->out.channels};
+}
+
+static inline struct nn_pool network_pool(const struct network_layer *layer) {
+    return (struct nn_pool){
+        .height = layer->in.height, .width = layer->in.width, .channels = layer->in.channels, .size = layer->k};
+}
+
+static inline struct nn_dense network_dense(const struct network_layer *layer) {
+    return (struct nn_dense){.in = network_values(&layer->in), .out = layer->out.channels};
+}
+
+/* Returns the first layer with parameters: no errors are taken back further. */
+static inline size_t network_first_trained(const struct network *network) {
+    size_t first = 0;
+    while (network->layers[first].parameters == 0) { /* the output has some */
+        first++;
+    }
+    return first;
+}
 
 /* Returns 0; or AML_EINPUT with one line about the description: which layer, what was expected. `text` may be NULL or
  * empty: the output layer alone. */

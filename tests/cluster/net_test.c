@@ -67,6 +67,79 @@ static void test_nodes_come_and_go(void **state) {
     assert_true(fabs(summary("test_accuracy") - accuracy) < 0.03);
 }
 
+/* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
+static void test_devices_are_alike(void **state) {
+    (void)state;
+    run_well("$run -- net " IMAGES " --iterations 2 --device cpu");
+    double loss = summary("loss");
+    run_well("$run -- net " IMAGES " --iterations 2 --device auto");
+    assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+    int status = run("$run -- net " IMAGES " --iterations 2 --device cuda");
+    if (status == 0) {
+        assert_true(fabs(summary("loss") - loss) < 1e-3 * loss);
+        return;
+    }
+    char *error = read_text("err");
+    char *reason = strstr(error, "--device cuda: ");
+    if (status != 2 || reason == NULL) {
+        fail_msg("--device cuda ended with status %d: '%s'", status, error);
+    }
+    print_message("without a device: %s", reason);
+    free(error);
+}
+
+static bool device_is_emulated(void) {
+    bool emulated = run("test -x $tests/net_emulated") == 0;
+    if (!emulated) {
+        print_message("skipped: no $tests/net_emulated (sanitizers do not go with it)\n");
+    }
+    return emulated;
+}
+
+/* The device's part of the program on the device that tests/cuda emulates: all layers, samples that are trained and
+ * tested on, several nodes, parameters that the servers change and others. */
+static void test_an_emulated_device_is_alike(void **state) {
+    (void)state;
+    if (!device_is_emulated()) {
+        skip();
+    }
+    static const char *const runs[] = {
+        "$run -- %s " IMAGES " --iterations 2 --device %s " CONVOLUTIONS " --lambda 1e-3",
+        "$run --reliable 2 --transient 1 -- %s " IMAGES " --iterations 3 --device %s --optimizer adam --shift 1 "
+        "--layers 'dropout 0.1, dense 30, norm, dropout 0.2'",
+        "$run -- %s " IMAGES " --iterations 3 --device %s --optimizer sgd --rate 0.2 --lambda 1e-3",
+        "PROTEUS_CHECK=1 $run -- %s " IMAGES " --iterations 2 --device %s", /* rows that are not side by side */
+    };
+    for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
+        run_well(runs[r], "net", "cpu");
+        double loss = summary("loss");
+        double test_loss = summary("test_loss");
+        run_well(runs[r], "$tests/net_emulated", "cuda");
+        assert_true(fabs(summary("loss") - loss) < 2e-3 * loss);
+        assert_true(fabs(summary("test_loss") - test_loss) < 2e-3 * test_loss);
+    }
+}
+
+/* Where the device has no room `auto` takes the CPU, and `cuda` ends with a line that says so. */
+static void test_a_device_without_memory(void **state) {
+    (void)state;
+    if (!device_is_emulated()) {
+        skip();
+    }
+    static const char *const memories[] = {"100000", "60000"}; /* for the parameters, of 53 kB, or not even these */
+    run_well("$run -- net " IMAGES " --iterations 2 --device cpu");
+    double loss = summary("loss");
+    for (size_t m = 0; m < 2; m++) {
+        char command[512];
+        run_well("EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --iterations 2", memories[m]);
+        assert_true(summary("loss") == loss);
+        snprintf(command, sizeof command, "EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --device cuda",
+                 memories[m]);
+        assert_int_equal(run("%s", command), 1);
+        assert_text("err", "out of memory; --device cpu needs no device");
+    }
+}
+
 /* The rate's course: with a rate that is 0 from the second iteration on nothing changes any more. */
 static void test_schedules(void **state) {
     (void)state;
@@ -266,6 +339,9 @@ int main(void) {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
         cmocka_unit_test(test_layers_learn_more),
         cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_devices_are_alike),
+        cmocka_unit_test(test_an_emulated_device_is_alike),
+        cmocka_unit_test(test_a_device_without_memory),
         cmocka_unit_test(test_schedules),
         cmocka_unit_test(test_a_model_is_written_and_read),
         cmocka_unit_test(test_what_is_refused),

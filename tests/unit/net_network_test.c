@@ -1,9 +1,6 @@
 /* Networks of apps/net: what descriptions become and which are refused; gradients of whole networks against differences
  * of the loss; that threads, batches and the memory for them make no difference. */
-#include "apps/net/compute.h"
-#include "apps/net/network.h"
-
-#include "agileml/base/hash.h"
+#include "tests/unit/net_trial.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -14,25 +11,10 @@
 
 #include <cmocka.h>
 
-enum { SAMPLES = 11, CLASSES = 4 };
-
-static const struct network_shape IMAGES = {.height = 6, .width = 7, .channels = 1, .image = true};
-static const struct network_shape COLOURS = {.height = 6, .width = 5, .channels = 3, .image = true};
-static const struct network_shape VECTORS = {.height = 1, .width = 1, .channels = 9};
-
-static struct network parsed(const char *text, const struct network_shape *input) {
-    struct network network;
-    struct error error = {0};
-    if (network_parse(&network, text, input, CLASSES, &error) != 0) {
-        fail_msg("'%s': %s", text, error.text);
-    }
-    return network;
-}
-
 /* ---- Descriptions ---- */
 
 static void assert_kinds(const char *text, const char *kinds) {
-    struct network network = parsed(text, &COLOURS);
+    struct network network = trial_parsed(text, &TRIAL_COLOURS);
     assert_int_equal(network.count, strlen(kinds));
     for (size_t l = 0; l < network.count; l++) {
         assert_int_equal("cpdnrx"[network.layers[l].kind], kinds[l]);
@@ -48,14 +30,14 @@ static void test_layers(void **state) {
     assert_kinds("conv 32x5, pool 2, dense 128", "cprdrd");
     assert_kinds("conv 4x3,conv 8x1 , norm,  pool 3,dense 7,norm,dropout 0.5", "crcnprdnrxd");
     assert_kinds("norm, dropout 0.1, pool 2, pool 2, norm", "nxppnd");
-    struct network network = parsed("conv 32x5, pool 2, dense 128", &IMAGES);
+    struct network network = trial_parsed("conv 32x5, pool 2, dense 128", &TRIAL_IMAGES);
     assert_int_equal(network.layers[0].parameters, 26 * 32);
     assert_int_equal(network.layers[0].weights, 25 * 32);
     assert_int_equal(network_values(&network.layers[1].out), 3 * 3 * 32);
     assert_int_equal(network.layers[3].first, 26 * 32);
     assert_int_equal(network.layers[5].fan_in, 128);
-    assert_int_equal(network.parameters, 26 * 32 + (9 * 32 + 1) * 128 + 129 * CLASSES);
-    assert_int_equal(network.products, 2 * 42 * 25 * 32 + 3 * (9 * 32 * 128 + 128 * CLASSES));
+    assert_int_equal(network.parameters, 26 * 32 + (9 * 32 + 1) * 128 + 129 * TRIAL_CLASSES);
+    assert_int_equal(network.products, 2 * 42 * 25 * 32 + 3 * (9 * 32 * 128 + 128 * TRIAL_CLASSES));
 }
 
 static void test_bad_layers(void **state) {
@@ -92,23 +74,24 @@ static void test_bad_layers(void **state) {
     struct network network;
     for (size_t r = 0; r < sizeof refused / sizeof refused[0]; r++) {
         struct error error = {0};
-        assert_int_equal(network_parse(&network, refused[r][0], &IMAGES, CLASSES, &error), AML_EINPUT);
+        assert_int_equal(network_parse(&network, refused[r][0], &TRIAL_IMAGES, TRIAL_CLASSES, &error), AML_EINPUT);
         if (strstr(error.text, refused[r][1]) == NULL || strstr(error.text, "--layers: ") == NULL) {
             fail_msg("'%s': %s", refused[r][0], error.text);
         }
     }
     struct error error = {0};
-    assert_int_equal(network_parse(&network, "conv 3x3", &VECTORS, CLASSES, &error), AML_EINPUT);
+    assert_int_equal(network_parse(&network, "conv 3x3", &TRIAL_VECTORS, TRIAL_CLASSES, &error), AML_EINPUT);
     char many[NETWORK_TEXT_MAX + 10] = "norm";
     for (size_t l = 1; l < NETWORK_LAYERS_MAX; l++) {
         strcat(many, ",norm");
     }
     error = (struct error){0};
-    assert_int_equal(network_parse(&network, many, &COLOURS, CLASSES, &error), AML_EINPUT); /* with the output */
+    assert_int_equal(network_parse(&network, many, &TRIAL_COLOURS, TRIAL_CLASSES, &error),
+                     AML_EINPUT); /* with the output */
     assert_non_null(strstr(error.text, "expected at most 128 layers"));
     memset(many, ' ', sizeof many - 1);
     error = (struct error){0};
-    assert_int_equal(network_parse(&network, many, &IMAGES, CLASSES, &error), AML_EINPUT);
+    assert_int_equal(network_parse(&network, many, &TRIAL_IMAGES, TRIAL_CLASSES, &error), AML_EINPUT);
 }
 
 static void test_needs_images(void **state) {
@@ -122,7 +105,7 @@ static void test_needs_images(void **state) {
 
 static void test_start_values(void **state) {
     (void)state;
-    struct network network = parsed("dense 300, norm", &VECTORS);
+    struct network network = trial_parsed("dense 300, norm", &TRIAL_VECTORS);
     size_t count = network.parameters + 100;
     float *values = malloc(count * sizeof *values);
     float *parts = malloc(count * sizeof *parts);
@@ -152,85 +135,13 @@ static void test_start_values(void **state) {
 
 /* ---- Arithmetic ---- */
 
-struct trial {
-    struct network network;
-    struct compute compute;
-    struct compute_batch batch;
-    float *samples, *parameters;
-    uint32_t labels[SAMPLES];
-    uint64_t keys[SAMPLES];
-};
-
-static void trial_open(struct trial *trial, const char *text, const struct network_shape *input, unsigned threads) {
-    struct error error = {0};
-    *trial = (struct trial){.network = parsed(text, input)};
-    size_t stride = network_values(input) + 1;
-    trial->samples = malloc(SAMPLES * stride * sizeof(float));
-    trial->parameters = malloc(trial->network.parameters * sizeof(float));
-    assert_non_null(trial->samples);
-    assert_non_null(trial->parameters);
-    for (size_t i = 0; i < SAMPLES * stride; i++) {
-        trial->samples[i] = (float)(int32_t)(hash_mix(i) >> 40) * 0x1p-23F - 0.5F;
-    }
-    for (size_t s = 0; s < SAMPLES; s++) {
-        trial->labels[s] = (uint32_t)(hash_mix(s) % CLASSES);
-        trial->keys[s] = s;
-    }
-    network_start(&trial->network, 1, 0, trial->network.parameters, trial->parameters);
-    for (size_t i = 0; i < trial->network.parameters; i++) {
-        trial->parameters[i] += (float)(hash_mix(i) >> 40) * 0x1p-26F; /* so that no relu is at 0 */
-    }
-    trial->batch = (struct compute_batch){
-        .samples = trial->samples, .stride = stride, .count = SAMPLES, .labels = trial->labels, .keys = trial->keys};
-    assert_int_equal(compute_room(&trial->compute, &trial->network, SAMPLES, threads, &error), 0);
-}
-
-static void trial_close(struct trial *trial) {
-    compute_close(&trial->compute);
-    free(trial->samples);
-    free(trial->parameters);
-}
-
-static double trial_loss(struct trial *trial) {
-    double loss = 0;
-    for (unsigned t = 0; t < trial->compute.threads; t++) {
-        trial->compute.thread[t].loss = (struct nn_loss){0};
-        compute_forward(&trial->compute, trial->parameters, &trial->batch, t);
-        loss += trial->compute.thread[t].loss.loss;
-    }
-    return loss;
-}
-
-static void trial_gradient(struct trial *trial, float scale, float *gradient) {
-    for (unsigned t = 0; t < trial->compute.threads; t++) {
-        compute_backward(&trial->compute, trial->parameters, &trial->batch, t);
-    }
-    for (unsigned t = 0; t < trial->compute.threads; t++) {
-        compute_gradient(&trial->compute, &trial->batch, t, scale, gradient);
-    }
-}
-
-static const struct {
-    const char *text;
-    const struct network_shape *input;
-} NETWORKS[] = {
-    {"", &VECTORS},
-    {"dense 8", &VECTORS},
-    {"dropout 0.3, dense 12, norm, dropout 0.4, dense 6", &VECTORS},
-    {"norm, dense 8", &VECTORS},
-    {"conv 4x3, pool 2, dense 9", &IMAGES},
-    {"conv 3x3, conv 4x2, norm, pool 2, conv 2x3, dropout 0.2, pool 3, dense 5, dense 6", &IMAGES},
-    {"conv 4x3, norm, dropout 0.3, pool 2, pool 2, norm", &COLOURS},
-    {"pool 2, conv 3x5, conv 1x3, conv 2x3", &COLOURS},
-};
-
 /* By the norm of the difference, as a few differences are of a relu or a maximum that changes. */
 static void test_gradients(void **state) {
     (void)state;
     const float step = 0x1p-13F;
-    for (size_t n = 0; n < sizeof NETWORKS / sizeof NETWORKS[0]; n++) {
+    for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         struct trial trial;
-        trial_open(&trial, NETWORKS[n].text, NETWORKS[n].input, 3);
+        trial_open(&trial, trial_networks[n].text, trial_networks[n].input, 3);
         float *gradient = calloc(trial.network.parameters, sizeof *gradient);
         double squares = 0;
         double wrong = 0;
@@ -240,16 +151,16 @@ static void test_gradients(void **state) {
         for (size_t i = 0; i < trial.network.parameters; i++) {
             float before = trial.parameters[i];
             trial.parameters[i] = before + step;
-            double more = trial_loss(&trial);
+            double more = trial_loss(&trial).loss;
             trial.parameters[i] = before - step;
-            double less = trial_loss(&trial);
+            double less = trial_loss(&trial).loss;
             trial.parameters[i] = before;
             double expected = 2 * (more - less) / (2 * (double)step);
             squares += expected * expected;
             wrong += (expected - (double)gradient[i]) * (expected - (double)gradient[i]);
         }
         if (!(squares > 0 && sqrt(wrong / squares) < 0.02)) {
-            fail_msg("'%s': the gradient is wrong by %g of its length", NETWORKS[n].text, sqrt(wrong / squares));
+            fail_msg("'%s': the gradient is wrong by %g of its length", trial_networks[n].text, sqrt(wrong / squares));
         }
         free(gradient);
         trial_close(&trial);
@@ -259,20 +170,20 @@ static void test_gradients(void **state) {
 /* Any number of threads gives the same, and the same memory is good for one batch after the other. */
 static void test_threads(void **state) {
     (void)state;
-    for (size_t n = 0; n < sizeof NETWORKS / sizeof NETWORKS[0]; n++) {
+    for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         struct trial one;
         struct trial several;
-        trial_open(&one, NETWORKS[n].text, NETWORKS[n].input, 1);
-        trial_open(&several, NETWORKS[n].text, NETWORKS[n].input, 16); /* more than samples */
+        trial_open(&one, trial_networks[n].text, trial_networks[n].input, 1);
+        trial_open(&several, trial_networks[n].text, trial_networks[n].input, 16); /* more than samples */
         size_t count = one.network.parameters;
         float *expected = calloc(count, sizeof *expected);
         float *gradient = calloc(count, sizeof *gradient);
         assert_non_null(expected);
         assert_non_null(gradient);
-        double loss = trial_loss(&one);
+        double loss = trial_loss(&one).loss;
         trial_gradient(&one, 1, expected);
         for (int time = 0; time < 2; time++) {
-            assert_true(fabs(trial_loss(&several) - loss) < 1e-4 * loss);
+            assert_true(fabs(trial_loss(&several).loss - loss) < 1e-4 * loss);
             trial_gradient(&several, 0.5F, gradient); /* adds */
         }
         for (size_t i = 0; i < count; i++) {
@@ -289,17 +200,17 @@ static void test_threads(void **state) {
 static void test_forward_alone(void **state) {
     (void)state;
     struct trial trial;
-    trial_open(&trial, "conv 4x3, pool 2, dropout 0.5, dense 9", &IMAGES, 2);
+    trial_open(&trial, "conv 4x3, pool 2, dropout 0.5, dense 9", &TRIAL_IMAGES, 2);
     trial.batch.keys = NULL;
     trial_loss(&trial);
-    float expected[CLASSES];
-    memcpy(expected, compute_probabilities(&trial.compute) + (SAMPLES - 1) * CLASSES, sizeof expected);
-    trial.batch.samples += (SAMPLES - 1) * trial.batch.stride;
-    trial.batch.labels += SAMPLES - 1;
+    float expected[TRIAL_CLASSES];
+    memcpy(expected, compute_probabilities(&trial.compute) + (TRIAL_SAMPLES - 1) * TRIAL_CLASSES, sizeof expected);
+    trial.batch.samples += (TRIAL_SAMPLES - 1) * trial.batch.stride;
+    trial.batch.labels += TRIAL_SAMPLES - 1;
     trial.batch.count = 1;
     trial_loss(&trial);
     float sum = 0;
-    for (size_t k = 0; k < CLASSES; k++) {
+    for (size_t k = 0; k < TRIAL_CLASSES; k++) {
         assert_true(fabsf(compute_probabilities(&trial.compute)[k] - expected[k]) < 1e-5F);
         sum += expected[k];
     }
