@@ -449,7 +449,7 @@ class TopicModel:
     alpha, beta
     """
 
-    def __init__(self, counts, alpha, beta, vocabulary=None, path=None):
+    def __init__(self, counts, alpha, beta, vocabulary=None):
         self.counts = np.ascontiguousarray(counts, np.int32)
         if self.counts.ndim != 2 or (self.counts < 0).any():
             raise ValueError("counts: expected whole numbers from 0 on, [words, topics]")
@@ -457,7 +457,6 @@ class TopicModel:
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None and len(self.vocabulary) != len(self.counts):
             raise ValueError(f"vocabulary of {len(self.vocabulary)} words: expected {len(self.counts)}")
-        self._path = path
 
     @classmethod
     def _read(cls, reader):
@@ -477,7 +476,7 @@ class TopicModel:
             counts[word, entries[:, 0]] = entries[:, 1]
         text = reader.bytes(names).decode("utf-8", "replace")
         reader.bytes(24)
-        return cls(counts, alpha, beta, text.split("\n")[:-1] if names else None, os.path.abspath(reader.path))
+        return cls(counts, alpha, beta, text.split("\n")[:-1] if names else None)
 
     def save(self, path):
         """Writes the model for `lda --infer` and load."""
@@ -515,10 +514,8 @@ class TopicModel:
         if not documents:
             return np.empty((0, self.counts.shape[1]))
         with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
-            model, data = self._path, os.path.join(folder, "documents")
-            if model is None:
-                model = os.path.join(folder, "model")
-                self.save(model)
+            model, data = os.path.join(folder, "model"), os.path.join(folder, "documents")
+            self.save(model)
             with open(data, "w", encoding="utf-8") as file:
                 for document in documents:
                     file.write((" ".join(document.split()) if text else self._counted(document)) + "\n")

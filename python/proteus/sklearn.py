@@ -1,0 +1,237 @@
+"""Estimators in the manner of scikit-learn, whose `fit` runs a job of mf, mlr or lda as processes of this machine.
+Needs scikit-learn (Debian's python3-sklearn).
+
+    from proteus.sklearn import LogisticRegression
+    LogisticRegression(transient=3).fit(X, y).score(X_test, y_test)
+
+All of them have the parameters
+
+    reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
+    random_state         a whole number: the job's seed. None: 1, so `fit` is repeatable anyway.
+    options              a dict of more options of the app, as {"momentum": 0.9}.
+    run_options          a dict of more options of `proteus run`.
+
+and after `fit` the attributes report_ (proteus.Report), model_ (of proteus.models) and n_iter_. With one node the same
+data and seed give the same model; with several, sums of floats differ in their last bits from run to run.
+"""
+
+import os
+import tempfile
+
+import numpy as np
+import scipy.sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.datasets import dump_svmlight_file
+from sklearn.utils.multiclass import check_classification_targets, unique_labels
+from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
+
+from . import models
+from ._job import run
+
+
+class _Job:
+    """What the estimators share: running a job on data that `write` puts into a file."""
+
+    def _run(self, app, write, **options):
+        with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
+            data, model = os.path.join(folder, "data"), os.path.join(folder, "model")
+            write(data)
+            seed = 1 if self.random_state is None else int(self.random_state)
+            self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
+                               run_options=self.run_options, data=data, model_out=model, seed=seed,
+                               iterations=self.max_iter, **options, **(self.options or {}))
+            self.model_ = models.load(model)
+        self.n_iter_ = int(self.report_.summary["iterations"])
+        return self
+
+
+class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
+    """Multinomial logistic regression by mlr.
+
+    alpha     L2 regularization, of all weights but the biases (mlr's --lambda).
+    max_iter  passes over the data. batch: samples of a step, of all nodes together.
+    rate      learning rate of the first iteration; None: by the samples' lengths.
+    optimizer "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
+
+    Attributes: classes_ [K], coef_ [K, d] and intercept_ [K] (of two classes [1, d] and [1]), n_features_in_.
+    X is dense or sparse (scipy), [n, d]. Weights are float32.
+    """
+
+    def __init__(self, alpha=1e-4, max_iter=100, batch=256, rate=None, optimizer="sgd", reliable=1, transient=0,
+                 random_state=None, options=None, run_options=None):
+        self.alpha, self.max_iter, self.batch, self.rate, self.optimizer = alpha, max_iter, batch, rate, optimizer
+        self.reliable, self.transient, self.random_state = reliable, transient, random_state
+        self.options, self.run_options = options, run_options
+
+    def fit(self, X, y):
+        """X [n, d], y [n]: labels of any kind. Returns self."""
+        X, y = self._validate_data(X, y, accept_sparse="csr", dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_ = unique_labels(y)
+        if len(self.classes_) < 2:
+            raise ValueError("Classifier can't train when only one class is present.")
+        labels = np.searchsorted(self.classes_, y)
+
+        def write(path):
+            if scipy.sparse.issparse(X):
+                dump_svmlight_file(X, labels, path, zero_based=False)
+            else:
+                np.savetxt(path, np.column_stack([labels, X]), fmt=["%d"] + ["%.9g"] * X.shape[1], delimiter=",")
+
+        sparse = scipy.sparse.issparse(X)
+        self._run("mlr", write, format="libsvm" if sparse else "csv", index_base=1 if sparse else None,
+                  batch=min(self.batch, X.shape[0]), optimizer=self.optimizer, rate=self.rate, scale="none",
+                  **{"lambda": self.alpha})
+        weights = np.zeros((X.shape[1], len(self.classes_)))  # of sparse data the last features may have no values
+        order = np.argsort([int(label) for label in self.model_.labels])
+        weights[:self.model_.features] = self.model_.weights[:, order]
+        biases = self.model_.biases[order].astype(np.float64)
+        if len(self.classes_) == 2:
+            weights, biases = weights[:, 1:] - weights[:, :1], biases[1:] - biases[:1]
+        self.coef_, self.intercept_ = weights.T.copy(), biases
+        return self
+
+    def decision_function(self, X):
+        """Logits [n, K]; of two classes [n], the second one's beside the first one's."""
+        check_is_fitted(self)
+        X = self._validate_data(X, accept_sparse="csr", dtype=np.float64, reset=False)
+        logits = np.asarray(X @ self.coef_.T) + self.intercept_
+        return logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict_proba(self, X):
+        """Probabilities [n, K], in the order of classes_."""
+        logits = self.decision_function(X)
+        if logits.ndim == 1:
+            logits = np.column_stack([np.zeros_like(logits), logits])
+        powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+        return powers / powers.sum(axis=1, keepdims=True)
+
+    def predict_log_proba(self, X):
+        """Logarithms of predict_proba."""
+        return np.log(self.predict_proba(X))
+
+    def predict(self, X):
+        """The likeliest class of each sample."""
+        logits = self.decision_function(X)
+        return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(axis=1)]
+
+
+class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
+    """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on; y [n] ratings.
+
+    rank      factors of a user and an item. biases: whether users and items also have a number of their own.
+    alpha     L2 regularization (mf's --lambda). rate: learning rate of the first iteration.
+    max_iter  passes over the data.
+
+    scikit-learn's general checks do not apply: its samples are vectors of numbers, not pairs of keys.
+    """
+
+    def __init__(self, rank=16, alpha=0.035, rate=0.025, max_iter=20, biases=True, reliable=1, transient=0,
+                 random_state=None, options=None, run_options=None):
+        self.rank, self.alpha, self.rate, self.max_iter, self.biases = rank, alpha, rate, max_iter, biases
+        self.reliable, self.transient, self.random_state = reliable, transient, random_state
+        self.options, self.run_options = options, run_options
+
+    @staticmethod
+    def _pairs(X):
+        X = check_array(X, dtype=None)
+        if X.shape[1] != 2:
+            raise ValueError(f"X of {X.shape[1]} columns: expected two, user and item")
+        pairs = X.astype(np.uint64)
+        if (pairs != X).any():
+            raise ValueError("X: expected users and items as whole numbers from 0 on")
+        return pairs
+
+    def fit(self, X, y):
+        """Returns self."""
+        X, y = check_X_y(X, y, dtype=None, y_numeric=True)
+        pairs = self._pairs(X)
+
+        def write(path):
+            rows = np.empty(len(y), [("user", np.uint64), ("item", np.uint64), ("value", np.float64)])
+            rows["user"], rows["item"], rows["value"] = pairs[:, 0], pairs[:, 1], y
+            np.savetxt(path, rows, fmt=["%d", "%d", "%.9g"], delimiter="\t")
+
+        self._run("mf", write, rank=self.rank, rate=self.rate, no_biases=not self.biases, **{"lambda": self.alpha})
+        self.n_features_in_ = 2
+        return self
+
+    def predict(self, X):
+        """Predicted ratings, within the range of the training ratings."""
+        check_is_fitted(self)
+        pairs = self._pairs(X)
+        return self.model_.predict(pairs[:, 0], pairs[:, 1])
+
+    def recommend(self, user, n=10, without=()):
+        """The n items with the highest predicted ratings for a user: a list of (item, prediction)."""
+        check_is_fitted(self)
+        return self.model_.recommend(user, n, without)
+
+
+class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
+    """Topics of documents by lda: X [n, words], dense or sparse, has how often each word occurs, whole numbers.
+
+    n_components  topics. doc_topic_prior, topic_word_prior: alpha and beta; None: 50 / n_components, and 0.01.
+    max_iter      passes over the tokens.
+
+    Attributes: components_ [topics, words], the tokens of each word that have each topic; n_features_in_. Inference
+    samples, so a document's shares depend on the documents before it in X; some of scikit-learn's general checks
+    therefore do not hold, and those with numbers that are no counts do not apply.
+    """
+
+    def __init__(self, n_components=10, doc_topic_prior=None, topic_word_prior=None, max_iter=100, reliable=1,
+                 transient=0, random_state=None, options=None, run_options=None):
+        self.n_components, self.max_iter = n_components, max_iter
+        self.doc_topic_prior, self.topic_word_prior = doc_topic_prior, topic_word_prior
+        self.reliable, self.transient, self.random_state = reliable, transient, random_state
+        self.options, self.run_options = options, run_options
+
+    def _counts(self, X, reset):
+        X = scipy.sparse.csr_matrix(self._validate_data(X, accept_sparse="csr", dtype=np.float64, reset=reset))
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        if (X.data < 0).any() or (X.data != np.floor(X.data)).any():
+            raise ValueError("X: expected counts of words: whole numbers from 0 on. Negative values in data passed to "
+                             "LatentDirichletAllocation have no meaning")
+        return X
+
+    @staticmethod
+    def _documents(X):
+        for row in range(X.shape[0]):
+            span = slice(X.indptr[row], X.indptr[row + 1])
+            yield dict(zip(X.indices[span].tolist(), X.data[span].astype(np.int64).tolist()))
+
+    def fit(self, X, y=None):
+        """Returns self. y is ignored."""
+        X = self._counts(X, True)
+        if X.nnz == 0:
+            raise ValueError("X has no words")
+
+        def write(path):
+            with open(path, "w", encoding="ascii") as file:
+                for document in self._documents(X):
+                    file.write(" ".join([str(len(document))] + [f"{w}:{c}" for w, c in document.items()]) + "\n")
+
+        self._run("lda", write, format="lda-c", topics=self.n_components, alpha=self.doc_topic_prior,
+                  beta=self.topic_word_prior)
+        self.components_ = np.zeros((self.n_components, X.shape[1]))
+        self.components_[:, :len(self.model_.counts)] = self.model_.counts.T
+        return self
+
+    def transform(self, X):
+        """Shares of the topics [n, n_components]. Words that no training document had do not count; a document without
+        words has equal shares."""
+        check_is_fitted(self)
+        X = self._counts(X, False)
+        known = set(np.flatnonzero(self.components_.any(axis=0)).tolist())
+        documents = [{word: count for word, count in document.items() if word in known}
+                     for document in self._documents(X)]
+        shares = np.full((X.shape[0], self.n_components), 1 / self.n_components)
+        some = [number for number, document in enumerate(documents) if document]
+        if some:
+            found = self.model_.infer([documents[number] for number in some])
+            shares[some] = found / found.sum(axis=1, keepdims=True)
+        return shares
+
+    def _more_tags(self):
+        return {"requires_positive_X": True}
