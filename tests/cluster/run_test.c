@@ -1358,6 +1358,7 @@ static void test_checkpoints_of_short_iterations(void **state) {
     (void)state;
     static const char *const clusters[] = {"--reliable 2", "--reliable 1 --transient 2 --stage 3",
                                            "--reliable 2 --stage traditional"};
+    static const char checkpointed[] = "\"event\":\"checkpoint\"";
     const char *checkpoints = in_folder("short");
     for (int c = 0; c < 3; c++) {
         char options[WORDS_MAX];
@@ -1366,13 +1367,15 @@ static void test_checkpoints_of_short_iterations(void **state) {
         finish(&job);
         assert_int_equal(job.status, 0);
         char *report = read_file(in_folder("report"));
-        assert_non_null(strstr(report, "\"event\":\"checkpoint\""));
+        assert_non_null(strstr(report, checkpointed));
         assert_null(strstr(report, "checkpoint-failed"));
         assert_non_null(strstr(report, "\"reason\":\"iteration 400, clock ")); /* --checkpoint-at-end */
+        /* The last two, unless the disk took longer for the first one than the job for all its iterations. */
+        int kept = strstr(strstr(report, checkpointed) + 1, checkpointed) != NULL ? 2 : 1;
         free(report);
         snprintf(options, sizeof options, "%s%d", checkpoints, c);
-        assert_int_equal(entries_of(options, "clock-"), 2);
-        assert_int_equal(entries_of(options, ""), 2);
+        assert_int_equal(entries_of(options, "clock-"), kept);
+        assert_int_equal(entries_of(options, ""), kept);
         assert_nobody_left();
         discard(&job);
     }
