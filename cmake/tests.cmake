@@ -2,11 +2,12 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [SINGLE] [ALONE] [TIMEOUT SECONDS])   real processes on this machine
+# proteus_cluster_test(NAME SOURCE... [SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes on this machine
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
 # Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
-# tsan preset runs. A SOURCE may be C++. Cluster tests find the programs in $PROTEUS_BIN.
+# tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the programs
+# in $PROTEUS_BIN. LONG ones begin before others, so that none of them is left for the end.
 #
 # With strict string checks strtod and the like read the whole string behind a number: in a price history of megabytes,
 # once for each of its lines. So only fuzz targets, whose inputs are short, have these checks.
@@ -30,6 +31,20 @@ else()
     set(proteus_timeout_factor 1)
 endif()
 
+# Under sanitizers the tests' own sources are not optimized: compiling them is half of the build.
+set(proteus_test_options "")
+if(PROTEUS_SANITIZE)
+    set(proteus_test_options -O0)
+endif()
+
+# One program for each test: most of a build after a change is linking. gold, a part of binutils, does it in a third of
+# the time.
+include(CheckLinkerFlag)
+check_linker_flag(C -fuse-ld=gold PROTEUS_GOLD)
+if(PROTEUS_GOLD)
+    set(proteus_test_linker -fuse-ld=gold)
+endif()
+
 # What a test leaves behind when it fails or is ended by its timeout is killed.
 if(NOT PROTEUS_FUZZ)
     add_executable(leash ${PROJECT_SOURCE_DIR}/tests/leash.c)
@@ -38,7 +53,7 @@ if(NOT PROTEUS_FUZZ)
 endif()
 
 function(proteus_test label default_timeout name)
-    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS" "TIMEOUT" "")
+    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS;LONG" "TIMEOUT" "")
     if(PROTEUS_FUZZ)
         return()
     endif()
@@ -50,12 +65,26 @@ function(proteus_test label default_timeout name)
     if(test_THREADS)
         list(APPEND labels threads)
     endif()
+    set(cost ${timeout})
+    if(test_LONG)
+        math(EXPR cost "${timeout} * 10")
+    endif()
     add_executable(${name} ${test_UNPARSED_ARGUMENTS})
     target_link_libraries(${name} PRIVATE proteus_compile agileml PkgConfig::CMOCKA)
+    target_link_options(${name} PRIVATE ${proteus_test_linker})
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
+    foreach(source IN LISTS test_UNPARSED_ARGUMENTS)
+        if(source MATCHES "^[a-z0-9_]+_test\\.c$")
+            set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${proteus_test_options}")
+        endif()
+    endforeach()
+    if(PROTEUS_SANITIZE STREQUAL "thread" AND NOT test_THREADS)
+        set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+        return()
+    endif()
     add_test(NAME ${name} COMMAND leash $<TARGET_FILE:${name}>)
     set_tests_properties(${name} PROPERTIES
-        TIMEOUT ${timeout} COST ${timeout} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}"
+        TIMEOUT ${timeout} COST ${cost} LABELS "${labels}" ENVIRONMENT "${proteus_test_environment}"
         SKIP_RETURN_CODE 77) # of a test that can't run here
 endfunction()
 
@@ -67,17 +96,19 @@ function(proteus_sim_test name)
     proteus_test(sim 120 ${name} ${ARGN})
 endfunction()
 
-# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. ALONE:
-# nothing runs beside it, since it measures speeds, or plays the market many times faster than real time.
+# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. PACED:
+# it measures speeds, or plays the market many times faster than real time, so that few others run beside it, and none
+# that is PACED. Their sum is the least time that all tests take: they begin first.
 function(proteus_cluster_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;ALONE" "" "")
+    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;PACED" "" "")
     set(threads THREADS)
     if(cluster_SINGLE)
         set(threads "")
     endif()
     proteus_test(cluster 120 ${name} ${threads} ${cluster_UNPARSED_ARGUMENTS})
-    if(TEST ${name} AND cluster_ALONE)
-        set_tests_properties(${name} PROPERTIES RUN_SERIAL ON)
+    if(TEST ${name} AND cluster_PACED)
+        math(EXPR cost "${proteus_timeout_factor} * 10000")
+        set_tests_properties(${name} PROPERTIES RESOURCE_LOCK pace PROCESSORS 3 COST ${cost})
     endif()
 endfunction()
 

@@ -131,8 +131,9 @@ static void write_config(const char *provider, const char *model, int seconds) {
     fprintf(file,
             "{\"job\": \"test\", %s, \"model\": \"%s\", \"state\": \"state.db\",\n"
             " \"markets\": {\"types\": [\"m3.large\", \"c3.xlarge\"], \"zones\": [\"us-east-1a\"]},\n"
-            " \"node\": {\"app\": \"mf\", \"binary\": \"%s/mf\", \"arguments\": [\"--data\", \"%s/ratings\", "
-            "\"--iterations\", \"0\", \"--seconds\", \"%d\", \"--poll-notice\", \"0.05\"], \"threads\": 1},\n"
+            " \"node\": {\"app\": \"sum\", \"binary\": \"%s/../tests/sum_app\", \"arguments\": [\"--data\", "
+            "\"%s/ratings\", \"--iterations\", \"0\", \"--seconds\", \"%d\", \"--slow-us\", \"5000\", "
+            "\"--poll-notice\", \"0.05\"], \"threads\": 1},\n"
             " \"controller\": \"%s\", \"on_demand\": {\"type\": \"m3.large\"},\n"
             " \"application\": {\"phi\": 0.9, \"measure\": false}, \"limits\": {\"most_vcpus\": 8}}\n",
             provider, model, bin, folder, seconds, controller);
