@@ -5,6 +5,8 @@ from pathlib import Path
 import numpy as np
 import proteus
 
+BATCH = 512  # ratings whose steps are computed from the same rows
+
 
 class Factorize(proteus.App):
     """ratings as products of users' and items' factors"""
@@ -12,8 +14,9 @@ class Factorize(proteus.App):
     data = proteus.Option(type=Path, required=True, help="ratings: lines of user, item, rating")
     out = proteus.Option(type=Path, help="write the factors there, as .npz")
     rank = proteus.Option(16, minimum=1, help="factors of each user and item")
-    rate = proteus.Option(0.05, minimum=0, help="learning rate", steers=True)
-    decay = proteus.Option(0.05, minimum=0, help="L2 regularization")
+    rate = proteus.Option(0.03, minimum=0, help="learning rate of the first iteration", steers=True)
+    slower = proteus.Option(0.92, minimum=0, maximum=1, help="the rate's factor from iteration to iteration", steers=True)
+    decay = proteus.Option(0.035, minimum=0, help="L2 regularization")
 
     users = proteus.Table(start=proteus.Normal(0.1), mode="put")
     movies = proteus.Table(start=proteus.Normal(0.1))
@@ -26,7 +29,7 @@ class Factorize(proteus.App):
     clocks_per_iteration = 8
 
     def configure(self, worker):
-        self.users.width = self.movies.width = self.rank
+        self.users.width = self.movies.width = 1 + self.rank  # a bias, and the factors
 
     def read(self, worker):
         def each(worker, ratings):
@@ -40,18 +43,22 @@ class Factorize(proteus.App):
         mean = worker.total(0) / worker.total_items
         u = worker.table("users").rows[items.slots[:, 0]]
         m = worker.table("movies").rows[items.slots[:, 1]]
-        return u, m, items.data - mean - (u * m).sum(axis=1)
+        return u, m, items.data - (mean + u[:, 0] + m[:, 0] + (u[:, 1:] * m[:, 1:]).sum(axis=1))
 
     def clock(self, worker, items):
-        for part in np.array_split(np.random.permutation(len(items)), max(1, len(items) // 2048)):
+        rate = self.rate * self.slower ** (worker.iteration - 1)
+        one = np.ones((BATCH, 1), np.float32)
+        order = worker.random(worker.clock).permutation(len(items))
+        for begin in range(0, len(items), BATCH):
+            part = order[begin:begin + BATCH]
             batch = proteus.Items(items.data[part], items.slots[part])
             u, m, error = self.errors(worker, batch)
-            users = worker.table("users").change(batch.slots[:, 0])
-            step = self.rate * (error[:, None] * m - self.decay * u)
-            np.add.at(users, batch.slots[:, 0], step)
-            worker.table("movies").add(batch.slots[:, 1], self.rate * (error[:, None] * u - self.decay * m))
+            # The steps of all nodes add up on a movie; a user's ratings are all on one node.
+            for table, slots, own, other, steps in (("users", batch.slots[:, 0], u, m, 1),
+                                                    ("movies", batch.slots[:, 1], m, u, worker.nodes)):
+                gradient = error[:, None] * np.hstack([one[:len(part)], other[:, 1:]]) - self.decay * own
+                worker.table(table).add(slots, rate / steps * gradient)
             worker.metric("rmse", (error**2).sum(), len(batch))
-            del users
 
     def evaluate(self, worker, items):
         worker.metric("test_rmse", (self.errors(worker, items)[2] ** 2).sum(), len(items))

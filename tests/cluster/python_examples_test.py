@@ -82,7 +82,7 @@ class Examples(unittest.TestCase):
 
     def test_factorize(self):
         pairs, values = self.ratings()
-        report = self.run_killed("factorize.py", iterations=40, rank=4, rate=0.02, decay=0.02)
+        report = self.run_killed("factorize.py", iterations=60, rank=4, rate=0.03, slower=0.99, decay=0.02)
         self.check_factors(report, pairs, values)
 
     def check_factors(self, report, pairs, values):
