@@ -15,7 +15,7 @@ class Factorize(proteus.App):
     out = proteus.Option(type=Path, help="write the factors there, as .npz")
     rank = proteus.Option(16, minimum=1, help="factors of each user and item")
     rate = proteus.Option(0.03, minimum=0, help="learning rate of the first iteration", steers=True)
-    slower = proteus.Option(0.92, minimum=0, maximum=1, help="the rate's factor from iteration to iteration", steers=True)
+    slower = proteus.Option(0.92, minimum=0, maximum=1, steers=True, help="the rate's factor for each iteration")
     decay = proteus.Option(0.035, minimum=0, help="L2 regularization")
 
     users = proteus.Table(start=proteus.Normal(0.1), mode="put")
