@@ -126,6 +126,22 @@ class Installed(unittest.TestCase):
         for item, average in averages.items():
             self.assertAlmostEqual(float(average), 1 + int(item) % 5, delta=0.01)
 
+    @unittest.skipIf("PROTEUS_SANITIZED" in os.environ, "a program outside would need the sanitizer's libraries")
+    def test_the_first_app(self):
+        """docs/first-app.md: its program and all its commands, with another $HOME."""
+        text = (self.docs / "docs" / "first-app.md").read_text(encoding="utf-8")
+        program = re.search(r"^```c\n(.*?)^```$", text, flags=re.S | re.M).group(1)
+        work = self.home / "first"
+        work.mkdir()
+        (work / "line.c").write_text(program, encoding="utf-8")
+        commands = "".join(re.findall(r"^    .*\n", text.replace(program, ""), flags=re.M))
+        environment = {name: os.environ[name] for name in ("PATH", "TMPDIR") if name in os.environ}
+        done = subprocess.run(["sh", "-e", "-c", commands], cwd=work, capture_output=True, text=True,
+                              timeout=PATIENCE_S, env={**environment, "HOME": str(self.home)}, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+        for found, right in zip((work / "w.txt").read_text(encoding="ascii").split(), (1, 2, -3, 0.5)):
+            self.assertAlmostEqual(float(found), right, delta=0.01)
+
 
 if __name__ == "__main__":
     unittest.main()
