@@ -115,8 +115,8 @@ static void test_an_emulated_device_is_alike(void **state) {
         double loss = summary("loss");
         double test_loss = summary("test_loss");
         run_well(runs[r], "$tests/net_emulated", "cuda");
-        assert_true(fabs(summary("loss") - loss) < 2e-3 * loss);
-        assert_true(fabs(summary("test_loss") - test_loss) < 2e-3 * test_loss);
+        assert_true(fabs(summary("loss") - loss) < 1e-4 * loss);
+        assert_true(fabs(summary("test_loss") - test_loss) < 1e-4 * test_loss);
     }
 }
 
