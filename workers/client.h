@@ -60,7 +60,8 @@ struct waiting_push {
 /* The ring by which flushes and pushes may travel (ps/ring.h). They wait for slow nodes on their way, and the answer to
  * a PULL, which comes directly, may overtake them. So what was sent by a ring counts as lost when the answer to a PULL
  * shows it to be missing CLIENT_RING_FACTOR times as long after it was sent as exchanges have taken lately, at least
- * CLIENT_RING_MIN_US and at most CLIENT_RING_MAX_US. Then it is sent directly. */
+ * CLIENT_RING_MIN_US and at most CLIENT_RING_MAX_US. Then it is sent directly, and the next ones have twice the time.
+ */
 struct client_ring {
     struct rings rings;
     uint64_t flushed_us;  /* when the last clock under `self` was flushed; 0: none was */

@@ -17,7 +17,11 @@ bool client_ring_lost(struct client *client, uint64_t since_us) {
     patience_us = patience_us > CLIENT_RING_MIN_US ? patience_us : CLIENT_RING_MIN_US;
     patience_us = patience_us < CLIENT_RING_MAX_US ? patience_us : CLIENT_RING_MAX_US;
     bool lost = client_now(client) - since_us >= patience_us;
-    client->waits.ring.lost = client->waits.ring.lost || lost;
+    if (lost && !client->waits.ring.lost) {
+        client->waits.ring.lost = true;
+        /* If it was not lost but slow, the next ones have more time. */
+        client->waits.ring.exchange_us = 2 * patience_us / CLIENT_RING_FACTOR;
+    }
     return lost;
 }
 
