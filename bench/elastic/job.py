@@ -187,8 +187,12 @@ def machine():
     return f"machine: {len(os.sched_getaffinity(0))} x {model}"
 
 
+def row(cells):
+    print("| " + " | ".join(str(cell) for cell in cells) + " |", flush=True)
+
+
 def table(head, rows):
-    print("| " + " | ".join(head) + " |")
-    print("|" + "---|" * len(head))
-    for row in rows:
-        print("| " + " | ".join(str(cell) for cell in row) + " |", flush=True)
+    row(head)
+    print("|" + "---|" * len(head), flush=True)
+    for cells in rows:
+        row(cells)

@@ -1,6 +1,9 @@
 """A network of namespaces on this machine: one for the hub, with a bridge, and one for each node, connected to it by a
-link of limited rate in both directions. Nothing outside of these namespaces is touched; they go when it is closed."""
+link of limited rate in both directions. With `zones` there is a bridge for each, and node n is in zone (n - 1) % zones;
+what goes from a zone to others is counted. Nothing outside of these namespaces is touched; they go when it is
+closed."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -28,9 +31,10 @@ def command(*words):
 
 
 class Network:
-    def __init__(self, nodes, megabits):
+    def __init__(self, nodes, megabits, zones=0):
         self.spaces = []
         self.nodes = nodes
+        self.zones = zones
         self.megabits = megabits
 
     def space(self, number):
@@ -43,6 +47,8 @@ class Network:
             command("ip", "-n", self.space(0), "link", "add", "bridge", "type", "bridge")
             command("ip", "-n", self.space(0), "address", "add", HUB + "/24", "dev", "bridge")
             command("ip", "-n", self.space(0), "link", "set", "bridge", "up")
+            for zone in range(self.zones):
+                self.add_zone(zone)
             for number in range(1, self.nodes + 1):
                 self.add_node(number)
         except BaseException:
@@ -55,11 +61,29 @@ class Network:
         self.spaces.append(self.space(number))
         command("ip", "-n", self.space(number), "link", "set", "lo", "up")
 
+    def add_zone(self, zone):
+        hub = self.space(0)
+        command("ip", "-n", hub, "link", "add", f"zone-{zone}", "type", "bridge")
+        command("ip", "-n", hub, "link", "set", f"zone-{zone}", "up")
+        command("ip", "-n", hub, "link", "add", f"out-{zone}", "type", "veth", "peer", "name", f"in-{zone}")
+        command("ip", "-n", hub, "link", "set", f"out-{zone}", "master", f"zone-{zone}", "up")
+        command("ip", "-n", hub, "link", "set", f"in-{zone}", "master", "bridge", "up")
+
+    def zone(self, number):
+        return (number - 1) % self.zones
+
+    def crossed(self):
+        """Bytes that zones have sent to other zones and to the controller, in all."""
+        shown = subprocess.run(("ip", "-n", self.space(0), "-s", "-j", "link", "show"), stdout=subprocess.PIPE,
+                               check=True).stdout
+        return sum(link["stats64"]["tx"]["bytes"] for link in json.loads(shown) if link["ifname"].startswith("out-"))
+
     def add_node(self, number):
         hub, node = self.space(0), self.space(number)
         self.add(number)
         command("ip", "-n", hub, "link", "add", f"to-{number}", "type", "veth", "peer", "name", "net0", "netns", node)
-        command("ip", "-n", hub, "link", "set", f"to-{number}", "master", "bridge", "up")
+        command("ip", "-n", hub, "link", "set", f"to-{number}", "master",
+                f"zone-{self.zone(number)}" if self.zones > 0 else "bridge", "up")
         command("ip", "-n", node, "address", "add", self.address(number) + "/24", "dev", "net0")
         command("ip", "-n", node, "link", "set", "net0", "up")
         for space, link in ((hub, f"to-{number}"), (node, "net0")):
@@ -92,7 +116,7 @@ def end_all(processes):
             process.wait()
 
 
-def start_job(chosen, net, nodes, cluster, app, report, log):
+def start_job(chosen, net, nodes, cluster, app, report, log, program=None):
     """A controller at the hub, a node in each of the other namespaces. The controller comes first in the list."""
     endpoint = f"tcp://{HUB}:{PORT}"
     reliable, transient = nodes
@@ -102,8 +126,9 @@ def start_job(chosen, net, nodes, cluster, app, report, log):
     for number in range(1, reliable + transient + 1):
         tier = "reliable" if number <= reliable else "transient"
         commands.append(net.inside(number, [
-            os.path.join(chosen.bin, "mf"), "--controller", endpoint, "--tier", tier, "--listen", net.address(number),
-            "--insecure", *app]))
+            program or os.path.join(chosen.bin, "mf"), "--controller", endpoint, "--tier", tier, "--listen",
+            net.address(number), "--insecure", *(["--group", f"zone-{net.zone(number)}"] if net.zones > 0 else []),
+            *app]))
     processes = []
     try:
         for words in commands:
@@ -115,12 +140,12 @@ def start_job(chosen, net, nodes, cluster, app, report, log):
     return processes
 
 
-def run_job(chosen, net, nodes, cluster, app):
-    """mf on (reliable, transient) nodes of `net`, with these options of the controller and the app; returns the
-    report's lines."""
+def run_job(chosen, net, nodes, cluster, app, program=None):
+    """mf, or another program, on (reliable, transient) nodes of `net`, with these options of the controller and the
+    app; returns the report's lines."""
     with tempfile.TemporaryFile() as log:
         readable, writable = os.pipe()
-        processes = start_job(chosen, net, nodes, cluster, app, writable, log)
+        processes = start_job(chosen, net, nodes, cluster, app, writable, log, program)
         os.close(writable)
         try:
             with os.fdopen(readable, encoding="utf-8") as stream:

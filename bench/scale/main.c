@@ -10,10 +10,11 @@
 #include <string.h>
 
 struct bench {
-    int64_t figure, nodes, iterations, users, items, rank, clocks, staleness, commit_every, threads;
+    int64_t figure, nodes, partitions, iterations, users, items, rank, clocks, staleness, commit_every, threads;
     double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
     double megabits, latency_us, message_us, byte_ns;
-    bool quick, elastic;
+    bool quick, elastic, whole;
+    const char *exchange;
     const char *report_path;
     FILE *report;
     struct model model;
@@ -87,7 +88,8 @@ static int run_bar(const struct bench *bench, const struct bar *bar, double *tra
     options.transient = bar->transient;
     options.stage = bar->stage;
     options.active = bar->active;
-    options.partitions = partitions_for(bar->reliable + bar->transient);
+    options.partitions =
+        bench->partitions > 0 ? (uint32_t)bench->partitions : partitions_for(bar->reliable + bar->transient);
     double start = measure_wall();
     int code = cluster_run(&options, &result, error);
     if (code == 0) {
@@ -172,6 +174,15 @@ static int run(struct bench *bench, struct error *error) {
                                   .gather_byte_ns = bench->gather_byte_ns,
                                   .threads = (unsigned)bench->threads,
                                   .jitter = bench->jitter};
+    bool ring = strcmp(bench->exchange, "ring") == 0;
+    if (!ring && strcmp(bench->exchange, "direct") != 0) {
+        return error_set(error, AML_EINPUT, "--exchange: expected direct or ring, got '%s'", bench->exchange);
+    }
+    if (ring && !bench->whole) {
+        return error_set(error, AML_EINPUT, "--exchange ring: expected --whole with it");
+    }
+    bench->model.whole = bench->whole;
+    bench->model.exchange = ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     model_open(&bench->model);
     printf("%.0f ratings by %lld users of %lld items, rank %lld, %lld clocks, staleness %lld; %lld threads a node, "
            "%.1f ns a rating; %.0f Mbit/s, %.0f us, %.1f us a message, %.2f ns a byte\n\n",
@@ -193,6 +204,7 @@ int main(int argc, char **argv) {
                           .items = 17770,
                           .rank = 1000,
                           .clocks = 1,
+                          .exchange = "direct",
                           .threads = 8,
                           .ratings = 100480507,
                           .rating_ns = 260,
@@ -208,6 +220,11 @@ int main(int argc, char **argv) {
         {"figure", "N", AML_OPTION_INTEGER, &bench.figure, 0, 14, "this one alone of figures 11 to 14; 0: all"},
         {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
+        {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 0, WIRE_PARTITIONS_MAX,
+         "of the tables; 0: about as many as nodes"},
+        {"whole", NULL, AML_OPTION_FLAG, &bench.whole, 0, 0,
+         "a dense model instead of a factorization: every node has all items' rows and changes them in each clock"},
+        {"exchange", "HOW", AML_OPTION_STRING, &bench.exchange, 0, 0, "direct or, with --whole, ring"},
         {"iterations", "N", AML_OPTION_INTEGER, &bench.iterations, 2, 1000,
          "of each bar; the first half is not counted"},
         {"users", "N", AML_OPTION_INTEGER, &bench.users, 1, 1e8, "rows that one node at a time writes"},

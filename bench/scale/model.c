@@ -20,11 +20,16 @@ void model_open(struct model *model) {
     for (uint32_t i = 0; i < model->items; i++) {
         model->item_ratings[i] *= model->ratings / sum;
     }
-    model->job = (struct job){.table_count = 2, .staleness = model->staleness};
+    model->job = (struct job){.table_count = 2, .staleness = model->staleness, .exchange = model->exchange};
+    model->users = model->whole ? 1 : model->users;
     for (unsigned t = 0; t < 2; t++) {
         struct table_spec *spec = &model->job.tables[t];
         *spec = (struct table_spec){.type = AML_FLOAT32,
-                                    .mode = t == MODEL_USERS ? AML_PUT : AML_ADD,
+                                    .mode = t == MODEL_USERS && !model->whole ? AML_PUT : AML_ADD,
+                                    .rows = !model->whole      ? 0
+                                            : t == MODEL_USERS ? model->users
+                                                               : model->items,
+                                    .whole = model->whole,
                                     .width = MODEL_WIDTH,
                                     .row_bytes = MODEL_WIDTH * sizeof(float)};
         snprintf(spec->name, sizeof spec->name, "%s", names[t]);
@@ -49,6 +54,9 @@ static bool rows_add(struct model_rows *rows, struct cache *cache, unsigned tabl
 
 /* In which parts of an iteration somebody with this share of the ratings meets an item, by chance. */
 static uint64_t item_parts(const struct model *model, uint32_t item, double share, uint64_t seed) {
+    if (model->whole) {
+        return UINT64_MAX;
+    }
     double met = 1 - exp(-model->item_ratings[item] * share / model->clocks);
     uint64_t parts = 0;
     for (unsigned c = 0; c < model->clocks; c++) {
@@ -73,6 +81,12 @@ bool model_set_open(const struct model *model, unsigned number, const uint32_t *
             }
             users->parts[users->count++] = UINT64_C(1) << user / shards_of_job % model->clocks;
         }
+    }
+    if (model->whole && users->count == 0) { /* replicated tables are in every cache */
+        if (!rows_add(users, cache, MODEL_USERS, 0, number, most)) {
+            return false;
+        }
+        users->parts[users->count++] = 0;
     }
     struct model_rows *items = &set->rows[MODEL_ITEMS];
     for (uint32_t item = 0; item < model->items; item++) {

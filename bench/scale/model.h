@@ -23,8 +23,10 @@ struct model {
     double load_rating_ns; /* to load and arrange one */
     double gather_byte_ns; /* to take a byte of deltas, of one worker thread */
     unsigned threads;      /* worker threads of a node */
-    double jitter;         /* computing takes up to this part longer or shorter */
-    double *item_ratings;  /* by item */
+    bool whole;            /* a dense model instead: every node has all items and changes all of them in each clock */
+    enum exchange exchange;
+    double jitter;        /* computing takes up to this part longer or shorter */
+    double *item_ratings; /* by item */
     struct job job;
 };
 
