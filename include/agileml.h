@@ -184,6 +184,10 @@ struct aml_app {
      * items name. No table may have changes_given. */
     int lots;
 
+    /* Advanced. 1: the app can be used with --strategy (see "Strategies"). `configure` may set this field. Tables are
+     * AML_ADD, and those of floats have no `apply`, when aml_averages is 1. */
+    int strategies;
+
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set this
      * field. */
     int slices;
@@ -409,6 +413,28 @@ int aml_last(const aml_worker *worker);
  * and from node to node: the slowest node, which waits for nobody, has 0. It counts for rows that items name or that
  * are in the cache already. For learning rates by staleness (AntDT, Xiao et al., section V: ADJUST_LR). In `clock`. */
 unsigned aml_lag(const aml_worker *worker);
+
+/* ---- Strategies: fewer exchanges, for steps that are short beside them (aml_app.strategies) ----
+ *
+ * By --strategy, nodes agree on the tables of floats in one of these ways. Other tables are always summed.
+ *
+ *   AML_SSGD   a clock is one step: the updates of all nodes are summed
+ *   AML_SMA    a clock is several local steps, as many calls of `clock`, each for another part of the iteration. Each
+ *              process goes on from its own earlier steps. At the clock's end each row becomes the mean over all
+ *              processes, weighted by their shares of the data. Clocks without work, in which nothing is called,
+ *              follow: part p of an iteration belongs to its p-th clock, or to one shortly before
+ *
+ * (Spotnik, HotCloud 2020, section 3.2.) */
+enum aml_strategy { AML_SSGD = 0, AML_SMA = 1 };
+
+int aml_averages(const aml_worker *worker);               /* 1: with --strategy other than ssgd; in any function */
+enum aml_strategy aml_strategy(const aml_worker *worker); /* of this clock; in `clock` */
+unsigned aml_local_step(const aml_worker *worker);        /* the call's number in the clock, from 0; in `clock` */
+
+/* Returns this process's share of the data in this clock, from 0 to 1. The shares of all processes that work on the
+ * clock add up to 1, also when others do again what a lost one has left undone. For steps from the mean over the own
+ * items: by AML_SSGD they are to be multiplied by the share, by the others the library does that. In `clock`. */
+double aml_share(const aml_worker *worker);
 
 /* ---- Randomness: for choices that must be the same in every process, such as test items or start values ---- */
 

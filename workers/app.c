@@ -33,7 +33,7 @@ _Static_assert(sizeof(struct aml_rating) == sizeof(struct rating) &&
 /* ---- The command line ---- */
 
 /* Options of the library, with the entry that ends the table. */
-enum { COMMON_OPTIONS_MAX = 40 };
+enum { COMMON_OPTIONS_MAX = 48 };
 
 static void fill_options(struct runtime_options *o, struct aml_option table[COMMON_OPTIONS_MAX]) {
     const struct aml_option all[] = {
@@ -51,6 +51,10 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
         {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0,
          "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
          "every node has as a whole; or auto, whichever costs less"},
+        {"strategy", "NAME", AML_OPTION_STRING, &o->strategy, 0, 0,
+         "how nodes agree on a model: ssgd or sma (docs/api.md), with apps that can do it"},
+        {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
+         "parts of a pass that a node works on between two exchanges, but with ssgd; 0: 16, with ssgd 1"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
@@ -125,7 +129,12 @@ static void print_help(const struct aml_app *app, const struct aml_option *own, 
 
 /* ---- From the app to the job ---- */
 
-static void make_table(struct table_spec *spec, const struct aml_table *table, bool compress, void *context) {
+static bool table_is_real(const struct aml_table *table) {
+    return table->type == AML_FLOAT32 || table->type == AML_FLOAT64;
+}
+
+static void make_table(struct table_spec *spec, const struct aml_table *table, bool compress, bool averages,
+                       void *context) {
     size_t element = aml_type_size(table->type);
     bool counts = (table->type == AML_INT32 || table->type == AML_INT64) && table->mode == AML_ADD;
     *spec =
@@ -137,6 +146,7 @@ static void make_table(struct table_spec *spec, const struct aml_table *table, b
                             .whole = table->whole != 0,
                             .compressed = compress && table->type == AML_FLOAT32 && table->mode == AML_ADD,
                             .flushed_sparse = counts && (table->width >= TABLE_SPARSE_WIDTH || table->changes_given),
+                            .averaged = averages && table_is_real(table) && table->mode == AML_ADD,
                             .given = table->changes_given != 0,
                             .start = table->start,
                             .context = context,
@@ -179,7 +189,51 @@ static int choose_exchange(struct runtime *runtime, struct error *error) {
                          "whole (aml_table.whole), whose updates are summed, flushed as full rows%s",
                          job->tables[unfit].name, job->tables[unfit].compressed ? ", not --compress bf16" : "");
     }
-    job->exchange = unfit < job->table_count ? EXCHANGE_DIRECT : (enum exchange)e;
+    bool averages = strcmp(runtime->options.strategy, "ssgd") != 0; /* check_strategy */
+    job->exchange = unfit < job->table_count || averages ? EXCHANGE_DIRECT : (enum exchange)e;
+    return 0;
+}
+
+enum { LOCAL_STEPS = 16 /* default of --local-steps, but with ssgd */ };
+
+/* Takes --strategy, which was checked for its name, before the app's configure. */
+static int take_strategy(struct runtime_options *options, struct error *error) {
+    enum strategy strategy;
+    if (!strategy_of_name(options->strategy, &strategy) || strategy == STRATEGY_AUTO) {
+        return error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES ", got '%s'", options->strategy);
+    }
+    if (strategy == STRATEGY_SSGD && options->local_steps > 1) {
+        return error_set(error, AML_EINPUT, "--local-steps %lld: expected 1 with --strategy ssgd",
+                         (long long)options->local_steps);
+    }
+    int64_t steps = strategy == STRATEGY_SSGD ? 1 : LOCAL_STEPS;
+    options->local_steps = options->local_steps > 0 ? options->local_steps : steps;
+    return 0;
+}
+
+/* Whether the job can use the strategies that --strategy names. */
+static int check_strategy(const struct runtime *runtime, enum strategy *strategy, struct error *error) {
+    const struct aml_app *app = runtime->app;
+    const char *name = runtime->options.strategy;
+    strategy_of_name(name, strategy);
+    if (*strategy == STRATEGY_SSGD) {
+        return 0;
+    }
+    if (!app->strategies) {
+        return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd, since %s has no other", name, app->name);
+    }
+    if (runtime->options.lots > 0 || strcmp(runtime->options.compress, "none") != 0 ||
+        strcmp(runtime->options.exchange, "ring") == 0) {
+        return error_set(error, AML_EINPUT,
+                         "--strategy %s: expected ssgd with --lots, --compress bf16 or --exchange ring", name);
+    }
+    for (unsigned t = 0; t < app->table_count; t++) {
+        if (app->tables[t].mode != AML_ADD || (app->tables[t].apply != NULL && table_is_real(&app->tables[t]))) {
+            return error_set(error, AML_EINPUT,
+                             "--strategy %s: table %s can't be averaged: expected AML_ADD, without `apply`", name,
+                             app->tables[t].name);
+        }
+    }
     return 0;
 }
 
@@ -208,11 +262,18 @@ static int make_job(struct runtime *runtime, struct error *error) {
     if (!compress && strcmp(how, "none") != 0) {
         return error_set(error, AML_EINPUT, "--compress: expected none or bf16, got '%s'", how);
     }
+    enum strategy strategy;
+    result = check_strategy(runtime, &strategy, error);
+    if (result != 0) {
+        return result;
+    }
+    job->clocks = (struct strategy_clocks){.per_iteration = (uint32_t)runtime->options.clocks_per_iteration,
+                                           .local_steps = (uint32_t)runtime->options.local_steps};
     job->table_count = app->table_count;
     job->staleness = (uint32_t)runtime->options.staleness;
     job->reject_nan = runtime->options.reject_nan;
     for (unsigned t = 0; t < app->table_count; t++) {
-        make_table(&job->tables[t], &app->tables[t], compress, app->context);
+        make_table(&job->tables[t], &app->tables[t], compress, strategy != STRATEGY_SSGD, app->context);
         if (job->tables[t].mode == AML_PUT && runtime->memory.limit > 0) {
             job->tables[t].files = &runtime->memory.spill.rows;
         }
@@ -341,6 +402,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 0, NULL},
         {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, 0, NULL},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 0, NULL},
+        {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, 0, NULL},
     };
     const struct aml_option steering[] = {
         {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, 0, NULL},
@@ -367,6 +429,12 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         struct wire_option *compress = &list->options[list->count++];
         snprintf(compress->name, sizeof compress->name, "compress");
         snprintf(compress->value, sizeof compress->value, "%s", o->compress);
+    }
+    if (result == 0 && list->count < WIRE_OPTIONS_MAX) {
+        struct wire_option *strategy = &list->options[list->count++];
+        snprintf(strategy->name, sizeof strategy->name, "strategy");
+        snprintf(strategy->value, sizeof strategy->value, "%s", o->strategy);
+        strategy->steers = 1;
     }
     for (unsigned m = 0; m < runtime->terms.mark_count && result == 0; m++) {
         if (list->count == WIRE_OPTIONS_MAX) {
@@ -410,6 +478,10 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->digest = job_digest(runtime);
     job->staleness = (uint32_t)options->staleness;
     job->clocks_per_iteration = (uint32_t)options->clocks_per_iteration;
+    job->local_steps = (uint32_t)options->local_steps;
+    enum strategy strategy = STRATEGY_SSGD;
+    strategy_of_name(options->strategy, &strategy);
+    job->strategy = (uint8_t)strategy;
     job->iterations = (uint64_t)options->iterations;
     job->seconds = options->seconds;
     job->tolerance = options->tolerance;
@@ -539,6 +611,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     *options = (struct runtime_options){.tier = "reliable",
                                         .compress = "none",
                                         .exchange = "direct",
+                                        .strategy = "ssgd",
                                         .listen = "127.0.0.1",
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
@@ -555,6 +628,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
         app->clocks_per_iteration = options->clocks_per_iteration; /* for `configure` to see */
     }
     result = result != 0 ? result : choose_threads(options, error);
+    result = result != 0 ? result : take_strategy(options, error);
     result = result != 0 ? result : call_configure(runtime, error);
     if (result != 0) {
         return result;
@@ -1285,6 +1359,25 @@ unsigned aml_threads(const aml_worker *worker) {
 
 unsigned aml_lag(const aml_worker *worker) {
     return allowed(worker, CALL_CLOCK | CALL_PART, "aml_lag") ? (unsigned)worker->runtime->command.lag : 0;
+}
+
+int aml_averages(const aml_worker *worker) {
+    return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_averages") &&
+           strcmp(worker->runtime->options.strategy, "ssgd") != 0;
+}
+
+enum aml_strategy aml_strategy(const aml_worker *worker) {
+    return allowed(worker, CALL_CLOCK | CALL_PART, "aml_strategy")
+               ? (enum aml_strategy)worker->runtime->command.strategy
+               : AML_SSGD;
+}
+
+unsigned aml_local_step(const aml_worker *worker) {
+    return allowed(worker, CALL_CLOCK | CALL_PART, "aml_local_step") ? worker->runtime->command.step : 0;
+}
+
+double aml_share(const aml_worker *worker) {
+    return allowed(worker, CALL_CLOCK | CALL_PART, "aml_share") ? worker->runtime->command.share : 0;
 }
 
 unsigned aml_staleness(const aml_worker *worker) {

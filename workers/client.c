@@ -201,9 +201,12 @@ bool client_want_last(struct client *client, uint64_t clock) {
 }
 
 bool client_may_begin(const struct client *client, uint64_t clock) {
-    uint64_t lag = 1 + (uint64_t)client->job->staleness;
-    return !client->fenced && client->partition_count > 0 &&
-           clock <= client->committed + lag + client->plan.terms.window &&
+    /* Clocks without work need no later state than the last one with work. */
+    uint64_t ahead = 1 + (uint64_t)client->job->staleness;
+    uint64_t lag = ahead + strategy_idle(plan_strategy_at(&client->plan, clock), &client->job->clocks, clock);
+    uint64_t window = lag - ahead + client->plan.terms.window;
+    window = window < WIRE_WINDOW_MAX ? window : WIRE_WINDOW_MAX;
+    return !client->fenced && client->partition_count > 0 && clock <= client->committed + ahead + window &&
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 

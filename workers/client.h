@@ -187,8 +187,9 @@ bool client_filled(const struct client *client);
 /* client_filled; and all rows are subscribed to, also with the servers after the plan's switch. */
 bool client_subscribed(const struct client *client);
 
-/* Whether `clock` may begin: the cache has a state of clock - 1 - staleness or later (SSP), nothing is being restored,
- * and the commit is not further behind than the plan's window allows. */
+/* Whether `clock` may begin: the cache has a state of clock - 1 - staleness or later (SSP), or, for a clock without
+ * work, the state that the last clock with work needed; nothing is being restored, and the commit is not further behind
+ * than the plan's window allows. */
 bool client_may_begin(const struct client *client, uint64_t clock);
 /* By how many clocks the cache's oldest state is behind that of clock - 1, the latest that `clock` can need. */
 uint64_t client_lag(const struct client *client, uint64_t clock);

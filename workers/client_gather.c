@@ -56,6 +56,32 @@ static size_t gather_sum(const struct row_shape *shape, unsigned char *value, un
     return bytes;
 }
 
+#define SCALE_CHANGES(type)                                                                                            \
+    do {                                                                                                               \
+        type *values = (type *)(void *)row;                                                                            \
+        const type *old = (const type *)(const void *)base;                                                            \
+        for (uint32_t e = 0; e < width; e++) {                                                                         \
+            values[e] = old[e] + (type)share * (values[e] - old[e]);                                                   \
+        }                                                                                                              \
+    } while (0)
+
+/* Leaves of a row's changes this origin's share. So the servers' sum of all origins' changes is the mean of their rows,
+ * weighted by shares. */
+static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row, const unsigned char *base,
+                          double share) {
+    if (type == AML_FLOAT32) {
+        SCALE_CHANGES(float);
+    } else {
+        SCALE_CHANGES(double);
+    }
+}
+
+/* The factor of this clock's changes of averaged tables. */
+static double share_of_clock(const struct client *client) {
+    bool averages = plan_strategy_at(&client->plan, client->clock) != STRATEGY_SSGD;
+    return averages ? plan_origin_share(&client->plan, client->origin, client->clock) : 1;
+}
+
 /* Encodes the deltas (add) or values (put) of the touched slots, and sets the base for the next deltas:
  *
  *   with staleness       the base becomes the row
@@ -67,6 +93,9 @@ static size_t gather_sum(const struct row_shape *shape, unsigned char *value, un
  *                        difference between row and base, through pushes and restores (client_apply), until the row is
  *                        flushed again
  *
+ * Of an averaged table's row the changes are first scaled, also in the cache: what is flushed is then what the row has
+ * beyond its base, as ever.
+ *
  * In tables with `apply` the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, uint64_t *keys) {
@@ -76,6 +105,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
+    const double share = table->spec->averaged ? share_of_clock(client) : 1;
     unsigned char *zeros = cache_summed(table) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
@@ -83,6 +113,9 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
         uint32_t slot = slots[i];
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
+        if (share != 1) {
+            scale_changes(shape->type, shape->width, cache_row(table, slot), cache_base(table, slot), share);
+        }
         if (zeros != NULL) {
             value += gather_sum(shape, value, cache_sum(table, slot), zeros);
         } else {

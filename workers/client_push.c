@@ -6,7 +6,7 @@
 /* The most pushes of a partition that wait. Servers can't be further ahead of an origin; a node without assignments
  * drops the rest, and requests it later. */
 static unsigned waiting_entries(const struct client *client) {
-    return client->job->staleness + 2;
+    return client->job->staleness + client->job->clocks.local_steps + 2;
 }
 
 void client_drop_waiting(struct client_partition *partition) {

@@ -53,12 +53,12 @@ enum {
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     struct log_options log;
-    const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange;
+    const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange, *strategy;
     const char *memory, *spill; /* NULL: not given */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
     int64_t threads;     /* of the pool */
     int64_t threads_max; /* of a feeder whose threads the controller may choose: `threads`; else 0 */
-    int64_t server_threads, lots, slice;
+    int64_t server_threads, lots, slice, local_steps;
     int64_t iterations, staleness, clocks_per_iteration, tolerance_iterations, evaluate_every, seed;
     int64_t standby_memory; /* MiB */
     double seconds, tolerance, connect_timeout, notice, patience;
@@ -121,6 +121,10 @@ struct runtime_command {
     bool busy;               /* the pool works on it */
     struct runtime_set *set; /* NULL: none */
     uint64_t clock;
+    enum strategy strategy;
+    double share;     /* of the clock's origin in the data */
+    uint32_t parts;   /* of the iteration that the clock works on */
+    uint32_t step;    /* which of them the threads work on, from 0 */
     uint64_t lag;     /* of the rows that the clock sees (client_lag) */
     unsigned origins; /* nodes that work in this clock */
     bool again;       /* an evaluation that does not follow the clock's compute (node_hooks) */
@@ -140,6 +144,7 @@ struct runtime_staged {
     struct runtime_staged *next;
     unsigned set; /* its number */
     uint64_t clock;
+    unsigned part;
     size_t first, count; /* the items: a range of the set's */
     unsigned stages;     /* how many of the app's first ones made it; 0: feeders may run none */
     unsigned char *made; /* by item: what these stages have made; NULL: 0 stages */
@@ -303,6 +308,11 @@ static inline unsigned runtime_part(const struct runtime *runtime, uint64_t cloc
 
 static inline uint64_t runtime_iteration(const struct runtime *runtime, uint64_t clock) {
     return (clock - 1) / (uint64_t)runtime->options.clocks_per_iteration + 1;
+}
+
+/* The part that the present command works on. */
+static inline unsigned runtime_command_part(const struct runtime *runtime) {
+    return runtime_part(runtime, runtime->command.clock + runtime->command.step);
 }
 
 /* Makes a worker that is in no call of the app. */

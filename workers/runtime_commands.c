@@ -34,7 +34,7 @@ int runtime_function_done(struct aml_worker *worker, int result, const char *fun
 }
 
 static unsigned clock_part(const struct runtime *runtime) {
-    return runtime_part(runtime, runtime->command.clock);
+    return runtime_command_part(runtime);
 }
 
 static void run_gather(struct runtime *runtime, unsigned thread) {
@@ -207,6 +207,22 @@ static void run_slices(struct aml_worker *worker) {
     }
 }
 
+/* Works on the clock's parts, one after the other. All threads call this. */
+static void run_parts(struct aml_worker *worker) {
+    struct runtime *runtime = worker->runtime;
+    for (uint32_t step = 0; step < runtime->command.parts; step++) {
+        if (step > 0) {
+            pthread_barrier_wait(&runtime->pool.barrier); /* all are through with the part before */
+            if (worker->thread == 0) {
+                runtime->command.step = step;
+                runtime->command.slice = NO_SLICE;
+                runtime_stages_begin(runtime);
+            }
+        }
+        run_slices(worker);
+    }
+}
+
 static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     const struct aml_app *app = runtime->app;
     uint64_t start_us = monotonic_us();
@@ -219,7 +235,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
         run_leading(worker, "begin", call_begin);
         run_check(worker, check_begun);
     }
-    run_slices(worker);
+    run_parts(worker);
     run_check(worker, check_computed);
     if (worker->thread == 0) {
         runtime->command.compute_us = monotonic_us() - start_us;
@@ -416,9 +432,15 @@ static void begin_command(struct runtime *runtime, int command) {
 static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
     runtime->command.set = runtime_set_find(runtime, set);
     runtime->command.clock = clock;
+    runtime->command.strategy = plan_strategy_at(&runtime->node.plan, clock);
+    runtime->command.parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
+    runtime->command.step = 0;
+    runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);
     runtime->command.lag = client_lag(&runtime->node.client, clock);
     runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
-    runtime_stages_begin(runtime);
+    if (runtime->command.parts > 0) {
+        runtime_stages_begin(runtime);
+    }
     begin_command(runtime, command);
 }
 

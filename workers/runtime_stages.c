@@ -231,11 +231,11 @@ static void staged_free(struct runtime_staged *staged) {
 
 /* Makes room for what the stages make of the items of this clock. */
 static struct runtime_staged *staged_open(struct runtime *runtime, const struct runtime_set *set, uint64_t clock,
-                                          unsigned stages) {
-    unsigned part = runtime_part(runtime, clock);
+                                          unsigned part, unsigned stages) {
     struct runtime_staged *staged = memory_zeroed(1, sizeof *staged);
     *staged = (struct runtime_staged){.set = set->number,
                                       .clock = clock,
+                                      .part = part,
                                       .stages = stages,
                                       .first = data_part_first(&set->items, part),
                                       .count = data_part_count(&set->items, part)};
@@ -277,14 +277,15 @@ void runtime_stages_begin(struct runtime *runtime) {
     struct runtime_stages *stages = &runtime->stages;
     const struct runtime_command *command = &runtime->command;
     stages->made_items = stages->made_us = 0;
+    unsigned part = runtime_command_part(runtime);
     if (stages->count == 0 || (stages->present != NULL && stages->present->set == command->set->number &&
-                               stages->present->clock == command->clock)) {
+                               stages->present->clock == command->clock && stages->present->part == part)) {
         return; /* the lots of the same clock */
     }
     staged_free(stages->present);
     stages->present = coming_take(runtime, command->set->number, command->clock);
     if (stages->present == NULL) {
-        stages->present = staged_open(runtime, command->set, command->clock, stages->cut.wanted);
+        stages->present = staged_open(runtime, command->set, command->clock, part, stages->cut.wanted);
     }
     if (stages->present->stages < stages->count) {
         outputs_room(stages, stages->present->count);
@@ -307,7 +308,7 @@ void runtime_stages_forget(struct runtime *runtime) {
 
 unsigned runtime_hook_feeds(void *context) {
     const struct runtime *runtime = context;
-    return runtime->stages.cut.feedable;
+    return runtime->options.local_steps > 1 ? 0 : runtime->stages.cut.feedable; /* batches are of one part a clock */
 }
 
 unsigned runtime_hook_feed_stages(void *context) {
@@ -329,7 +330,8 @@ bool runtime_hook_feed_take(void *context, unsigned set_number, uint32_t shard, 
     bool good = size == batch.count * each;
     struct runtime_staged **place = coming_find(runtime, set_number, clock);
     if (good && *place == NULL) {
-        *place = staged_open(runtime, set, clock, stages); /* the same for all batches of a clock */
+        /* The stages are the same for all batches of a clock. */
+        *place = staged_open(runtime, set, clock, runtime_part(runtime, clock), stages);
     }
     for (uint32_t i = 0; i < batch.count && good; i++) {
         size_t number = batch.places[i] - (*place)->first;

@@ -43,6 +43,18 @@ static bool commit_grows(const struct controller *controller) {
            change_commit_every(controller, false) > controller->plan.commit_every;
 }
 
+/* Whether the job is to go on by another strategy than the plan's last one, and can: a plan has two strategies, and
+ * clocks of the one before them may have to be done again until the last change is committed. */
+static bool strategy_changes(const struct controller *controller) {
+    return controller->change.strategy != controller->plan.next_strategy &&
+           controller->commit.clock + 1 >= controller->plan.strategy_from;
+}
+
+void controller_want_strategy(struct controller *controller, enum strategy strategy) {
+    controller->change.strategy = strategy;
+    controller->change.due = controller->change.due || strategy_changes(controller);
+}
+
 struct buffer *change_plan_nodes(const struct controller *controller, bool dismissed) {
     struct buffer *records = buffer_new(controller->member_count * sizeof(struct wire_node));
     records->size = 0;
@@ -94,6 +106,9 @@ void change_build(struct controller *controller) {
                                  .window = most * CONTROLLER_WINDOW_POINTS,
                                  .partitions = policy->partitions,
                                  .shards = policy->shards,
+                                 .strategy = (uint8_t)controller->plan.strategy,
+                                 .next_strategy = (uint8_t)controller->plan.next_strategy,
+                                 .strategy_from = controller->plan.strategy_from,
                                  .final = controller->options.checkpoint_at_end ? controller->job.final : 0,
                                  .recoverable = controller->plan.stage != STAGE_TRADITIONAL};
     memcpy(terms.resume, controller->resume, sizeof terms.resume);
@@ -408,7 +423,7 @@ static void prepare(struct controller *controller) {
     controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
         /* The job could not go on without the leaving members: they stay until they are lost or others join. */
-    } else if (desired_is_present(controller, &desired) && !commit_grows(controller)) {
+    } else if (desired_is_present(controller, &desired) && !commit_grows(controller) && !strategy_changes(controller)) {
         change_cancel(controller);
         dismiss(controller);
     } else {
@@ -450,13 +465,14 @@ void change_check_commit(struct controller *controller) {
     }
 }
 
-/* The tuner may want another stage under the same members: for a trial, or after one. */
+/* The tuner may want another stage under the same members: for a trial, or after one. Another strategy may be wanted,
+ * too. */
 void change_check_stage(struct controller *controller) {
     unsigned count[TIERS];
     controller_count_members(controller, count);
     bool other = controller->change.state == CHANGE_NONE && controller->plan.steady &&
                  desired_stage(controller, count) != controller->plan.stage;
-    controller->change.due = controller->change.due || other;
+    controller->change.due = controller->change.due || other || strategy_changes(controller);
 }
 
 /* ---- Barriers ---- */
@@ -534,6 +550,10 @@ static uint64_t clock_to_switch(const struct controller *controller) {
 
 static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = clock_to_switch(controller);
+    if (strategy_changes(controller)) {
+        const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+        clock = strategy_boundary(&clocks, clock + 1) - 1;
+    }
     if (controller->job.final != 0 &&
         clock >= controller->job.final) { /* the job ends before the change could take effect */
         if (controller->change.state == CHANGE_BARRIER) {
@@ -547,6 +567,20 @@ static void barrier_for_switch(struct controller *controller) {
     change_barrier_at(controller, clock, BARRIER_SWITCH);
 }
 
+/* The strategy changes with the plan if a group of clocks begins there: it may have been wanted only after the barrier
+ * was set. */
+static void name_strategy(struct controller *controller) {
+    const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+    uint64_t from = controller->plan.from_clock;
+    if (strategy_changes(controller) && strategy_boundary(&clocks, from) == from) {
+        controller->plan.strategy = controller->plan.next_strategy;
+        controller->plan.next_strategy = controller->change.strategy;
+        controller->plan.strategy_from = from;
+        controller_report(controller,
+                          report_event(controller, "strategy", NULL, strategy_name(controller->plan.next_strategy)));
+    }
+}
+
 static void name_switch(struct controller *controller) {
     const actor_id *before = schedule_present(&controller->plan.schedule);
     const actor_id *after = controller->plan.schedule.parts[controller->plan.schedule.part_count - 1].owners;
@@ -555,6 +589,7 @@ static void name_switch(struct controller *controller) {
     }
     controller->change.state = CHANGE_SWITCH;
     controller->plan.from_clock = controller->barrier.clock + 1;
+    name_strategy(controller);
     schedule_name(&controller->plan.schedule, controller->plan.from_clock);
     change_publish(controller);
 }

@@ -65,6 +65,7 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->job.terms = manifest.job;
     controller->options.policy.partitions = manifest.partitions;
     controller->options.policy.shards = manifest.shards;
+    controller->plan.strategy = (enum strategy)manifest.job.strategy;
     controller->plan.restore = controller->commit.clock = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
@@ -287,6 +288,7 @@ static void fill_manifest(const struct controller *controller, struct manifest *
                                   .files = memory_zeroed(partitions, sizeof *manifest->files),
                                   .objective = checkpoint->at.objective,
                                   .metric_count = controller->job.metric_count};
+    manifest->job.strategy = (uint8_t)plan_strategy_at(&controller->plan.view, checkpoint->clock);
     for (unsigned i = 0; i < controller->job.metric_count; i++) {
         memcpy(manifest->metrics[i].name, controller->job.metrics[i].name, sizeof manifest->metrics[i].name);
         manifest->metrics[i].value = checkpoint->at.values[i];

@@ -419,14 +419,15 @@ static bool name_taken(const struct controller *controller, const char *name) {
 
 static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b) {
     return strcmp(a->app, b->app) == 0 && a->digest == b->digest && a->staleness == b->staleness &&
-           a->clocks_per_iteration == b->clocks_per_iteration && a->iterations == b->iterations &&
-           a->seconds == b->seconds && a->tolerance == b->tolerance &&
-           a->tolerance_iterations == b->tolerance_iterations;
+           a->clocks_per_iteration == b->clocks_per_iteration && a->local_steps == b->local_steps &&
+           a->strategy == b->strategy && a->iterations == b->iterations && a->seconds == b->seconds &&
+           a->tolerance == b->tolerance && a->tolerance_iterations == b->tolerance_iterations;
 }
 
 /* A resumed job may have other stopping criteria than the job of its checkpoint; all other terms must be equal. */
 static bool job_terms_resumable(const struct job_terms *new, const struct job_terms *old) {
     struct job_terms same = *old;
+    same.strategy = new->strategy;
     same.iterations = new->iterations;
     same.seconds = new->seconds;
     same.tolerance = new->tolerance;
@@ -485,6 +486,8 @@ static bool registration_refusal(const struct controller *controller, const stru
                  new->job.app, controller->resume, differences);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
+    } else if (new->job.local_steps == 0) {
+        snprintf(reason, size, "clocks of 0 local steps");
     } else if (new->job.iterations > WIRE_CLOCK_MAX / new->job.clocks_per_iteration) {
         snprintf(reason, size, "%llu iterations of %u clocks, more than the %llu clocks that a job may have",
                  (unsigned long long)new->job.iterations, new->job.clocks_per_iteration,
@@ -497,6 +500,16 @@ static bool registration_refusal(const struct controller *controller, const stru
  * has registered. */
 static bool is_refused_for_all(const struct controller *controller) {
     return controller->options.observed && controller->phase == PHASE_GATHER && controller->member_count == 0;
+}
+
+/* Begins with the requested strategy; `auto` with S-SGD, or that of the checkpoint, whose clock may be in the middle of
+ * a group. */
+static void take_strategy(struct controller *controller) {
+    const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+    enum strategy asked = (enum strategy)controller->job.terms.strategy;
+    controller->plan.next_strategy = asked != STRATEGY_AUTO ? asked : controller->plan.strategy;
+    controller->plan.strategy_from = strategy_boundary(&clocks, controller->plan.restore + 1);
+    controller->change.strategy = controller->plan.next_strategy;
 }
 
 /* The first node's terms are the job's. */
@@ -512,6 +525,7 @@ static void take_terms(struct controller *controller, const struct message *mess
     controller->job.metric_count = (unsigned)count;
     memcpy(controller->job.metrics, metrics, count * sizeof *metrics);
     controller->job.final = job->iterations * job->clocks_per_iteration;
+    take_strategy(controller);
     progress_open(controller);
 }
 

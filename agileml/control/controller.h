@@ -430,6 +430,8 @@ struct controller_plan {
     uint64_t from_clock; /* where the next half takes over; 0: there is none; WIRE_CLOCK_NEVER: not named yet */
     uint64_t restore;    /* the clock from which the epoch goes on */
     uint32_t commit_every;
+    enum strategy strategy, next_strategy; /* before strategy_from and from then on */
+    uint64_t strategy_from;
     bool names_absent; /* the plan names members that were removed or dismissed */
     bool steady;       /* unchanged since the iteration began, so the tuner may use the iteration's time; not stored */
 };
@@ -439,6 +441,7 @@ struct controller_change {
     enum change state;
     enum stage next_stage; /* of the plan that is being prepared */
     uint32_t next_commit_every;
+    enum strategy strategy; /* that is to hold, from the next change on */
     uint64_t began_us; /* when the change's first plan was made; these times are 0 after a restart of the controller */
     uint64_t ready_us; /* when all nodes were ready for the last one */
     uint64_t named_us; /* when every node and server had the plan that names the switch's clock */
@@ -582,6 +585,9 @@ void controller_abort(struct controller *controller, int code, const char *text)
 
 /* Returns the report's line `number`, from 0; NULL when that line was dropped or is not written yet. */
 const char *controller_line(const struct controller *controller, size_t number);
+
+/* Has the job go on by this strategy, from the next clock that can be named on. */
+void controller_want_strategy(struct controller *controller, enum strategy strategy);
 
 /* The actor's callbacks; `self` is a struct controller. */
 void controller_receive(void *self, actor_id from, struct message *message);

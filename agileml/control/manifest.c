@@ -15,7 +15,7 @@
 #include <sys/random.h>
 
 enum { INPUT_SHARD_DIGITS = 32 }; /* hexadecimal, of a data shard's items and hash */
-enum { MANIFEST_VERSION = 3, MANIFEST_BYTES_MAX = 4 << 20, TOKEN_DIGITS = 8 };
+enum { MANIFEST_VERSION = 4, MANIFEST_BYTES_MAX = 4 << 20, TOKEN_DIGITS = 8 };
 
 static const double MANIFEST_SECONDS_MAX = 1e12;
 static const char manifest_format[] = "agileml-checkpoint";
@@ -72,11 +72,12 @@ static json_t *settings_to_json(const struct buffer *settings) {
 static json_t *job_to_json(const struct job_terms *job, const struct buffer *settings) {
     char digest[17];
     snprintf(digest, sizeof digest, "%016" PRIx64, job->digest);
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest, "staleness",
-                     json_whole(job->staleness), "clocks_per_iteration", json_whole(job->clocks_per_iteration),
-                     "iterations", json_whole(job->iterations), "seconds", json_number(job->seconds), "tolerance",
-                     json_number(job->tolerance), "tolerance_iterations", json_whole(job->tolerance_iterations),
-                     "options", settings_to_json(settings));
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o}", "app", job->app, "digest", digest,
+                     "staleness", json_whole(job->staleness), "clocks_per_iteration",
+                     json_whole(job->clocks_per_iteration), "local_steps", json_whole(job->local_steps), "strategy",
+                     strategy_name((enum strategy)job->strategy), "iterations", json_whole(job->iterations), "seconds",
+                     json_number(job->seconds), "tolerance", json_number(job->tolerance), "tolerance_iterations",
+                     json_whole(job->tolerance_iterations), "options", settings_to_json(settings));
 }
 
 /* Returns a path's or host's name. A name that is not UTF-8 gets '?' for each byte that is not ASCII. */
@@ -247,11 +248,24 @@ static uint64_t take_hexadecimal(struct manifest_source *source, const json_t *o
     return strtoull(text, NULL, 16);
 }
 
+/* Reads the strategy of the checkpoint's clock. */
+static uint8_t take_strategy(struct manifest_source *source, const json_t *object) {
+    const char *name = json_string_value(json_object_get(object, "strategy"));
+    enum strategy strategy = STRATEGY_AUTO;
+    if (name == NULL || !strategy_of_name(name, &strategy) || strategy == STRATEGY_AUTO) {
+        source_fail(source, "strategy", STRATEGY_NAMES);
+        return STRATEGY_SSGD;
+    }
+    return (uint8_t)strategy;
+}
+
 static void take_job(struct manifest_source *source, const json_t *object, struct job_terms *job) {
     take_text(source, object, "app", job->app, sizeof job->app);
     job->digest = take_hexadecimal(source, object, "digest", 16);
     job->staleness = (uint32_t)take_whole(source, object, "staleness", 0, WIRE_STALENESS_MAX);
     job->clocks_per_iteration = (uint32_t)take_whole(source, object, "clocks_per_iteration", 1, UINT32_MAX);
+    job->local_steps = (uint32_t)take_whole(source, object, "local_steps", 1, WIRE_LOCAL_STEPS_MAX);
+    job->strategy = take_strategy(source, object);
     job->iterations = take_whole(source, object, "iterations", 0, INT64_MAX);
     job->seconds = take_number(source, object, "seconds", false);
     job->tolerance = take_number(source, object, "tolerance", false);

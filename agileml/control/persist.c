@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 13 };
+enum { PERSIST_VERSION = 14 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -103,7 +103,9 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
             each(change.next_stage) each(plan.from_clock) each(plan.restore) each(commit.clock)                        \
                 each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(barrier)               \
                     each(job.stopping) each(job.final) each(recovery.redone_until) each(resume) each(checkpoint.kept)  \
-                        each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)
+                        each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)            \
+                            each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)                      \
+                                each(change.strategy)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(key) each(host) each(group) each(process_id) each(threads_max) each(state) each(loaded) \

@@ -26,6 +26,7 @@ struct table_spec {
     bool whole;                /* workers' caches hold all rows or none, in order: slot == key */
     bool compressed;           /* flushed and pushed as WIRE_BF16: for float32 add tables only */
     bool flushed_sparse;       /* flushed as WIRE_SPARSE: for add tables of whole numbers only */
+    bool averaged;             /* by S-MA, a clock makes the mean of all nodes' rows. For add tables of floats */
     bool given;                /* with `flushed_sparse`: the app reports its changes; workers' caches keep no `base` */
     uint32_t row_guard;        /* bytes of zeros behind each row of a worker's cache, which nobody may write */
     struct arena_files *files; /* where rows, their keys and clocks go that take too much memory; NULL: they stay there.
@@ -50,6 +51,7 @@ struct job {
     struct table_spec tables[WIRE_TABLES_MAX];
     struct row_shape shapes[WIRE_TABLES_MAX]; /* of the tables: table_shape */
     uint32_t staleness;
+    struct strategy_clocks clocks;
     enum exchange exchange; /* other than direct only if ring_unfit_table finds no table */
     bool checked;           /* search for an app's mistakes also where that takes time (workers/check.h) */
     bool reject_nan;        /* a NaN or an infinity in an update is a failure of the node that sends it */

@@ -8,6 +8,7 @@
 
 #include "agileml/base/buffer.h"
 #include "agileml/base/error.h"
+#include "agileml/collective/strategy.h"
 #include "agileml/types.h"
 
 #include <stdbool.h>
@@ -53,7 +54,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 22,
+    WIRE_VERSION = 23,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -75,6 +76,7 @@ enum {
     WIRE_SHARD_PIECE_MAX = 256 * 1024, /* bytes of a packed shard in one message */
     WIRE_INPUT_FILES_MAX = 64,         /* files that an app reads, in INPUT */
     WIRE_STALENESS_MAX = 64,
+    WIRE_LOCAL_STEPS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
     WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; with so many it begins no clock */
@@ -164,11 +166,17 @@ struct job_terms {
     uint64_t digest;               /* hash of what the app is made of: tables, metrics, the form of items */
     uint32_t staleness;            /* s of SSP, at most WIRE_STALENESS_MAX */
     uint32_t clocks_per_iteration; /* >= 1 */
+    uint32_t local_steps;          /* parts of an iteration in a clock, but under S-SGD; >= 1 */
+    uint8_t strategy;              /* enum strategy (collective/strategy.h) */
     uint64_t iterations;           /* stop after so many; 0: no such limit */
     double seconds;                /* stop after so many seconds of training; 0: no such limit */
     double tolerance;              /* stop when the objective's relative change stays below this; 0: never */
     uint32_t tolerance_iterations; /* for so many iterations in a row the change must stay below `tolerance` */
 };
+
+static inline struct strategy_clocks job_clocks(const struct job_terms *job) {
+    return (struct strategy_clocks){.per_iteration = job->clocks_per_iteration, .local_steps = job->local_steps};
+}
 
 /* A node requests to join. Frames: endpoints of its server threads (struct wire_endpoint each), metrics (struct
  * wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
@@ -206,6 +214,8 @@ struct message_plan {
     uint64_t from_clock;
     uint32_t commit_every, next_commit_every; /* clocks between commit points, before from_clock and from then on */
     uint32_t window;                          /* a worker may begin clocks up to committed + 1 + staleness + window */
+    uint8_t strategy, next_strategy;          /* enum strategy, before strategy_from and from then on */
+    uint64_t strategy_from;
     uint32_t partitions;
     uint32_t shards;
     uint64_t final;             /* the job's last clock, if it is a commit point; 0: not decided, or no commit point */

@@ -128,6 +128,15 @@ bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t c
     return works;
 }
 
+double plan_origin_share(const struct plan_view *plan, actor_id origin, uint64_t clock) {
+    uint64_t shards = 0;
+    for (size_t d = 0; d < plan->assignment_count; d++) {
+        const struct wire_assignment *assignment = &plan->assignments[d];
+        shards += assignment->origin == origin && assignment_covers(assignment, clock) ? assignment->count : 0;
+    }
+    return (double)shards / plan->terms.shards;
+}
+
 bool plan_is_commit_point(const struct plan_view *plan, uint64_t clock) {
     const struct message_plan *terms = &plan->terms;
     uint32_t every = clock + 1 >= terms->from_clock ? terms->next_commit_every : terms->commit_every;

@@ -75,6 +75,15 @@ static inline bool assignment_covers(const struct wire_assignment *assignment, u
     return clock >= assignment->from_clock && clock <= assignment->until_clock;
 }
 
+/* Returns the strategy that holds in the clock. */
+static inline enum strategy plan_strategy_at(const struct plan_view *plan, uint64_t clock) {
+    return (enum strategy)(clock < plan->terms.strategy_from ? plan->terms.strategy : plan->terms.next_strategy);
+}
+
+/* Returns the origin's part of all data shards in the clock, 0 to 1. The parts of a clock's origins add up to 1, also
+ * when catch-up origins do what a lost one has left undone. */
+double plan_origin_share(const struct plan_view *plan, actor_id origin, uint64_t clock);
+
 /* Whether `origin` works in `clock`. Sets *alone to whether it is the only origin that does. */
 bool plan_origin_works(const struct plan_view *plan, actor_id origin, uint64_t clock, bool *alone);
 

@@ -3,8 +3,10 @@
  * in apps/nn, the network's shape in network.c, its arithmetic in compute.c, or on an accelerator (device.h), the
  * model's file in model.c, `net --predict` in predict.c.
  *
- * A clock is a step over --batch samples *of all nodes together*. Each process computes its part of the gradient, and
- * the servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/net.md. */
+ * By S-SGD a clock is a step over --batch samples *of all nodes together*. Each process computes its part of the
+ * gradient, and the servers' sum of all parts is the step. So the number of nodes changes the speed alone. By the other
+ * strategies a clock is several such steps, which each process takes by its own part, and then the processes' mean. See
+ * docs/net.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
@@ -60,6 +62,8 @@ struct step {
     float *target; /* what the gradient is added to: the sums for the servers, or the parameters themselves */
     float scale;   /* the gradient's factor */
     float decay;   /* the factor of weights, of which L2's part is added to the target */
+    float *moved;  /* with a velocity, which is the target: the parameters that it moves */
+    float rate;    /* ... by this factor */
     bool learn;
 };
 
@@ -72,12 +76,14 @@ struct net {
     struct steps steps;
     /* Set by net_configure. */
     struct network network;
-    bool drops; /* there is dropout */
+    bool drops;    /* there is dropout */
+    bool averages; /* nodes take steps of their own (aml_averages) */
     enum nn_device device_choice;
     bool with_device; /* on an accelerator */
     /* Made when needed, for good. */
     struct compute compute;
     struct net_device *device; /* NULL: the threads compute */
+    float *velocity;           /* with momentum that is not in the servers: [parameters] */
     uint32_t *labels;          /* [room] */
     uint64_t *keys;            /* [room] */
     size_t room;
@@ -133,7 +139,10 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
         return error_set(error, AML_EINPUT, "--beta2: expected --optimizer adam, got %s", net->optimizer);
     }
     net->steps.optimizer = (enum optimizer)optimizer;
-    if (optimizer != OPTIMIZER_SGD) {
+    if (net->averages && optimizer == OPTIMIZER_ADAM) {
+        return error_set(error, AML_EINPUT, "--optimizer adam: expected momentum or sgd with --strategy");
+    }
+    if (optimizer != OPTIMIZER_SGD && !net->averages) {
         table->apply = apply_step;
         table->parameters = &net->steps;
         table->state_width = optimizer == OPTIMIZER_ADAM ? aml_adam_state(ROW_WIDTH) : aml_momentum_state(ROW_WIDTH);
@@ -147,6 +156,7 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
 static int check_options(aml_worker *worker, struct net *net, struct aml_table *table) {
     struct samples_input *input = &net->input;
     struct error error = {0};
+    net->averages = aml_averages(worker) != 0;
     int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
     result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
     result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
@@ -362,6 +372,19 @@ static void put_step(aml_worker *worker, const struct net *net) {
     memset(rows.touched, 1, rows.count);
 }
 
+/* Whether momentum is kept in the process, and not in the servers. */
+static bool keeps_velocity(const struct net *net) {
+    return net->averages && net->steps.optimizer == OPTIMIZER_MOMENTUM;
+}
+
+static int velocity_room(aml_worker *worker, struct net *net) {
+    if (!keeps_velocity(net) || net->velocity != NULL) {
+        return 0;
+    }
+    net->velocity = calloc(net->network.parameters, sizeof *net->velocity);
+    return net->velocity != NULL ? 0 : aml_error(worker, AML_ENOMEM, "no memory for momentum");
+}
+
 static void begin_step(aml_worker *worker, struct net *net, const float *parameters, const float *items, size_t count,
                        bool learn) {
     size_t features = net->input.survey.features;
@@ -377,7 +400,7 @@ static void begin_step(aml_worker *worker, struct net *net, const float *paramet
         memcpy(&net->labels[s], item + features, sizeof net->labels[s]);
         if (step->batch.keys != NULL) { /* what is dropped depends on the sample and the clock alone */
             uint64_t sample = hash_bytes((const void *)item, step->batch.stride * sizeof *item, net->input.seed);
-            net->keys[s] = hash_mix(sample + aml_clock(worker));
+            net->keys[s] = hash_mix(sample + aml_clock(worker) + aml_local_step(worker));
         }
     }
     step->parameters = parameters;
@@ -411,6 +434,51 @@ static void part_gradient(void *context, unsigned thread, unsigned threads) {
     struct net *net = context;
     (void)threads;
     compute_gradient(&net->compute, &net->step.batch, thread, net->step.scale, net->step.target);
+}
+
+/* Takes a step along the velocity, for a thread's part of the parameters. */
+static void part_velocity(void *context, unsigned thread, unsigned threads) {
+    const struct net *net = context;
+    const struct step *step = &net->step;
+    size_t count = net->network.parameters;
+    size_t end = count * (thread + 1) / threads;
+    for (size_t i = count * thread / threads; i < end; i++) {
+        step->moved[i] += step->rate * step->target[i];
+    }
+}
+
+static void part_slow(void *context, unsigned thread, unsigned threads) {
+    const struct net *net = context;
+    const struct step *step = &net->step;
+    size_t count = net->network.parameters;
+    size_t end = count * (thread + 1) / threads;
+    for (size_t i = count * thread / threads; i < end; i++) {
+        step->target[i] *= (float)net->steps.momentum;
+    }
+}
+
+/* Sets what the step adds, and to what. A gradient is of the mean loss over the step's samples: by S-SGD over those of
+ * all nodes, which the servers add up; else over this node's own, as its model is one of several that become their
+ * mean. A velocity is always of the latter, so that it stays the same when the strategy changes. */
+static void scale_step(aml_worker *worker, struct net *net, float *parameters, size_t count) {
+    struct step *step = &net->step;
+    unsigned clocks = aml_clocks_per_iteration(worker);
+    uint64_t number = aml_clock(worker) + aml_local_step(worker);
+    double samples = (double)aml_total_items(worker) / clocks; /* of the step, in all nodes */
+    double rate = schedule_rate(&net->steps.schedule, number, clocks);
+    double share = aml_share(worker);
+    bool sum = aml_strategy(worker) == AML_SSGD;
+    step->target = step_target(worker, net, parameters);
+    step->scale = (float)(1 / (sum ? samples : samples * share));
+    if (keeps_velocity(net)) {
+        step->target = net->velocity;
+        step->moved = parameters;
+        step->scale = (float)(1 / (samples * share));
+        step->rate = -(float)(sum ? rate * share : rate);
+    } else if (net->steps.optimizer == OPTIMIZER_SGD) { /* no server does it */
+        step->scale *= -(float)rate;
+    }
+    step->decay = step->scale * (float)net->lambda * (float)count;
 }
 
 static struct nn_loss take_losses(struct net *net) {
@@ -458,32 +526,31 @@ static int end(aml_worker *worker, struct net *net, struct nn_loss *loss) {
 
 static int net_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct net *net = context;
-    struct step *step = &net->step;
     uint64_t start_us = monotonic_us();
-    unsigned clocks = aml_clocks_per_iteration(worker);
-    double samples = (double)aml_total_items(worker) / clocks; /* of the step, in all nodes */
     float *parameters;
     int result = room(worker, net, count);
+    result = result == 0 ? velocity_room(worker, net) : result;
     result = result == 0 ? flat_parameters(worker, net, &parameters) : result;
     if (result != 0) {
         return result;
     }
     begin_step(worker, net, parameters, items, count, true);
-    step->target = step_target(worker, net, parameters);
-    step->scale = (float)(1 / samples);
-    if (net->steps.optimizer == OPTIMIZER_SGD) { /* no server does it */
-        step->scale *= -(float)schedule_rate(&net->steps.schedule, aml_clock(worker), clocks);
-    }
-    step->decay = step->scale * (float)net->lambda * (float)count;
+    scale_step(worker, net, parameters, count);
     struct nn_loss loss;
     result = begin(worker, net, parameters);
     result = result == 0 ? compute_errors(worker, net) : result;
+    if (result == 0 && keeps_velocity(net)) {
+        aml_parallel(worker, part_slow, net);
+    }
     if (result == 0 && net->lambda > 0) {
         aml_parallel(worker, part_decay, net);
     }
     result = result == 0 ? end(worker, net, &loss) : result;
     if (result != 0) {
         return result;
+    }
+    if (keeps_velocity(net)) {
+        aml_parallel(worker, part_velocity, net);
     }
     put_step(worker, net);
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
@@ -584,6 +651,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
         .metrics = metrics,
         .metric_count = sizeof metrics / sizeof metrics[0],
         .clock_alone = 1,
+        .strategies = 1,
         .evaluate_every = CLOCKS_MAX, /* after each iteration: clocks are short */
         .configure = net_configure,
         .read_only_emits = 1,
@@ -596,6 +664,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     int status = aml_main(&app, argc, argv);
     compute_close(&net->compute);
     net_device_close(net->device);
+    free(net->velocity);
     free(net->labels);
     free(net->keys);
     free(net->copy);

@@ -199,16 +199,19 @@ static void adder_close(struct app *app) {
     free(adder);
 }
 
-/* Each item counts in one clock of an iteration. */
+/* Each item counts in one part of an iteration. */
 static unsigned adder_items(const struct app *app, unsigned shard, uint64_t clock) {
     unsigned items = 0;
+    unsigned parts = app_parts(app, clock);
+    uint64_t first = (clock - 1) % app->clocks_per_iteration;
     for (unsigned i = 0; i < app->shards[shard].items; i++) {
-        items += (i + shard) % app->clocks_per_iteration == (clock - 1) % app->clocks_per_iteration ? 1 : 0;
+        uint64_t part = (i + shard) % app->clocks_per_iteration;
+        items += part >= first && part < first + parts ? 1 : 0;
     }
     return items;
 }
 
-/* What `shard` contributes to a clock: put rows are set, others added to. */
+/* What `shard` contributes to a clock's part: put rows are set, others added to. */
 static void adder_contribute(const struct app *app, unsigned shard, uint64_t clock, uint64_t *elements,
                              unsigned char *touched) {
     const struct adder_shard *from = &((const struct adder *)app->own)->shards[shard];
@@ -258,7 +261,9 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
     memset(adder->elements, 0, app->element_count * sizeof *adder->elements);
     memset(adder->touched, 0, app->row_count);
     for (unsigned s = half; s < work->shard_count; s += 2) {
-        adder_contribute(app, work->shards[s], work->clock, adder->elements, adder->touched);
+        for (unsigned p = 0; p < work->parts; p++) {
+            adder_contribute(app, work->shards[s], work->clock + p, adder->elements, adder->touched);
+        }
     }
     for (unsigned r = 0; r < app->row_count; r++) {
         if (adder->touched[r] == 0) {
@@ -306,7 +311,9 @@ static void adder_advance(struct app *app, uint64_t clock, uint64_t *state) {
     memset(adder->touched, 0, app->row_count);
     memcpy(adder->elements, state, app->element_count * sizeof *state);
     for (unsigned s = 0; s < app->shard_count; s++) {
-        adder_contribute(app, s, clock, state, adder->touched);
+        for (unsigned p = 0; p < app_parts(app, clock); p++) {
+            adder_contribute(app, s, clock + p, state, adder->touched);
+        }
     }
     if (adder->stepped != 0) {
         advance_stepped(app, clock, adder->elements, state);

@@ -52,9 +52,33 @@ void app_close(struct app *app) {
         free(app->states[c]);
     }
     free(app->states);
+    free(app->parts);
     free(app->scratch);
     free(app->shards);
     free(app->rows);
+}
+
+/* ---- What clocks work on ---- */
+
+unsigned app_parts(const struct app *app, uint64_t clock) {
+    return clock < app->part_clocks && app->parts[clock] > 0 ? app->parts[clock] - 1U : 1;
+}
+
+bool app_set_parts(struct app *app, uint64_t clock, unsigned parts) {
+    if (clock >= app->part_clocks) {
+        app->parts = memory_resized(app->parts, clock + 1, 1);
+        memset(app->parts + app->part_clocks, 0, clock + 1 - app->part_clocks);
+        app->part_clocks = clock + 1;
+    }
+    bool same = app->parts[clock] == 0 || app->parts[clock] == parts + 1;
+    app->parts[clock] = (unsigned char)(parts + 1);
+    return same;
+}
+
+void app_forget_parts(struct app *app, uint64_t clock) {
+    for (uint64_t c = clock + 1; c < app->part_clocks; c++) {
+        app->parts[c] = 0;
+    }
 }
 
 /* ---- The oracle ---- */

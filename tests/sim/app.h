@@ -45,6 +45,7 @@ struct app_work {
     unsigned set; /* the number of the set that these shards are; a node never uses one twice */
     unsigned threads, nodes;
     uint64_t clock;
+    unsigned parts;  /* that it works on: app_parts */
     uint64_t origin; /* under which it works */
     void **process;  /* what the kind keeps for the node's process; NULL at first */
     struct app_changes *changes;
@@ -86,6 +87,8 @@ struct app {
     unsigned shard_items; /* adder: of each shard; 0: drawn */
     bool ring;            /* adder: all tables are such that a ring can be used (agileml/ps/ring.h) */
     uint64_t items;
+    unsigned char *parts; /* by clock: 1 more than the parts of the iteration that it works on; 0: not known */
+    uint64_t part_clocks;
     uint64_t **states; /* by clock: every element as of it */
     uint64_t state_count;
     uint64_t *scratch; /* element_count elements */
@@ -112,6 +115,13 @@ void app_complete(struct app *app);
 static inline uint64_t app_random(uint64_t *state) {
     return hash_mix((*state)++);
 }
+
+/* How many parts of the iteration a clock works on, from its own one on: what app_set_parts has noted, or 1. */
+unsigned app_parts(const struct app *app, uint64_t clock);
+/* Notes it. False: something else is noted. */
+bool app_set_parts(struct app *app, uint64_t clock, unsigned parts);
+/* Another job goes on from `clock`. */
+void app_forget_parts(struct app *app, uint64_t clock);
 
 /* Of all shards, in clocks from..until. */
 uint64_t app_items(const struct app *app, uint64_t from_clock, uint64_t until_clock);

@@ -299,6 +299,7 @@ static void draw_terms(struct cluster *cluster) {
     terms->staleness =
         (uint32_t)(cluster_one_in(cluster, 16) ? cluster_between(cluster, 4, 8) : cluster_draw(cluster) % 4);
     terms->clocks_per_iteration = (uint32_t)cluster_between(cluster, 1, 3);
+    terms->local_steps = 1;
     terms->iterations = elastic ? cluster_between(cluster, 4, 10) : cluster_between(cluster, 1, 5);
     terms->tolerance_iterations = (uint32_t)cluster_between(cluster, 1, 2);
     unsigned stop = (unsigned)(cluster_draw(cluster) % (elastic ? 30 : 10));
@@ -458,6 +459,7 @@ static void app_open(struct cluster *cluster) {
     cluster->app = (struct app){.seed = cluster->options.seed,
                                 .clocks_per_iteration = cluster->terms.clocks_per_iteration,
                                 .job.staleness = cluster->terms.staleness,
+                                .job.clocks = job_clocks(&cluster->terms),
                                 .origin_of = app_origin_of,
                                 .violation = app_violation,
                                 .mistake_due = app_mistake_due,
@@ -475,7 +477,8 @@ static void app_open(struct cluster *cluster) {
 /* Half of the jobs have lots, where the app is made for them. */
 static void draw_lots(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0x1075);
-    bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN;
+    bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN &&
+                    !cluster_strategy_is_drawn(cluster);
     for (unsigned t = 0; t < cluster->app.job.table_count; t++) {
         possible = possible && !cluster->app.job.tables[t].given;
     }
@@ -503,6 +506,7 @@ static void run_open(struct cluster *cluster) {
     if (cluster->drawn.checkpoint_every > 0) {
         cluster_disk_open(cluster);
     }
+    cluster_strategy_draw(cluster);
     app_open(cluster);
     draw_lots(cluster);
     draw_fetches(cluster);

@@ -476,6 +476,7 @@ static struct app_work work_of(struct cluster_node *node, const uint32_t *shards
                              .threads = node->threads,
                              .nodes = node_origins(&node->node, clock),
                              .clock = clock,
+                             .parts = node->work.parts,
                              .origin = node->work.at.origin,
                              .process = &node->app.process};
 }
@@ -699,6 +700,7 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
         cluster_violation(cluster, "app", "%s began with totals %g, %g and %g over %llu items", agent->name, totals[0],
                           totals[WIRE_TOTALS / 2], totals[WIRE_TOTALS / 2 + 1], (unsigned long long)agent->total_items);
     }
+    node->work.parts = cluster_strategy_parts(node, clock);
     node->work.began_us = sim_now(cluster->sim);
     node->work.computing = true;
     own_add(node, agent->work.assignment.origin, clock);

@@ -158,6 +158,7 @@ static void check_new_epoch(struct cluster *cluster, const struct plan_view *pla
     if (cluster->seen.first_epoch == 0) {
         cluster->seen.first_epoch = plan->epoch;
         cluster->drawn.first_clock = plan->terms.restore;
+        app_forget_parts(&cluster->app, plan->terms.restore);
         cluster->seen.begun = cluster->seen.committed = plan->terms.restore;
         return;
     }
@@ -510,8 +511,8 @@ void cluster_check_node(struct cluster_node *node) {
     unsigned origins = 1 + (unsigned)(client->epoch - cluster->seen.first_epoch < BOUND_SLACK
                                           ? client->epoch - cluster->seen.first_epoch
                                           : BOUND_SLACK);
-    uint64_t most =
-        1 + cluster->terms.staleness + (plan_is_there(&client->plan) ? client->plan.terms.window : 0) + BOUND_SLACK;
+    uint64_t most = 1 + cluster->terms.staleness + (plan_is_there(&client->plan) ? client->plan.terms.window : 0) +
+                    BOUND_SLACK + cluster->terms.local_steps;
     for (uint32_t p = 0; p < client->partition_count; p++) {
         const struct client_partition *partition = &client->partitions[p];
         if (partition->retained_count > most * origins) {
@@ -578,8 +579,9 @@ static void check_rows(const struct cluster_node *node, const struct cluster_set
 void cluster_check_begin(struct cluster_node *node, const struct cluster_set *set, actor_id origin, uint64_t clock) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
+    uint64_t idle = cluster_strategy_idle(node, clock);
     for (uint32_t p = 0; p < client->partition_count; p++) {
-        if (client->partitions[p].clock + 1 + cluster->terms.staleness < clock) {
+        if (client->partitions[p].clock + 1 + cluster->terms.staleness + idle < clock) {
             cluster_violation(cluster, "I3", "%s begins clock %llu with partition %u at clock %llu, staleness %u",
                               node->node.name, (unsigned long long)clock, p,
                               (unsigned long long)client->partitions[p].clock, cluster->terms.staleness);
@@ -589,7 +591,7 @@ void cluster_check_begin(struct cluster_node *node, const struct cluster_set *se
                               node->node.name, (unsigned long long)clock, p);
         }
     }
-    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.terms.window) {
+    if (clock > client->committed + 1 + cluster->terms.staleness + client->plan.terms.window + idle) {
         cluster_violation(cluster, "bound", "%s begins clock %llu, only clock %llu is committed", node->node.name,
                           (unsigned long long)clock, (unsigned long long)client->committed);
     }

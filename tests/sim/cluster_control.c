@@ -196,6 +196,7 @@ static void control_stepped(struct cluster *cluster) {
     cluster_uneven_stepped(cluster);
     cluster_feed_check_control(cluster);
     cluster_feed_control(cluster);
+    cluster_strategy_control(cluster);
     cluster_feed_mistake_control(cluster);
 }
 

@@ -50,6 +50,7 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_RING_OVERLAPS] = "ring-overlaps",
     [MISTAKE_RING_KEPT] = "ring-kept",
     [MISTAKE_RING_MIXED] = "ring-mixed",
+    [MISTAKE_STRATEGY_KEPT] = "strategy-kept",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {

@@ -158,6 +158,7 @@ struct cluster_node_work {
     bool computing;
     struct node_assignment at; /* at work on */
     unsigned set;              /* its set's number */
+    unsigned parts;            /* of the iteration */
     uint64_t began_us;
     uint64_t items;             /* with lots: worked on since then */
     bool theirs[WIRE_LOTS_MAX]; /* other nodes have worked on these lots */
@@ -239,6 +240,7 @@ struct cluster_controller {
     struct controller controller;
     bool started; /* before */
     bool running;
+    uint64_t strategy_moment; /* when another strategy was wanted last */
     uint64_t ended_us;
     bool crashed; /* in the step under way */
     bool ended;
@@ -491,6 +493,19 @@ void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan);
 void cluster_groups_committed(struct cluster *cluster);
 void cluster_groups_end(struct cluster *cluster);
 bool cluster_groups_may_lose(const struct cluster *cluster);
+
+/* ---- cluster_strategy.c ---- */
+
+/* Draws a strategy and its local steps, in a third of the adder's jobs. */
+void cluster_strategy_draw(struct cluster *cluster);
+/* Whether the job may have clocks of several parts. */
+bool cluster_strategy_is_drawn(const struct cluster *cluster);
+/* After each step of the controller: now and then another strategy is wanted. */
+void cluster_strategy_control(struct cluster *cluster);
+/* Returns how many parts of the iteration the node works on in the clock, by its plan. S5: so do all others. */
+unsigned cluster_strategy_parts(struct cluster_node *node, uint64_t clock);
+/* By how many clocks more a worker may be ahead, as they have no work. */
+uint64_t cluster_strategy_idle(const struct cluster_node *node, uint64_t clock);
 
 /* ---- cluster_feed.c ---- */
 

@@ -199,6 +199,7 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_RING_OVERLAPS] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0},
     [MISTAKE_RING_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "S3", 0},
     [MISTAKE_RING_MIXED] = {CAMPAIGN_ELASTIC, APP_ADDER, "S3", 215},
+    [MISTAKE_STRATEGY_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "S5", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -1,6 +1,6 @@
-/* Compressed tables from end to end: workers' clients and a partition, with messages carried between them by the test.
- * Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the workers' caches. The
- * same with an optimizer that adds, and counts its steps in the state. */
+/* Compressed and averaged tables from end to end: workers' clients and a partition, with messages carried between them
+ * by the test. Whole numbers are added, so sums are exact: nothing may be missing but what stands unsent in the
+ * workers' caches. The same with an optimizer that adds, and counts its steps in the state. */
 #include "agileml/ps/partition.h"
 #include "agileml/wire/bfloat16.h"
 #include "workers/client.h"
@@ -37,6 +37,7 @@ struct cluster {
     double added[ROWS * WIDTH];
     bool updated[CLOCKS_MAX][ROWS]; /* by whomever */
     uint64_t seed;
+    bool averages; /* by S-MA: worker 0 has a quarter of the shards, worker 1 the others */
 };
 
 static uint32_t chance(struct cluster *cluster, uint32_t below) {
@@ -66,7 +67,7 @@ static struct plan_view make_plan(struct cluster *cluster) {
     struct wire_assignment assignments[WORKERS];
     for (unsigned w = 0; w < cluster->worker_count; w++) {
         assignments[w] = (struct wire_assignment){
-            .origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1};
+            .origin = worker_actor(w), .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .count = 1 + 2 * w};
     }
     const struct message_plan terms = {.version = ++cluster->version,
                                        .restore = cluster->restore,
@@ -74,7 +75,8 @@ static struct plan_view make_plan(struct cluster *cluster) {
                                        .next_commit_every = 1,
                                        .window = 8,
                                        .partitions = 1,
-                                       .shards = 1,
+                                       .shards = 4,
+                                       .next_strategy = cluster->averages ? STRATEGY_SMA : STRATEGY_SSGD,
                                        .recoverable = 1};
     struct buffer *frames[PLAN_FRAMES] = {
         [PLAN_NODES] = buffer_new(0),
@@ -525,6 +527,38 @@ static void test_what_workers_see_is_right_on_average(void **state) {
     cluster_close(cluster);
 }
 
+/* Each worker's changes count by its share: the server's row is the mean, and so do all see it. */
+static void test_a_mean(void **state) {
+    (void)state;
+    for (uint32_t staleness = 0; staleness <= 1; staleness++) {
+        struct cluster *cluster = cluster_open(2, staleness, false);
+        cluster->job.tables[0].averaged = true;
+        cluster->job.clocks = (struct strategy_clocks){.per_iteration = 2, .local_steps = 2};
+        cluster->averages = true;
+        give_plan(cluster);
+        for (unsigned w = 0; w < 2; w++) {
+            struct worker *worker = &cluster->workers[w];
+            client_begin(&worker->client, worker_actor(w), 1);
+            for (unsigned i = 0; i < WIDTH; i++) {
+                worker_row(worker, 3)[i] += (float)(w == 0 ? 8 : 16 * (int)i);
+            }
+            worker->cache.tables[0].touched.base[3] = 1;
+            assert_int_equal(client_gather(&worker->client, 0, NULL), 0);
+            client_flush(&worker->client);
+            assert_true(client_may_begin(&worker->client, 2)); /* without work, so without the other's state */
+            assert_false(client_may_begin(&worker->client, 3 + staleness));
+        }
+        carry(cluster);
+        for (unsigned i = 0; i < WIDTH; i++) {
+            float mean = (float)(0.25 * 8 + 0.75 * 16 * i);
+            assert_true(((const float *)(const void *)partition_row(cluster->partition, 0, 3))[i] == mean);
+            assert_true(worker_row(&cluster->workers[0], 3)[i] == mean);
+            assert_true(worker_row(&cluster->workers[1], 3)[i] == mean);
+        }
+        cluster_close(cluster);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_are_right),
@@ -535,6 +569,7 @@ int main(void) {
         cmocka_unit_test(test_a_worker_left_alone_gets_pushes),
         cmocka_unit_test(test_pushes_can_be_repeated),
         cmocka_unit_test(test_what_workers_see_is_right_on_average),
+        cmocka_unit_test(test_a_mean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

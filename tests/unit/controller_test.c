@@ -391,6 +391,8 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     message.registration.job.digest = terms->digest;
     message.registration.job.staleness = terms->staleness;
     message.registration.job.clocks_per_iteration = terms->clocks_per_iteration;
+    message.registration.job.local_steps = terms->local_steps > 0 ? terms->local_steps : 1;
+    message.registration.job.strategy = terms->strategy;
     message.registration.job.iterations = terms->iterations;
     message.registration.job.seconds = terms->seconds;
     message.registration.job.tolerance = terms->tolerance;

@@ -61,6 +61,8 @@ static struct manifest sample(uint64_t clock) {
                 .digest = 0xFEDCBA9876543210,
                 .staleness = 3,
                 .clocks_per_iteration = 4,
+                .local_steps = 2,
+                .strategy = STRATEGY_SMA,
                 .iterations = 45,
                 .seconds = 0.1,
                 .tolerance = 1e-300,
@@ -135,6 +137,8 @@ static void test_round_trip(void **state) {
     assert_true(manifest.job.digest == expected.job.digest);
     assert_int_equal(manifest.job.staleness, 3);
     assert_int_equal(manifest.job.clocks_per_iteration, 4);
+    assert_int_equal(manifest.job.local_steps, 2);
+    assert_int_equal(manifest.job.strategy, STRATEGY_SMA);
     assert_int_equal(manifest.job.iterations, 45);
     assert_true(manifest.job.seconds == expected.job.seconds && manifest.job.tolerance == expected.job.tolerance);
     assert_int_equal(manifest.job.tolerance_iterations, 7);
@@ -340,7 +344,7 @@ static void test_damage(void **state) {
         const char *from, *to, *reason;
     } changes[] = {
         {"agileml-checkpoint", "something-else-", "\"format\""},
-        {"\"version\": 3", "\"version\": 2", "\"version\""},
+        {"\"version\": 4", "\"version\": 3", "\"version\""},
         {"\"clock\": 120", "\"clock\": 0", "\"clock\""},
         {"\"clock\": 120", "\"clock\": -1", "\"clock\""},
         {"\"clock\": 120", "\"clock\": 4294967280", "\"clock\""},
@@ -372,6 +376,8 @@ static void test_damage(void **state) {
         {"\"0.025\"", "0.025", "\"value\""},
         {"\"staleness\": 3", "\"staleness\": 65", "\"staleness\""},
         {"\"clocks_per_iteration\": 4", "\"clocks_per_iteration\": 0", "\"clocks_per_iteration\""},
+        {"\"local_steps\": 2", "\"local_steps\": 65", "\"local_steps\""},
+        {"\"strategy\": \"sma\"", "\"strategy\": \"auto\"", "\"strategy\""},
         {"\"loss\": null", "\"loss\": \"none\"", "\"loss\""},
         {"\"rmse\"", "\"a name of more than thirty-one bytes\"", "\"metrics\""},
         {"\"tolerance\": 1", "\"tolerance\": null, \"x\": 1", "\"tolerance\""},

@@ -514,7 +514,7 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
                   .feed_drop = hook_feed_drop,
                   .context = fake},
     };
-    options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1};
+    options.registration.job = (struct job_terms){.iterations = clocks, .clocks_per_iteration = 1, .local_steps = 1};
     options.registration.threads = 1;
     node_init(&fake->node, &fake->io, &options, &fake->job);
     node_start(&fake->node);

@@ -1,0 +1,104 @@
+/* Which parts of the data a clock works on by each strategy, and where strategies may change. */
+#include "agileml/collective/strategy.h"
+
+#include "agileml/wire/plan.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+static void test_parts_of_each_clock(void **state) {
+    (void)state;
+    const struct strategy_clocks clocks = {.per_iteration = 7, .local_steps = 3};
+    static const uint32_t parts[] = {3, 0, 0, 3, 0, 0, 1};
+    static const uint32_t idle[] = {0, 1, 2, 0, 1, 2, 0};
+    for (uint64_t clock = 1; clock <= 21; clock++) {
+        assert_int_equal(strategy_parts(STRATEGY_SSGD, &clocks, clock), 1);
+        assert_int_equal(strategy_idle(STRATEGY_SSGD, &clocks, clock), 0);
+        assert_int_equal(strategy_parts(STRATEGY_SMA, &clocks, clock), parts[(clock - 1) % 7]);
+        assert_int_equal(strategy_idle(STRATEGY_SMA, &clocks, clock), idle[(clock - 1) % 7]);
+    }
+}
+
+/* Whatever strategies hold one after the other, each part of an iteration is worked on once: strategies change at
+ * boundaries. */
+static void test_each_part_once(void **state) {
+    (void)state;
+    for (uint32_t per = 1; per <= 9; per++) {
+        for (uint32_t steps = 1; steps <= 5; steps++) {
+            const struct strategy_clocks clocks = {.per_iteration = per, .local_steps = steps};
+            unsigned worked[64] = {0};
+            enum strategy strategy = STRATEGY_SSGD;
+            for (uint64_t clock = 1; clock <= 4U * per; clock++) {
+                if (strategy_boundary(&clocks, clock) == clock) {
+                    strategy = (enum strategy)((clock * 7 + per) % STRATEGY_AUTO);
+                }
+                for (uint32_t p = 0; p < strategy_parts(strategy, &clocks, clock); p++) {
+                    worked[clock + p]++;
+                }
+            }
+            for (uint64_t clock = 1; clock <= 4U * per; clock++) {
+                assert_int_equal(worked[clock], 1);
+            }
+            assert_int_equal(worked[4U * per + 1], 0);
+        }
+    }
+}
+
+static void test_boundaries(void **state) {
+    (void)state;
+    const struct strategy_clocks clocks = {.per_iteration = 7, .local_steps = 3};
+    static const uint64_t next[] = {1, 4, 4, 4, 7, 7, 7, 8, 11};
+    for (uint64_t clock = 1; clock <= sizeof next / sizeof *next; clock++) {
+        assert_int_equal(strategy_boundary(&clocks, clock), next[clock - 1]);
+    }
+}
+
+static void test_names(void **state) {
+    (void)state;
+    enum strategy strategy;
+    for (unsigned s = STRATEGY_SSGD; s <= STRATEGY_AUTO; s++) {
+        assert_true(strategy_of_name(strategy_name((enum strategy)s), &strategy));
+        assert_int_equal(strategy, s);
+    }
+    assert_false(strategy_of_name("easgd", &strategy));
+}
+
+/* The shares of a clock's origins add up to 1, also when two catch-up origins have a lost one's data. */
+static void test_shares(void **state) {
+    (void)state;
+    static const uint32_t shards[] = {0, 1, 2, 3, 4, 5, 2, 3, 4, 5};
+    static const struct wire_assignment assignments[] = {
+        {.origin = 0x10000, .from_clock = 1, .until_clock = WIRE_CLOCK_NEVER, .first = 0, .count = 2},
+        {.origin = 0x20000, .from_clock = 1, .until_clock = 5, .first = 2, .count = 4},
+        {.origin = 0x18001, .from_clock = 6, .until_clock = 8, .first = 6, .count = 1},
+        {.origin = 0x38001, .from_clock = 6, .until_clock = 8, .first = 7, .count = 3}};
+    const struct plan_view plan = {
+        .terms = {.shards = 6, .strategy = STRATEGY_SSGD, .next_strategy = STRATEGY_SMA, .strategy_from = 4},
+        .assignments = assignments,
+        .assignment_count = 4,
+        .shards = shards};
+    assert_true(plan_origin_share(&plan, 0x20000, 5) == 4.0 / 6);
+    assert_true(plan_origin_share(&plan, 0x20000, 6) == 0);
+    for (uint64_t clock = 1; clock <= 8; clock++) {
+        double sum = 0;
+        for (unsigned a = 0; a < 4; a++) {
+            sum += plan_origin_share(&plan, assignments[a].origin, clock);
+        }
+        assert_true(sum > 1 - 1e-12 && sum < 1 + 1e-12);
+        assert_int_equal(plan_strategy_at(&plan, clock), clock < 4 ? STRATEGY_SSGD : STRATEGY_SMA);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_parts_of_each_clock),
+        cmocka_unit_test(test_each_part_once),
+        cmocka_unit_test(test_boundaries),
+        cmocka_unit_test(test_names),
+        cmocka_unit_test(test_shares),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
