@@ -111,6 +111,7 @@ static void apply_rows(struct client *client, uint32_t number, uint64_t clock, c
         partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > clock;
     for (uint32_t i = 0; i < view->count; i++) {
         uint32_t slot = slots[i];
+        cache_prefetch(table, slots, i, view->count);
         if (!row_wanted(wanted, stamps[slot], clocks[slot], clock)) {
             value += codec->bytes(table->shape, value);
             continue;

@@ -111,6 +111,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
     unsigned char *value = values->data;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t slot = slots[i];
+        cache_prefetch(table, slots, i, count);
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
         if (share != 1) {
