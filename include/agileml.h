@@ -424,7 +424,7 @@ unsigned aml_lag(const aml_worker *worker);
  *              processes, weighted by their shares of the data. Clocks without work, in which nothing is called,
  *              follow: part p of an iteration belongs to its p-th clock, or to one shortly before
  *
- * (Spotnik, HotCloud 2020, section 3.2.) */
+ * With --strategy auto the strategy changes while the job runs. (Spotnik, HotCloud 2020, section 3.2.) */
 enum aml_strategy { AML_SSGD = 0, AML_SMA = 1 };
 
 int aml_averages(const aml_worker *worker);               /* 1: with --strategy other than ssgd; in any function */

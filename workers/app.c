@@ -52,7 +52,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
          "every node has as a whole; or auto, whichever costs less"},
         {"strategy", "NAME", AML_OPTION_STRING, &o->strategy, 0, 0,
-         "how nodes agree on a model: ssgd or sma (docs/api.md), with apps that can do it"},
+         "how nodes agree on a model: ssgd, sma or auto (docs/api.md), with apps that can do it"},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
          "parts of a pass that a node works on between two exchanges, but with ssgd; 0: 16, with ssgd 1"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
@@ -199,8 +199,9 @@ enum { LOCAL_STEPS = 16 /* default of --local-steps, but with ssgd */ };
 /* Takes --strategy, which was checked for its name, before the app's configure. */
 static int take_strategy(struct runtime_options *options, struct error *error) {
     enum strategy strategy;
-    if (!strategy_of_name(options->strategy, &strategy) || strategy == STRATEGY_AUTO) {
-        return error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES ", got '%s'", options->strategy);
+    if (!strategy_of_name(options->strategy, &strategy)) {
+        return error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES " or auto, got '%s'",
+                         options->strategy);
     }
     if (strategy == STRATEGY_SSGD && options->local_steps > 1) {
         return error_set(error, AML_EINPUT, "--local-steps %lld: expected 1 with --strategy ssgd",

@@ -18,7 +18,7 @@
 /* As AML_SSGD and so on, and on the wire. STRATEGY_AUTO is only requested, and in no plan. */
 enum strategy { STRATEGY_SSGD, STRATEGY_SMA, STRATEGY_AUTO };
 
-#define STRATEGY_NAMES "ssgd or sma"
+#define STRATEGY_NAMES "ssgd, sma"
 
 /* How clocks follow each other in a job. */
 struct strategy_clocks {

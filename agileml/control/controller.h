@@ -6,6 +6,7 @@
 #define AGILEML_CONTROL_CONTROLLER_H
 
 #include "agileml/balance.h"
+#include "agileml/collective/strategy_auto.h"
 #include "agileml/control/feeders.h"
 #include "agileml/control/folder_task.h"
 #include "agileml/control/job_input.h"
@@ -250,6 +251,7 @@ struct clock_report {
     actor_id origin;
     uint64_t items, items_fed;
     uint64_t clock_us;   /* how long the origin took for the clock, waiting included */
+    uint64_t compute_us; /* ... of which it computed */
     uint64_t starved_us; /* how long it waited for batches, or ran stages that feeders may run */
     bool evaluation;     /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
     bool last;           /* the clock was evaluated as the job's last clock, in its whole state */
@@ -287,9 +289,11 @@ struct controller_feeding {
 
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
 struct controller_clocks {
-    struct clock_window *window; /* clock c is at index c % entries */
-    uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
-    uint64_t lasted_us;          /* how long that clock took */
+    struct clock_window *window;     /* clock c is at index c % entries */
+    uint64_t completed_us;           /* when this controller last completed a clock; 0: it has completed none */
+    uint64_t lasted_us;              /* how long that clock took */
+    uint64_t worked_us, computed_us; /* clock_us and compute_us of the iteration under way, in all nodes; not stored */
+    struct strategy_auto chooser;    /* of --strategy auto; not stored */
     struct monitor monitor;
     struct controller_balance balance;
     struct controller_feeding feeding;

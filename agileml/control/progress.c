@@ -89,6 +89,33 @@ static void add_sample(struct controller *controller, double seconds) {
     controller->plan.steady = true;
 }
 
+/* `--strategy auto` measures the iteration that has just ended. */
+static void choose_strategy(struct controller *controller, double seconds) {
+    struct controller_clocks *clocks = &controller->clocks;
+    const struct strategy_clocks job = job_clocks(&controller->job.terms);
+    double worked = (double)clocks->worked_us;
+    struct strategy_sample sample = {.strategy =
+                                         plan_strategy_at(&controller->plan.view, controller->progress.completed),
+                                     .seconds = seconds,
+                                     .computed = worked > 0 ? fmin(1, (double)clocks->computed_us / worked) : 1};
+    bool measured = controller->plan.steady && controller->change.state == CHANGE_NONE;
+    clocks->worked_us = clocks->computed_us = 0;
+    if (controller->job.terms.strategy != STRATEGY_AUTO || !measured) {
+        return;
+    }
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        bool works = member->node.threads > 0 && !controller_feeds(member) && member->settled;
+        sample.nodes += works ? 1 : 0;
+        sample.threads += works ? member->node.threads : 0;
+    }
+    if (clocks->chooser.clocks.per_iteration == 0) {
+        strategy_auto_open(&clocks->chooser, &job, controller->plan.next_strategy);
+    }
+    strategy_auto_add(&clocks->chooser, &sample);
+    controller_want_strategy(controller, clocks->chooser.wanted);
+}
+
 /* Whether some origin has reported the metric. */
 static bool metric_is_known(const struct wire_metric *metric, const struct wire_metric_sum *sum) {
     return metric->kind == METRIC_SUM || sum->weight != 0;
@@ -155,6 +182,7 @@ static void complete_iteration(struct controller *controller) {
         controller_abort(controller, AML_EFAIL, text);
         return;
     }
+    choose_strategy(controller, seconds);
     add_sample(controller, seconds);
     change_check_stage(controller);
     rebalance_step(controller);
@@ -242,6 +270,8 @@ static void count_usage(struct controller *controller, const struct clock_window
     uint64_t least_us = 0;
     for (unsigned r = 0; r < window->count; r++) {
         struct member *member = controller_find_member(controller, actor_node(window->reports[r].origin));
+        controller->clocks.worked_us += window->reports[r].clock_us;
+        controller->clocks.computed_us += window->reports[r].compute_us;
         if (member != NULL) {
             member->usage.worked_us += window->reports[r].clock_us;
             member->usage.items += window->reports[r].items;
@@ -517,6 +547,7 @@ static bool take_report(struct controller *controller, const struct message *mes
                                   .items = report->items,
                                   .items_fed = report->items_fed < report->items ? report->items_fed : report->items,
                                   .clock_us = report->clock_us,
+                                  .compute_us = report->compute_us,
                                   .starved_us = report->feed_wait_us + report->stages_us,
                                   .evaluation = report->evaluation != 0,
                                   .last = last};

@@ -1,6 +1,8 @@
-/* Which parts of the data a clock works on by each strategy, and where strategies may change. */
+/* Which parts of the data a clock works on by each strategy, where strategies may change, and when `auto` does so. */
 #include "agileml/collective/strategy.h"
+#include "agileml/collective/strategy_auto.h"
 
+#include "agileml/base/hash.h"
 #include "agileml/wire/plan.h"
 
 #include <setjmp.h>
@@ -92,6 +94,111 @@ static void test_shares(void **state) {
     }
 }
 
+/* ---- `auto`, on made traces ---- */
+
+/* A job: each iteration computes for a second, and each exchange takes a 32nd of `exchange` seconds. */
+struct trace {
+    struct strategy_auto chooser;
+    enum strategy present;
+    unsigned nodes;
+    double exchange, noise;
+    uint64_t seed;
+    unsigned changes;
+};
+
+static struct trace trace_open(void) {
+    static const struct strategy_clocks clocks = {.per_iteration = 32, .local_steps = 8};
+    struct trace trace = {.nodes = 4};
+    strategy_auto_open(&trace.chooser, &clocks, STRATEGY_SSGD);
+    return trace;
+}
+
+static void trace_run(struct trace *trace, unsigned iterations) {
+    for (unsigned i = 0; i < iterations; i++) {
+        double random = (double)(hash_mix(trace->seed++) % 2001) / 1000 - 1;
+        double waited = trace->exchange * (1 + trace->noise * random) / (trace->present == STRATEGY_SMA ? 8 : 1);
+        const struct strategy_sample sample = {.strategy = trace->present,
+                                               .nodes = trace->nodes,
+                                               .threads = trace->nodes,
+                                               .seconds = 1 + waited,
+                                               .computed = 1 / (1 + waited)};
+        strategy_auto_add(&trace->chooser, &sample);
+        trace->changes += trace->chooser.wanted != trace->present ? 1 : 0;
+        trace->present = trace->chooser.wanted;
+    }
+}
+
+static void test_auto_stays_on_a_fast_network(void **state) {
+    (void)state;
+    struct trace trace = trace_open();
+    trace.exchange = 0.8; /* a rate of 56 % */
+    trace.noise = 0.3;
+    trace_run(&trace, 10000);
+    assert_int_equal(trace.changes, 0);
+}
+
+static void test_auto_follows_the_network(void **state) {
+    (void)state;
+    struct trace trace = trace_open();
+    trace.exchange = 0.1;
+    trace_run(&trace, 10);
+    assert_int_equal(trace.present, STRATEGY_SSGD);
+    for (unsigned turn = 0; turn < 3; turn++) {
+        trace.exchange = 4; /* 20 % */
+        trace_run(&trace, 10);
+        assert_int_equal(trace.present, STRATEGY_SMA);
+        trace_run(&trace, 1000);
+        assert_int_equal(trace.changes, 2 * turn + 1);
+        trace.exchange = 0.2;
+        trace_run(&trace, 10);
+        assert_int_equal(trace.present, STRATEGY_SSGD);
+        trace_run(&trace, 1000);
+        assert_int_equal(trace.changes, 2 * turn + 2);
+    }
+}
+
+/* Each change that must be taken back makes the next one wait twice as long. */
+static void test_auto_does_not_flap(void **state) {
+    (void)state;
+    for (unsigned e = 5; e < 40; e++) {
+        struct trace trace = trace_open();
+        trace.exchange = e / 10.0;
+        trace.noise = 0.9;
+        trace_run(&trace, 10000);
+        assert_true(trace.changes <= 20);
+    }
+}
+
+static void test_auto_gives_up_what_is_not_faster(void **state) {
+    (void)state;
+    struct trace trace = trace_open();
+    for (unsigned i = 0; i < 2000; i++) { /* whatever the strategy, an iteration takes as long */
+        const struct strategy_sample sample = {
+            .strategy = trace.chooser.wanted, .nodes = 4, .threads = 4, .seconds = 1, .computed = 0.1};
+        enum strategy before = trace.chooser.wanted;
+        strategy_auto_add(&trace.chooser, &sample);
+        trace.changes += trace.chooser.wanted != before ? 1 : 0;
+    }
+    assert_int_equal(trace.chooser.wanted, STRATEGY_SSGD);
+    assert_true(trace.changes >= 4 && trace.changes <= 16);
+}
+
+static void test_auto_begins_anew_with_other_nodes(void **state) {
+    (void)state;
+    struct trace trace = trace_open();
+    trace.exchange = 4;
+    trace_run(&trace, 2);
+    trace.nodes = 8;
+    trace_run(&trace, 2);
+    assert_int_equal(trace.present, STRATEGY_SSGD); /* two iterations of either say too little */
+    trace_run(&trace, 1);
+    assert_int_equal(trace.present, STRATEGY_SMA);
+    trace.nodes = 1; /* nobody to wait for */
+    trace.exchange = 0;
+    trace_run(&trace, 3);
+    assert_int_equal(trace.present, STRATEGY_SSGD);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_each_clock),
@@ -99,6 +206,11 @@ int main(void) {
         cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_shares),
+        cmocka_unit_test(test_auto_stays_on_a_fast_network),
+        cmocka_unit_test(test_auto_follows_the_network),
+        cmocka_unit_test(test_auto_does_not_flap),
+        cmocka_unit_test(test_auto_gives_up_what_is_not_faster),
+        cmocka_unit_test(test_auto_begins_anew_with_other_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
