@@ -66,8 +66,11 @@ class Report:
 
 
 def find_program(name: str) -> str:
-    """The path of a program of Proteus: beside this package in a build or an installation, or in $PATH."""
+    """The path of a program of Proteus: where this package was built, beside the program proteus, or in $PATH."""
     folders = [os.environ.get("PROTEUS_BIN"), pathlib.Path(__file__).resolve().parents[2] / "bin"]
+    proteus = shutil.which("proteus")
+    if proteus is not None:  # Debian's /usr/bin/proteus is a link to where all of them are
+        folders.append(pathlib.Path(proteus).resolve().parent)
     for folder in folders:
         if folder and os.access(pathlib.Path(folder) / name, os.X_OK):
             return str(pathlib.Path(folder) / name)
