@@ -55,13 +55,19 @@ static void page_admit(struct io *io, const struct wire_node *nodes, size_t coun
     inner->admit(inner, nodes, count);
 }
 
+static void page_dial(struct io *io, actor_id actor, const char *endpoint) {
+    struct io *inner = page_of(io)->inner;
+    inner->dial(inner, actor, endpoint);
+}
+
 void job_page_begin(struct job_page *page, struct io *inner, struct controller *controller) {
     *page = (struct job_page){.io = {.now_us = page_now_us,
                                      .random = page_random,
                                      .send = page_send,
                                      .set_timer = page_set_timer,
                                      .connect = page_connect,
-                                     .admit = page_admit},
+                                     .admit = page_admit,
+                                     .dial = page_dial},
                               .inner = inner,
                               .self = net_observer_id(),
                               .wake_fd = -1,

@@ -39,6 +39,9 @@ struct io {
     /* Sets the list of all nodes of the job, in place of the list before. Their processes may send to this process's
      * actors, each under the ids of its own actors. Must be called before connect names an actor of any of them. */
     void (*admit)(struct io *io, const struct wire_node *nodes, size_t count);
+    /* Finds out by a new connection, which is closed at once, whether somebody listens where the actor does. The
+     * answer is a call of actor.dialed. NULL: this io can't. */
+    void (*dial)(struct io *io, actor_id actor, const char *endpoint);
 };
 
 /* The callbacks of an actor. The io calls both on its thread. */
@@ -47,6 +50,11 @@ struct actor {
     void (*receive)(void *self, actor_id from, struct message *message);
     void (*timer)(void *self);
     void *self;
+    /* A connection with this peer has ended: the peer's process has ended, or the network has failed. Called once for
+     * each connection, after the messages that came over it. NULL: not wanted. */
+    void (*broken)(void *self, actor_id peer);
+    /* The answer to io.dial, if there is one: somebody listens there, or the peer's machine says that nobody does. */
+    void (*dialed)(void *self, actor_id actor, bool listens);
 };
 
 #endif

@@ -230,6 +230,15 @@ struct net_io *net_borrow(struct net *net, actor_id actor) {
     return io;
 }
 
+void net_broken(struct net *net, actor_id actor, int descriptor) {
+    pthread_rwlock_rdlock(&net->directory_lock);
+    struct net_actor *found = net_find(net, actor);
+    if (found != NULL) {
+        net_io_broken_later(found->io, descriptor);
+    }
+    pthread_rwlock_unlock(&net->directory_lock);
+}
+
 void net_warn(struct net *net, actor_id actor, const char *text) {
     pthread_rwlock_rdlock(&net->directory_lock);
     struct net_actor *found = net_find(net, actor);

@@ -315,6 +315,8 @@ static bool take_events(struct door *door, const struct listener *listener) {
         }
         if (event == ZMQ_EVENT_ACCEPTED) {
             take_knock(door, listener, (int)value);
+        } else if (event == ZMQ_EVENT_DISCONNECTED) {
+            net_broken(door->net, listener->actor, (int)value);
         } else {
             report_refusal(door, listener, event, value);
         }

@@ -3,6 +3,7 @@
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
+#include "agileml/net/dial.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>
@@ -23,6 +24,8 @@ enum {
     SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,   /* messages for them after which they are woken before the turn's end */
     SLEEPERS_BYTES = 1 << 16, /* bytes for them after which they are woken before the turn's end */
+    DIALS_MAX = 64,           /* under way; a further one ends the oldest */
+    BROKEN_MAX = 1024,        /* ended connections that the actor was not told of yet */
     HANDSHAKES_FAILED_MAX = 3 /* failed handshakes in a row that count as a refusal, if no handshake with the peer has
                                  ever succeeded. A peer that dies during a handshake causes one. */
 };
@@ -32,6 +35,25 @@ struct watch {
     int fd;
     void (*ready)(void *context); /* NULL: free */
     void *context;
+};
+
+/* An attempt to connect, for io.dial. */
+struct dial {
+    struct source source;
+    int fd;       /* -1: free */
+    bool refused; /* the answer was there at once */
+    actor_id actor;
+    uint64_t began_us;
+};
+
+/* The ends of connections that our listener had accepted. */
+struct net_broken {
+    actor_id *actors; /* by descriptor: who has sent the last message over the connection; ACTOR_NONE: nobody */
+    size_t count;
+    bool due; /* `reported` may not be empty */
+    pthread_mutex_t lock;
+    int reported[BROKEN_MAX]; /* under `lock`: descriptors of connections that have ended, by the door */
+    unsigned reported_count;  /* under `lock` */
 };
 
 /* Actors to which messages were delivered in this turn. */
@@ -59,7 +81,7 @@ struct net_io {
     bool mailbox_active; /* there may be messages that the mailbox's descriptor does not announce */
     struct net_sleepers sleepers; /* woken at each turn's end */
     struct link *router;          /* NULL: the io does not listen */
-    struct link **peers; /* ordered by their actors */
+    struct link **peers;          /* ordered by their actors */
     size_t peer_count;
     struct link **active; /* links that may have messages */
     size_t active_count;
@@ -68,6 +90,8 @@ struct net_io {
     size_t retired_count;
     size_t stopped_count; /* peers whose stopped_us is not 0 */
     struct watch watches[NET_WATCHES_MAX];
+    struct dial dials[DIALS_MAX];
+    struct net_broken broken;
     uint64_t timer_us; /* 0: none */
     uint64_t random_state;
     struct net_warnings warnings;
@@ -105,6 +129,58 @@ static void net_io_warn_requested(struct net_io *io) {
     }
 }
 
+/* ---- Connections that end ---- */
+
+void net_io_broken_later(struct net_io *io, int descriptor) {
+    struct net_broken *broken = &io->broken;
+    if (io->options.actor.broken == NULL) {
+        return;
+    }
+    pthread_mutex_lock(&broken->lock);
+    if (broken->reported_count < BROKEN_MAX) { /* what is left out shows in the peer's silence */
+        broken->reported[broken->reported_count++] = descriptor;
+    }
+    pthread_mutex_unlock(&broken->lock);
+    mailbox_raise(&io->mailbox);
+}
+
+/* Notes who speaks over the connection with this descriptor. A number may be used anew before the old connection's end
+ * is reported: then the wrong actor is named, which makes the receiver look at it once. */
+static void net_io_note_descriptor(struct net_io *io, int descriptor, actor_id actor) {
+    struct net_broken *broken = &io->broken;
+    if (descriptor < 0) {
+        return;
+    }
+    if ((size_t)descriptor >= broken->count) {
+        size_t count = 2 * (size_t)descriptor + 1;
+        broken->actors = memory_resized(broken->actors, count, sizeof *broken->actors);
+        memset(broken->actors + broken->count, 0, (count - broken->count) * sizeof *broken->actors);
+        broken->count = count;
+    }
+    broken->actors[descriptor] = actor;
+}
+
+static void net_io_take_broken(struct net_io *io) {
+    struct net_broken *broken = &io->broken;
+    int ended[BROKEN_MAX];
+    if (!broken->due) {
+        return;
+    }
+    broken->due = false;
+    pthread_mutex_lock(&broken->lock);
+    unsigned count = broken->reported_count;
+    memcpy(ended, broken->reported, count * sizeof *ended);
+    broken->reported_count = 0;
+    pthread_mutex_unlock(&broken->lock);
+    for (unsigned e = 0; e < count && !loop_is_stopping(&io->loop); e++) {
+        actor_id actor = (size_t)ended[e] < broken->count ? broken->actors[ended[e]] : ACTOR_NONE;
+        if (actor != ACTOR_NONE) {
+            broken->actors[ended[e]] = ACTOR_NONE;
+            io->options.actor.broken(io->options.actor.self, actor);
+        }
+    }
+}
+
 static void net_io_add(_Atomic uint64_t *counter, uint64_t amount) {
     atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
 }
@@ -112,8 +188,8 @@ static void net_io_add(_Atomic uint64_t *counter, uint64_t amount) {
 /* ---- Descriptors ---- */
 
 static int net_io_wait_on(struct net_io *io, int fd, struct source *source, struct error *error) {
-    uint32_t once = source->kind == SOURCE_MAILBOX ? EPOLLET : 0;
-    struct epoll_event event = {.events = EPOLLIN | once, .data.ptr = source};
+    uint32_t more = source->kind == SOURCE_MAILBOX ? EPOLLET : source->kind == SOURCE_DIAL ? EPOLLOUT : 0;
+    struct epoll_event event = {.events = EPOLLIN | more, .data.ptr = source};
     if (epoll_ctl(io->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         return error_set(error, AML_EFAIL, "can't wait on a descriptor: %s", strerror(errno));
     }
@@ -152,6 +228,48 @@ int net_io_watch(struct net_io *io, int fd, void (*ready)(void *context), void *
         free_watch->context = context;
     }
     return result;
+}
+
+/* ---- Dialing ---- */
+
+static void dial_close(struct net_io *io, struct dial *dial) {
+    net_io_wait_no_more(io, dial->fd);
+    close(dial->fd);
+    dial->fd = -1;
+}
+
+static void net_io_dial(struct io *base, actor_id actor, const char *endpoint) {
+    struct net_io *io = (struct net_io *)base;
+    struct dial *dial = &io->dials[0];
+    for (size_t k = 0; k < DIALS_MAX; k++) {
+        struct dial *other = &io->dials[k];
+        dial = dial->fd >= 0 && (other->fd < 0 || other->began_us < dial->began_us) ? other : dial;
+    }
+    if (dial->fd >= 0) {
+        dial_close(io, dial);
+    }
+    bool refused;
+    int fd = dial_begin(endpoint, &refused);
+    if (fd < 0) {
+        return;
+    }
+    *dial = (struct dial){
+        .source = {SOURCE_DIAL, dial}, .fd = fd, .refused = refused, .actor = actor, .began_us = monotonic_us()};
+    if (net_io_wait_on(io, fd, &dial->source, NULL) != 0) {
+        close(fd);
+        dial->fd = -1;
+    }
+}
+
+static void net_io_dialed(struct net_io *io, struct dial *dial) {
+    if (dial->fd < 0) {
+        return; /* an event of one that was ended in this turn */
+    }
+    enum dial_result result = dial->refused ? DIAL_REFUSED : dial_end(dial->fd);
+    dial_close(io, dial);
+    if (result != DIAL_UNKNOWN && io->options.actor.dialed != NULL && !loop_is_stopping(&io->loop)) {
+        io->options.actor.dialed(io->options.actor.self, dial->actor, result == DIAL_LISTENS);
+    }
 }
 
 /* ---- Links ---- */
@@ -334,6 +452,9 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
     case ZMQ_EVENT_DISCONNECTED:
         link->state = LINK_DOWN;
         net_io_set_stopped(io, link, io->io.now_us(&io->io));
+        if (io->options.actor.broken != NULL) {
+            io->options.actor.broken(io->options.actor.self, link->peer);
+        }
         break;
     case ZMQ_EVENT_CONNECT_RETRIED:
         link->state = LINK_DOWN;
@@ -568,6 +689,7 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
         if (link->state != LINK_UP) {
             link->state = LINK_UP; /* the monitor reports it too, perhaps after the answer was sent */
         }
+        net_io_note_descriptor(io, link->descriptor, from);
         net_io_receive(io, from, &message);
     }
     return true;
@@ -608,7 +730,7 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
     struct watch *watch = source->owner;
     switch (source->kind) {
     case SOURCE_MAILBOX:
-        io->mailbox_active = true;
+        io->mailbox_active = io->broken.due = true;
         net_io_warn_requested(io);
         break;
     case SOURCE_LINK:
@@ -619,6 +741,9 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
             watch->ready(watch->context);
         }
         break;
+    case SOURCE_DIAL:
+        net_io_dialed(io, source->owner);
+        break;
     }
 }
 
@@ -626,6 +751,7 @@ static void net_io_turn(struct net_io *io) {
     net_io_run_timer(io);
     net_io_take_mail(io);
     net_io_take_active(io);
+    net_io_take_broken(io);
 }
 
 bool net_io_borrow(struct net_io *io, void (*ready)(void *context), bool (*enough)(const void *context),
@@ -688,6 +814,7 @@ static int net_io_open_parts(struct net_io *io, struct error *error) {
     if (result == 0 && io->options.bind != NULL) {
         result = link_open(&io->router, io->net, &io->options, ACTOR_NONE, io->options.bind, error);
         if (result == 0) {
+            io->router->names_descriptors = io->options.actor.broken != NULL;
             result = net_io_attach(io, io->router, error);
         }
     }
@@ -708,6 +835,13 @@ static void net_io_close_parts(struct net_io *io) {
     mailbox_close(&io->mailbox);
     loop_close(&io->loop);
     pthread_mutex_destroy(&io->warnings.lock);
+    pthread_mutex_destroy(&io->broken.lock);
+    for (size_t k = 0; k < DIALS_MAX; k++) {
+        if (io->dials[k].fd >= 0) {
+            dial_close(io, &io->dials[k]);
+        }
+    }
+    free(io->broken.actors);
     if (io->epoll >= 0) {
         close(io->epoll);
     }
@@ -730,12 +864,17 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
                          .send = net_io_send,
                          .set_timer = net_io_set_timer,
                          .connect = net_io_connect_or_warn,
-                         .admit = net_io_admit};
+                         .admit = net_io_admit,
+                         .dial = net_io_dial};
+    for (size_t k = 0; k < DIALS_MAX; k++) {
+        io->dials[k].fd = -1;
+    }
     io->net = net;
     io->options = *options;
     io->epoll = -1;
     loop_open(&io->loop);
     pthread_mutex_init(&io->warnings.lock, NULL);
+    pthread_mutex_init(&io->broken.lock, NULL);
     io->mailbox_source = (struct source){.kind = SOURCE_MAILBOX, .owner = io};
     int result = mailbox_open(&io->mailbox, error);
     if (result != 0) {

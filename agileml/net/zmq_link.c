@@ -486,6 +486,7 @@ enum link_result link_receive(struct link *link, actor_id *from, struct message 
         return LINK_EMPTY;
     }
     *bytes = link_wire_bytes(zmq_msg_size(&part));
+    link->descriptor = link->names_descriptors ? zmq_msg_get(&part, ZMQ_SRCFD) : -1;
     int result = link_receive_frames(link, zmq_msg_more(&part) != 0, message, bytes, error);
     if (result == 0 && *from == ACTOR_NONE) {
         result = error_set(error, AML_EPROTOCOL, "the peer's routing id names no actor");

@@ -60,15 +60,19 @@ enum net_delivery net_deliver(struct net *net, actor_id to, actor_id from, const
 void net_wake(struct net *net, actor_id actor);
 /* Borrows the actor's loop, as net_io_lend does. Returns its io, or NULL. */
 struct net_io *net_borrow(struct net *net, actor_id actor);
+/* Tells the actor, if it is in this process, that the connection with this descriptor, which its listener had accepted,
+ * has ended. */
+void net_broken(struct net *net, actor_id actor, int descriptor);
 /* Has the actor, if it is in this process, report a warning in its own thread (net_io_options.warning). */
 void net_warn(struct net *net, actor_id actor, const char *text);
 
-/* ---- zmq_io.c: for net_borrow and net_warn, which keep the io from being closed meanwhile ---- */
+/* ---- zmq_io.c: for net_borrow, net_broken and net_warn, which keep the io from being closed meanwhile ---- */
 
 /* Lends the loop to the calling thread (loop.h) if the owner sleeps, and the first message of the mailbox, for which
  * the owner has not been woken, is of the type `lent_for` (net_io_options). */
 bool net_io_lend(struct net_io *io);
 void net_io_warn_later(struct net_io *io, const char *text);
+void net_io_broken_later(struct net_io *io, int descriptor);
 
 /* See io.admit. */
 void net_admit(struct net *net, const struct wire_node *nodes, size_t count);
@@ -86,8 +90,8 @@ int net_endpoint_check(const struct net *net, struct endpoint *endpoint, const c
 /* ---- zmq_door.c ---- */
 
 enum {
-    DOOR_EVENTS = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_MONITOR_STOPPED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-                  ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
+    DOOR_EVENTS = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_MONITOR_STOPPED |
+                  ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL
 };
 
 /* Starts the door's thread. Returns 0 or AML_EFAIL. */
@@ -143,8 +147,8 @@ int monitor_next_event(void *monitor, uint32_t *value);
 
 /* What an epoll event's data points to. */
 struct source {
-    enum source_kind { SOURCE_MAILBOX, SOURCE_LINK, SOURCE_WATCH } kind;
-    void *owner; /* net_io, link, watch */
+    enum source_kind { SOURCE_MAILBOX, SOURCE_LINK, SOURCE_WATCH, SOURCE_DIAL } kind;
+    void *owner; /* net_io, link, watch, dial */
 };
 
 enum link_state {
@@ -167,6 +171,8 @@ struct link {
     unsigned handshakes_failed;       /* in a row */
     bool was_up;                      /* a handshake has succeeded, so the keys of both sides fit */
     bool refused;                     /* a refusal by the peer has been reported */
+    bool names_descriptors;           /* `descriptor` is wanted */
+    int descriptor;                   /* of a ROUTER: of the connection that the last message came over; -1: unknown */
     bool active;                      /* may have messages: is in the io's list `active` */
     bool retired;                     /* to be closed at the turn's end: is in the io's list `retired` */
 };

@@ -1590,6 +1590,127 @@ static int warm_up(void **state) {
     return 0;
 }
 
+/* ---- Ends of connections ---- */
+
+/* A listener, or one that dials: what its actor is told. */
+struct ends {
+    struct net_io *io;
+    unsigned received, broken, dialed;
+    actor_id peer; /* of the last call */
+    bool listens;
+};
+
+static void ends_receive(void *self, actor_id from, struct message *message) {
+    struct ends *ends = self;
+    (void)from;
+    (void)message;
+    ends->received++;
+    net_io_stop(ends->io);
+}
+
+static void ends_broken(void *self, actor_id peer) {
+    struct ends *ends = self;
+    ends->broken++;
+    ends->peer = peer;
+    net_io_stop(ends->io);
+}
+
+static void ends_dialed(void *self, actor_id actor, bool listens) {
+    struct ends *ends = self;
+    ends->dialed++;
+    ends->peer = actor;
+    ends->listens = listens;
+    net_io_stop(ends->io);
+}
+
+static void ends_open(struct ends *ends, struct net *net, actor_id self, const char *bind) {
+    struct error error = {0};
+    *ends = (struct ends){0};
+    const struct net_io_options options = {
+        .self = self,
+        .bind = bind,
+        .actor = {.receive = ends_receive, .self = ends, .broken = ends_broken, .dialed = ends_dialed}};
+    if (net_io_open(&ends->io, net, &options, &error) != 0) {
+        fail_msg("%s", error.text);
+    }
+}
+
+static void assert_end_is_told(const struct net_key *key) {
+    struct ends listener;
+    struct probe probe;
+    struct net *here = net_new_listening(key);
+    struct net *there = net_new(key);
+    ends_open(&listener, here, ECHO, "tcp://127.0.0.1:0");
+    probe_open(&probe, there, PROBE);
+    probe.door->connect(probe.door, ECHO, net_io_endpoint(listener.io));
+    heartbeat(&probe, ECHO, 1);
+    assert_int_equal(net_io_run(listener.io, NULL), 0);
+    assert_int_equal(listener.received, 1);
+    assert_int_equal(listener.broken, 0);
+    probe_close(&probe);
+    net_close(there);
+    assert_int_equal(net_io_run(listener.io, NULL), 0);
+    assert_int_equal(listener.broken, 1);
+    assert_int_equal(listener.peer, PROBE);
+    net_io_close(listener.io);
+    net_close(here);
+}
+
+static void a_listener_is_told_whose_connection_has_ended(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_end_is_told(NULL);
+    assert_end_is_told(&key);
+}
+
+static void an_actor_is_told_that_its_connection_has_ended(void **state) {
+    (void)state;
+    struct ends connecter;
+    struct echo echo;
+    struct net *net = net_new(NULL);
+    echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
+    ends_open(&connecter, net, PROBE, NULL);
+    struct io *io = net_io_of(connecter.io);
+    io->connect(io, ECHO, echo.endpoint);
+    struct message message = {.type = MESSAGE_HEARTBEAT};
+    io->send(io, ECHO, &message);
+    assert_int_equal(net_io_run(connecter.io, NULL), 0);
+    assert_int_equal(connecter.broken, 0);
+    echo_stop(&echo);
+    assert_int_equal(net_io_run(connecter.io, NULL), 0);
+    assert_int_equal(connecter.broken, 1);
+    assert_int_equal(connecter.peer, ECHO);
+    net_io_close(connecter.io);
+    net_close(net);
+}
+
+static void who_dials_is_told_whether_somebody_listens(void **state) {
+    (void)state;
+    struct ends caller;
+    struct echo echo;
+    struct net *net = net_new(NULL);
+    char endpoint[WIRE_ENDPOINT_MAX];
+    echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
+    ends_open(&caller, net, PROBE, NULL);
+    struct io *io = net_io_of(caller.io);
+    memcpy(endpoint, echo.endpoint, sizeof endpoint);
+    io->dial(io, ECHO, endpoint);
+    assert_int_equal(net_io_run(caller.io, NULL), 0);
+    assert_int_equal(caller.dialed, 1);
+    assert_true(caller.listens && caller.peer == ECHO);
+    echo_stop(&echo);
+    io->dial(io, ECHO, endpoint);
+    assert_int_equal(caller.dialed, 1); /* never within the call */
+    assert_int_equal(net_io_run(caller.io, NULL), 0);
+    assert_int_equal(caller.dialed, 2);
+    assert_false(caller.listens);
+    for (unsigned d = 0; d < 200; d++) {
+        io->dial(io, ECHO, d % 2 == 0 ? "tcp://name.invalid:7000" : "tcp://127.0.0.1"); /* nothing to dial */
+    }
+    net_io_close(caller.io);
+    net_close(net);
+}
+
 #define NET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -1622,6 +1743,9 @@ int main(void) {
         NET_TEST(malformed_messages_are_dropped),
         NET_TEST(a_peer_that_comes_back_is_reached_again),
         NET_TEST(a_peer_may_start_later),
+        NET_TEST(a_listener_is_told_whose_connection_has_ended),
+        NET_TEST(an_actor_is_told_that_its_connection_has_ended),
+        NET_TEST(who_dials_is_told_whether_somebody_listens),
         NET_TEST(a_peer_that_connects_anew_takes_its_name_along),
         NET_TEST(peers_are_replaced_and_forgotten),
         NET_TEST(a_peer_may_be_replaced_while_it_is_heard),
