@@ -105,6 +105,20 @@ static void host_timer(void *self) {
     progress_tick(&host->progress);
 }
 
+static void host_broken(void *self, actor_id peer) {
+    struct controller_host *host = self;
+    controller_broken(&host->controller, peer);
+    show_new_lines(host);
+    job_page_step(&host->page);
+}
+
+static void host_dialed(void *self, actor_id actor, bool listens) {
+    struct controller_host *host = self;
+    controller_dialed(&host->controller, actor, listens);
+    show_new_lines(host);
+    job_page_step(&host->page);
+}
+
 static void host_warning(void *self, const char *text) {
     struct controller_host *host = self;
     progress_clear(&host->progress);
@@ -178,7 +192,8 @@ static int host_open(struct controller_host *host, const struct controller_optio
     const struct net_io_options io_options = {
         .self = ACTOR_CONTROLLER,
         .bind = options->listen,
-        .actor = {.receive = host_receive, .timer = host_timer, .self = host},
+        .actor =
+            {.receive = host_receive, .timer = host_timer, .self = host, .broken = host_broken, .dialed = host_dialed},
         .warning = host_warning,
     };
     if (result == 0) {
@@ -224,6 +239,7 @@ static int host_run(struct controller_host *host, const struct controller_option
         .commit_every = (uint32_t)options->job.commit_every,
         .heartbeat_ms = job_heartbeat_ms(&options->job),
         .timeout_ms = (uint32_t)(options->job.failure_timeout * 1e3),
+        .probe_ms = (uint32_t)options->job.probe,
         .answer_ms = (uint32_t)(options->job.answer_timeout * 1e3),
         .balance = balance,
         .replacements = (uint32_t)options->job.replacements,

@@ -46,6 +46,9 @@ void job_options_table(struct job_options *options, const struct aml_option *own
         {"resume", "DIR", AML_OPTION_STRING, &options->resume, 0, 0, "go on from the newest checkpoint in DIR"},
         {"failure-timeout", "SECONDS", AML_OPTION_REAL, &options->failure_timeout, JOB_FAILURE_TIMEOUT_MIN, 86400,
          "silence after which a node has failed"},
+        {"probe", "MS", AML_OPTION_INTEGER, &options->probe, 0, JOB_PROBE_MAX_MS,
+         "nodes ask one another every MS milliseconds whether they live, and one that is silent for some 5 of them has "
+         "failed; 0: only --failure-timeout counts"},
         {"answer-timeout", "SECONDS", AML_OPTION_REAL, &options->answer_timeout, 0, 7 * 86400,
          "a node that is heard, but owes an answer for so long, has failed; 0: 3 times --failure-timeout, at least 5"},
         {"balance", "HOW", AML_OPTION_STRING, &options->balance, 0, 0,
@@ -141,6 +144,10 @@ int job_options_check(struct job_options *options, struct plan_policy *policy, s
     }
     if (check_balance(options, error) != 0) {
         return AML_EINPUT;
+    }
+    if (options->probe > 0 && options->probe < JOB_PROBE_MIN_MS) {
+        return error_set(error, AML_EINPUT, "--probe %lld: expected 0, or at least %d ms", (long long)options->probe,
+                         JOB_PROBE_MIN_MS);
     }
     if (options->answer_timeout > 0 && options->answer_timeout < options->failure_timeout) {
         return error_set(error, AML_EINPUT, "--answer-timeout %g: expected at least as much as --failure-timeout %g",

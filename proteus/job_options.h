@@ -11,12 +11,14 @@
 
 enum {
     JOB_OPTIONS_OWN_MAX = 12,                       /* options of one command alone */
-    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 33, /* of the table, its end included */
+    JOB_OPTIONS_ENTRIES = JOB_OPTIONS_OWN_MAX + 34, /* of the table, its end included */
     JOB_PARTITIONS_DEFAULT = 8,
     JOB_CHECKPOINT_EVERY_DEFAULT = 5, /* iterations */
     JOB_REPLACEMENTS_DEFAULT = 8,
     JOB_HEARTBEAT_MIN_MS = 50,
     JOB_HEARTBEAT_MAX_MS = 1000,
+    JOB_PROBE_MIN_MS = 10,
+    JOB_PROBE_MAX_MS = 10 * 1000,
     JOB_HEARTBEATS = 10, /* heartbeats in a failure timeout */
 };
 
@@ -40,11 +42,12 @@ struct job_options {
     bool no_checkpoint_at_end;
     const char *resume;     /* folder; NULL: a new job */
     double failure_timeout; /* seconds */
+    int64_t probe;          /* milliseconds; 0: no probes */
     double answer_timeout;  /* seconds; 0: chosen by job_options_check */
     const char *balance;    /* none, shares, nd, dd, or a file; NULL: shares */
     int64_t replacements;
     double window_short, window_long; /* seconds over which nodes' speeds are measured */
-    const char *key;        /* file; NULL: none */
+    const char *key;                  /* file; NULL: none */
     bool insecure;
     const char *report;   /* file; NULL: none */
     const char *progress; /* how it is shown, see progress_parse */

@@ -146,6 +146,7 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     arguments_add(arguments, "--window-short=%.17g", job->window_short);
     arguments_add(arguments, "--window-long=%.17g", job->window_long);
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
+    arguments_add(arguments, "--probe=%lld", (long long)job->probe);
     arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
     /* Longer than ours: our message names the missing nodes. */
     arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);

@@ -79,10 +79,32 @@ bool node_crashed(struct node *node, const struct message_crashed *facts) {
 
 /* ---- Messages to the controller ---- */
 
+/* Returns the endpoints of this node's servers and of its pulse. */
+static struct buffer *own_endpoints(const struct node *node) {
+    size_t size = node->options.server_count * sizeof(struct wire_endpoint);
+    bool pulse = node->options.pulse != NULL;
+    struct buffer *endpoints = buffer_new(size + (pulse ? sizeof *node->options.pulse : 0));
+    if (size > 0) {
+        memcpy(endpoints->data, node->options.servers, size);
+    }
+    if (pulse) {
+        memcpy(endpoints->data + size, node->options.pulse, sizeof *node->options.pulse);
+    }
+    return endpoints;
+}
+
+/* Passes a message of the controller on to this process's pulse. */
+static void send_pulse(struct node *node, const struct message *message) {
+    if (node->options.pulse != NULL) {
+        struct message copy = message_share(message);
+        node->io->send(node->io, node->options.pulse->actor, &copy);
+    }
+}
+
 static void send_registration(struct node *node) {
     struct message message = {.type = MESSAGE_REGISTER, .registration = node->options.registration};
     const struct buffer *settings = node->options.settings;
-    message_add_copy(&message, node->options.servers, node->options.server_count * sizeof(struct wire_endpoint));
+    message_add(&message, own_endpoints(node));
     message_add_copy(&message, node->options.metrics, node->options.metric_count * sizeof(struct wire_metric));
     message_add(&message, settings != NULL ? buffer_copy(settings->data, settings->size) : buffer_new(0));
     node_send(node, &message);
@@ -386,7 +408,8 @@ void node_leave_soon(struct node *node, uint32_t notice_ms) {
 static void connect_servers(struct node *node, const struct plan_view *plan) {
     node->io->admit(node->io, plan->nodes, plan->node_count);
     for (size_t e = 0; e < plan->endpoint_count; e++) {
-        if (actor_node(plan->endpoints[e].actor) != node->options.self) {
+        actor_id actor = plan->endpoints[e].actor;
+        if (actor_node(actor) != node->options.self && !actor_is_pulse(actor)) {
             node->io->connect(node->io, plan->endpoints[e].actor, plan->endpoints[e].endpoint);
         }
     }
@@ -440,6 +463,7 @@ static void receive_plan(struct node *node, const struct message *message) {
     }
     connect_servers(node, &plan);
     send_servers(node, message);
+    send_pulse(node, message);
     client_plan(&node->client, &plan);
     plan_close(&node->plan);
     node->plan = plan;
@@ -571,13 +595,15 @@ static struct node_server *own_server(const struct node *node, actor_id actor) {
 
 /* ---- Messages from the controller ---- */
 
-static void receive_welcome(struct node *node, const struct message_welcome *welcome) {
+static void receive_welcome(struct node *node, const struct message *message) {
+    const struct message_welcome *welcome = &message->welcome;
     if (node->contact.heartbeat_ms != 0) {
         return;
     }
     memcpy(node->name, welcome->name, sizeof node->name);
     node->contact.heartbeat_ms = welcome->heartbeat_ms;
     node->contact.timeout_ms = welcome->timeout_ms;
+    send_pulse(node, message);
     if (node->options.registration.tier == TIER_FEEDER && node_feed_app_feeds(node) == 0) {
         node_fail(node, AML_ELIMIT,
                   "a feeder has nothing to do: the app has no stages that run in each iteration, or they may not run "
@@ -699,7 +725,7 @@ static void receive_outcome(struct node *node, const struct message_outcome *out
 static void receive_controller(struct node *node, const struct message *message) {
     switch ((unsigned)message->type) {
     case MESSAGE_WELCOME:
-        receive_welcome(node, &message->welcome);
+        receive_welcome(node, message);
         break;
     case MESSAGE_PLAN:
         receive_plan(node, message);

@@ -154,6 +154,7 @@ struct node_options {
     struct message_register registration; /* sent unchanged */
     const struct wire_endpoint *servers;  /* this node's server threads */
     unsigned server_count;
+    const struct wire_endpoint *pulse; /* of this process; NULL: it has none */
     const struct wire_metric *metrics;
     const struct buffer *settings; /* struct wire_option each, owned by the caller; NULL: none */
     unsigned metric_count;

@@ -127,7 +127,7 @@ static void find_holders(struct node *node) {
     fetch->holders = memory_zeroed(plan->endpoint_count + 1, sizeof *fetch->holders);
     for (size_t e = 0; e < plan->endpoint_count; e++) {
         actor_id server = plan->endpoints[e].actor;
-        bool known = actor_node(server) == node->options.self;
+        bool known = actor_node(server) == node->options.self || actor_is_pulse(server);
         for (unsigned h = 0; h < fetch->holder_count && !known; h++) {
             known = fetch->holders[h].node == actor_node(server);
         }

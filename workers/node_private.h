@@ -40,7 +40,7 @@ static inline void node_send_by(struct node *node, actor_id server, actor_id rec
 /* A server of another node, by way of which messages reach its agent: any does. ACTOR_NONE: the plan names none. */
 static inline actor_id node_server_of(const struct node *node, actor_id other) {
     for (size_t e = 0; e < node->plan.endpoint_count; e++) {
-        if (actor_node(node->plan.endpoints[e].actor) == other) {
+        if (actor_node(node->plan.endpoints[e].actor) == other && !actor_is_pulse(node->plan.endpoints[e].actor)) {
             return node->plan.endpoints[e].actor;
         }
     }

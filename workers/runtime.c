@@ -255,7 +255,7 @@ static void hook_bytes(void *context, uint64_t *sent, uint64_t *received) {
     uint64_t r;
     net_io_count(runtime->agent, sent, received, NULL);
     for (int64_t i = 0; i < runtime->options.server_threads; i++) {
-        net_io_count(runtime->servers[i].io, &s, &r, NULL);
+        net_io_count(runtime->servers.list[i].io, &s, &r, NULL);
         *sent += s;
         *received += r;
     }
@@ -333,6 +333,7 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
         .controller = options->controller,
         .servers = endpoints,
         .server_count = (unsigned)options->server_threads,
+        .pulse = &runtime->servers.pulse.endpoint,
         .metrics = runtime->terms.metrics,
         .settings = runtime->terms.settings,
         .metric_count = runtime->app->metric_count,
@@ -383,13 +384,14 @@ static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints
     int result = open_signals(runtime, error);
     result = result != 0 ? result : open_net(runtime, error);
     for (unsigned s = 0; s < (unsigned)options->server_threads && result == 0; s++) {
-        result = server_thread_open(&runtime->servers[s], runtime, s + 1, error);
+        result = server_thread_open(&runtime->servers.list[s], runtime, s + 1, error);
         if (result == 0) {
             endpoints[s].actor = actor_of_part(runtime->self, s + 1);
             snprintf(endpoints[s].endpoint, sizeof endpoints[s].endpoint, "%s",
-                     net_io_endpoint(runtime->servers[s].io));
+                     net_io_endpoint(runtime->servers.list[s].io));
         }
     }
+    result = result != 0 ? result : pulse_thread_open(&runtime->servers.pulse, runtime, error);
     result = result != 0 ? result
                          : pool_open(&runtime->pool, (unsigned)options->threads, runtime_command_run, runtime, error);
     runtime->pool.handle_end = runtime_handle_command_end;
@@ -417,11 +419,12 @@ static void runtime_close(struct runtime *runtime) {
     bool ended = pool_close(&runtime->pool, wait_ms);
     ended = pool_close(&runtime->loader.pool, wait_ms) && ended;
     for (int64_t s = 0; s < runtime->options.server_threads; s++) {
-        ended = server_thread_end(&runtime->servers[s]) && ended;
+        ended = server_thread_end(&runtime->servers.list[s]) && ended;
     }
     if (runtime->agent != NULL) {
         net_io_close(runtime->agent);
     }
+    pulse_thread_end(&runtime->servers.pulse); /* last: the process lives as long */
     if (runtime->net != NULL) {
         if (runtime->end.rejoin) {
             net_leave_key(runtime->net);
@@ -443,7 +446,7 @@ static void runtime_close(struct runtime *runtime) {
     pthread_cond_destroy(&runtime->asked.answered);
     pthread_mutex_destroy(&runtime->lock);
     check_close(&runtime->check);
-    free(runtime->servers);
+    free(runtime->servers.list);
     free(runtime->workers);
     close(runtime->asked.wake);
     close(runtime->signals);
@@ -475,7 +478,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
         }
         runtime->self = actor_node(runtime->self);
     }
-    runtime->servers = memory_zeroed((size_t)runtime->options.server_threads, sizeof *runtime->servers);
+    runtime->servers.list = memory_zeroed((size_t)runtime->options.server_threads, sizeof *runtime->servers.list);
     runtime->workers = memory_zeroed((size_t)runtime->options.threads, sizeof *runtime->workers);
     for (unsigned t = 0; t < (unsigned)runtime->options.threads; t++) {
         runtime_init_worker(&runtime->workers[t], runtime, t);

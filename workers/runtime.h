@@ -29,6 +29,7 @@
 #include "workers/node.h"
 #include "workers/notice.h"
 #include "workers/pool.h"
+#include "workers/pulse.h"
 #include "workers/spill.h"
 #include "workers/splits.h"
 
@@ -84,6 +85,15 @@ struct server_thread {
     unsigned job_count;
     struct checkpoint_job writing;  /* under way; no partition: none */
     struct message_written written; /* the writer's result */
+};
+
+struct pulse_thread {
+    struct net_io *io;
+    struct pulse pulse;
+    struct wire_endpoint endpoint;
+    pthread_t handle;
+    int stop; /* eventfd */
+    bool opened, started;
 };
 
 /* The data of one of the node's sets (node.h), which the app works on. */
@@ -265,6 +275,12 @@ struct runtime_memory {
     struct runtime_spill spill;
 };
 
+/* What other processes connect to: each part has a thread of its own. */
+struct runtime_servers {
+    struct server_thread *list;
+    struct pulse_thread pulse;
+};
+
 struct runtime {
     struct aml_app *app;
     struct runtime_options options;
@@ -275,7 +291,7 @@ struct runtime {
     struct net *net;
     struct net_io *agent;
     struct node node; /* used by the main thread, under `lock`; for the cache's rows see above */
-    struct server_thread *servers;
+    struct runtime_servers servers;
     struct pool pool;
     struct aml_worker *workers; /* one per thread of the pool */
     struct aml_worker configuring;

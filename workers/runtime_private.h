@@ -138,6 +138,12 @@ bool runtime_hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_
                             const void *bytes, size_t size, bool own);
 void runtime_hook_feed_drop(void *context, uint64_t clock_below);
 
+/* ---- pulse_thread.c ---- */
+
+/* Opens the pulse with its thread; thread->endpoint is then where it listens. */
+int pulse_thread_open(struct pulse_thread *thread, struct runtime *runtime, struct error *error);
+void pulse_thread_end(struct pulse_thread *thread);
+
 /* ---- server_thread.c ---- */
 
 int server_thread_open(struct server_thread *thread, struct runtime *runtime, unsigned part, struct error *error);

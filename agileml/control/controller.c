@@ -192,6 +192,7 @@ static void send_welcome(struct controller *controller, actor_id to, const char 
     memcpy(welcome.welcome.name, name, sizeof welcome.welcome.name);
     welcome.welcome.heartbeat_ms = controller->options.heartbeat_ms;
     welcome.welcome.timeout_ms = controller->options.timeout_ms;
+    welcome.welcome.probe_ms = controller->options.probe_ms;
     controller_send(controller, to, &welcome);
 }
 
@@ -529,6 +530,16 @@ static void take_terms(struct controller *controller, const struct message *mess
     progress_open(controller);
 }
 
+/* Returns how many of the endpoints are servers'. */
+static uint32_t count_servers(const struct message *message) {
+    const struct wire_endpoint *endpoints = (const void *)message->frames[REGISTER_ENDPOINTS]->data;
+    uint32_t count = 0;
+    for (size_t e = 0; e < message->frames[REGISTER_ENDPOINTS]->size / sizeof *endpoints; e++) {
+        count += actor_is_pulse(endpoints[e].actor) ? 0 : 1;
+    }
+    return count;
+}
+
 /* Adds a member, and gives the member a name if it has none. A launcher, which observes, names its own nodes node-1 and
  * so on, also nodes that it starts later. So these names are not given to other nodes. */
 static struct member *member_add(struct controller *controller, actor_id from, const struct message *message) {
@@ -537,10 +548,7 @@ static struct member *member_add(struct controller *controller, actor_id from, c
         memory_resized(controller->members, controller->member_count + 1, sizeof *controller->members);
     struct member *member = &controller->members[controller->member_count];
     *member = (struct member){
-        .node = {.actor = from,
-                 .tier = new->tier,
-                 .threads = new->threads,
-                 .servers = (uint32_t)(message->frames[REGISTER_ENDPOINTS]->size / sizeof(struct wire_endpoint))},
+        .node = {.actor = from, .tier = new->tier, .threads = new->threads, .servers = count_servers(message)},
         .process_id = new->process_id,
         .slice = new->slice,
         .threads_max = new->tier == TIER_FEEDER ? new->threads_max : 0,
@@ -925,6 +933,8 @@ static void receive_gone(struct controller *controller, actor_id from, const str
             controller_remove_member(controller, member);
         } else if (member != NULL && signal_is_crash((int)message->gone.signal)) {
             crashes_died(controller, member, message->gone.signal);
+        } else if (signal_is_crash((int)message->gone.signal)) {
+            crashes_told_late(controller, names[n].name, message->gone.signal);
         } else if (member != NULL) {
             char text[ERROR_TEXT_MAX];
             snprintf(text, sizeof text, "the process of %s (%s, pid %llu) has ended", member->name, member->host,
@@ -1071,8 +1081,7 @@ static void receive_member(struct controller *controller, struct member *member,
     }
 }
 
-/* Takes every step that has become possible. Called at the end of each callback. */
-static void controller_settle(struct controller *controller) {
+void controller_settle(struct controller *controller) {
     if (controller->phase < PHASE_LEAVE && controller->recovery.due) {
         recover_repeat(controller);
     }
@@ -1125,6 +1134,9 @@ void controller_receive(void *self, actor_id from, struct message *message) {
         break;
     case MESSAGE_ALLOCATION:
         expected_receive(controller, from, message);
+        break;
+    case MESSAGE_PULSE:
+        pulses_receive(controller, from, message);
         break;
     case MESSAGE_NOTE:
         receive_note(controller, from, message);
@@ -1179,6 +1191,7 @@ void controller_timer(void *self) {
     silence_discount(controller, now);
     check_gathering(controller, now);
     silence_check(controller, now);
+    pulses_check(controller, now);
     answers_check(controller, now);
     progress_step(controller); /* after the loss of all nodes that could report, only the timer comes here */
     bool welcomes = welcomes_due(controller) && !controller->recovery.due; /* losses are stored with the fence */
@@ -1205,6 +1218,7 @@ void controller_timer(void *self) {
         if (controller->change.due && controller->change.due_us > now && controller->change.due_us < next) {
             next = controller->change.due_us;
         }
+        next = pulses_due_us(controller) < next ? pulses_due_us(controller) : next;
         controller_tick_at(controller, next);
     }
 }

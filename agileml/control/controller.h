@@ -15,6 +15,7 @@
 #include "agileml/control/plan.h"
 #include "agileml/control/schedule.h"
 #include "agileml/control/store.h"
+#include "agileml/control/suspect.h"
 #include "agileml/control/tuner.h"
 #include "agileml/net/io.h"
 #include "agileml/wire/plan.h"
@@ -53,6 +54,7 @@ struct controller_options {
     uint32_t heartbeat_ms;
     uint32_t timeout_ms;       /* a node that is silent for longer than this has failed */
     uint32_t answer_ms;        /* a node that owes an answer for longer than this has failed; at least timeout_ms */
+    uint32_t probe_ms;         /* nodes' pulses ask one another this often; 0: they do not */
     uint32_t start_timeout_ms; /* how long to wait for all nodes to register */
     double window_short, window_long; /* seconds, of the monitor; 0: its defaults */
     aml_balance_policy *balance;      /* what to do about nodes of different speeds; NULL: nothing */
@@ -202,6 +204,7 @@ struct member {
     struct member_goes_by goes_by;
     struct member_reported reported;
     struct silence silence;
+    struct suspect suspect;    /* only pulses.c changes it. Not stored */
     uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
     struct member_usage usage;
@@ -523,10 +526,27 @@ struct controller_save {
     uint64_t retry_us; /* no SAVE is sent before then */
 };
 
-/* What answers.c counts. */
+/* The nodes that were given up last because their processes had ended, oldest first: a launcher may tell later that
+ * they have crashed. Only crashes.c changes it. Not stored. */
+struct controller_ended {
+    struct crash list[CONTROLLER_CRASHES_MAX];
+    unsigned count;
+};
+
+/* The controller's questions to suspected nodes. Only pulses.c changes it. Not stored. */
+struct controller_pulses {
+    uint64_t number;       /* of the last question */
+    uint64_t tick_us;      /* when the open questions are looked at next; 0: none is open */
+    uint64_t dial_us;      /* when pulses whose connections have ended are dialed again; 0: not */
+    uint64_t dial_wait_us; /* how long that waited */
+    struct controller_ended ended;
+};
+
+/* Answers that are awaited: what answers.c counts, and pulses.c's questions. */
 struct controller_answers {
     uint64_t checked_us; /* when answers_check was last called; 0: not yet */
     struct controller_quiet quiet;
+    struct controller_pulses pulses;
 };
 
 /* A ring of the nodes that were removed last, by incarnation. */
@@ -596,6 +616,8 @@ void controller_want_strategy(struct controller *controller, enum strategy strat
 /* The actor's callbacks; `self` is a struct controller. */
 void controller_receive(void *self, actor_id from, struct message *message);
 void controller_timer(void *self);
+void controller_broken(void *self, actor_id peer);
+void controller_dialed(void *self, actor_id actor, bool listens);
 /* Takes a task over that options.folder_task was given and that was run. In the controller's thread. */
 void controller_folder_done(struct controller *controller, struct folder_task *task);
 

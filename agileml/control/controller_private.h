@@ -1,9 +1,9 @@
-/* The functions that the elasticity controller's source files share:
- * controller.c (membership, messages, the end), change.c (plans and announced changes), expected.c (machines that are
- * to join), input.c (fingerprints of the input), silence.c (nodes that are silent), accusations.c (nodes accused of
- * impossible messages by others), answers.c (nodes that are heard but do not answer), possible.c (nodes that send the
- * controller impossible reports), recover.c (recovery from lost nodes), crashes.c (apps that crash), save.c (the
- * model), progress.c, feeding.c (how many feeders there are), checkpoints.c, persist.c. */
+/* The functions that the elasticity controller's source files share: controller.c (membership, messages, the end),
+ * change.c (plans and announced changes), expected.c (machines that are to join), input.c (fingerprints of the input),
+ * silence.c (nodes that are silent), accusations.c (nodes accused of impossible messages by others), pulses.c (nodes
+ * that others suspect), answers.c (nodes that are heard but do not answer), possible.c (nodes that send the controller
+ * impossible reports), recover.c (recovery from lost nodes), crashes.c (apps that crash), save.c (the model),
+ * progress.c, feeding.c (how many feeders there are), checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -74,6 +74,9 @@ void controller_fail(struct controller *controller, const char *name, int code, 
 /* Removes the member without sending it a message. Invalidates members' addresses. */
 void traffic_add(struct member_traffic *sum, const struct member_traffic *more);
 void controller_remove_member(struct controller *controller, struct member *member);
+
+/* Takes every step that has become possible. Called at the end of each callback. */
+void controller_settle(struct controller *controller);
 
 /* ---- change.c ---- */
 
@@ -165,6 +168,14 @@ bool silence_is_lively(const struct controller *controller, const struct member 
 /* Receives ACCUSE: either the accused or the accuser has failed, and is given up. Invalidates members' addresses. */
 void accusations_receive(struct controller *controller, struct member *accuser, const struct message *message);
 
+/* ---- pulses.c ---- */
+
+void pulses_receive(struct controller *controller, actor_id from, const struct message *message);
+/* Gives up the members that leave questions unanswered. Called in each timer call. */
+void pulses_check(struct controller *controller, uint64_t now_us);
+/* When pulses_check is due next; UINT64_MAX: no question is open. */
+uint64_t pulses_due_us(const struct controller *controller);
+
 /* ---- nodes.c ---- */
 
 /* Adds lines `nodes` and `usage` to the report if they are due. Called at the end of each callback. */
@@ -217,6 +228,10 @@ void crashes_receive(struct controller *controller, actor_id from, const struct 
 /* Takes the crash of a member whose process has died of a crash signal without sending CRASHED. Invalidates members'
  * addresses. */
 void crashes_died(struct controller *controller, struct member *member, unsigned signal);
+/* The member is about to be given up as its process has ended, or does not answer: how it ended may be told later. */
+void crashes_ended(struct controller *controller, const struct member *member);
+/* The launcher tells that a node of this name, which was given up before, has died of a crash signal. */
+void crashes_told_late(struct controller *controller, const char *name, unsigned signal);
 /* The recovery is done: the job goes on without the nodes that have crashed so far. */
 void crashes_recovered(struct controller *controller);
 /* Writes why the job can't go on, if a crashed node had what the others lack. `lacking` is the partition without a

@@ -112,36 +112,86 @@ static bool takes_part(const struct controller *controller, const struct member 
     return controller->phase < PHASE_TRAIN || member->settled;
 }
 
+/* Ends the job: a second node has crashed as `first` did. */
+static void fail_for_crash(struct controller *controller, const struct crash *crash, const struct crash *first) {
+    char text[ERROR_TEXT_MAX];
+    describe(crash, first, text, sizeof text);
+    size_t used = strlen(text);
+    snprintf(text + used, sizeof text - used, ": the app crashes; the standard error of each node has the backtrace");
+    controller_fail(controller, crash->name, AML_EFAIL, text);
+}
+
 static void crashes_lost(struct controller *controller, struct member *member, const struct crash *crash) {
     char text[ERROR_TEXT_MAX];
     const struct crash *first = takes_part(controller, member) ? find_same(controller, crash) : NULL;
-    describe(crash, first, text, sizeof text);
     if (first != NULL) {
-        size_t used = strlen(text);
-        snprintf(text + used, sizeof text - used,
-                 ": the app crashes; the standard error of each node has the backtrace");
         member->left = true;
-        controller_fail(controller, member->name, AML_EFAIL, text);
+        fail_for_crash(controller, crash, first);
         return;
     }
+    describe(crash, NULL, text, sizeof text);
     if (takes_part(controller, member)) {
         crashes_add(&controller->crashes, crash);
     }
     recover_lost(controller, member, text);
 }
 
-void crashes_died(struct controller *controller, struct member *member, unsigned signal) {
+/* The crash of a member that has not sent CRASHED. */
+static struct crash crash_untold(const struct controller *controller, const struct member *member, unsigned signal) {
     uint64_t next = controller->progress.completed + 1; /* every node that works has reported the clocks before */
     const struct message_crashed facts = {.signal = signal,
                                           .clock = controller->phase < PHASE_TRAIN ? 0
                                                    : member->reported.clock > next ? member->reported.clock
                                                                                    : next};
-    const struct crash crash = crash_of(member, &facts, false);
+    return crash_of(member, &facts, false);
+}
+
+void crashes_died(struct controller *controller, struct member *member, unsigned signal) {
+    const struct crash crash = crash_untold(controller, member, signal);
     crashes_lost(controller, member, &crash);
+}
+
+void crashes_ended(struct controller *controller, const struct member *member) {
+    struct controller_ended *ended = &controller->answers.pulses.ended;
+    if (!takes_part(controller, member)) {
+        return;
+    }
+    if (ended->count == CONTROLLER_CRASHES_MAX) {
+        memmove(ended->list, ended->list + 1, --ended->count * sizeof *ended->list);
+    }
+    ended->list[ended->count++] = crash_untold(controller, member, 0);
+}
+
+void crashes_told_late(struct controller *controller, const char *name, unsigned signal) {
+    struct controller_ended *ended = &controller->answers.pulses.ended;
+    for (unsigned e = 0; e < ended->count && controller->phase < PHASE_LEAVE; e++) {
+        struct crash crash = ended->list[e];
+        if (strcmp(crash.name, name) != 0) {
+            continue;
+        }
+        memmove(&ended->list[e], &ended->list[e + 1], (--ended->count - e) * sizeof *ended->list);
+        crash.facts.signal = signal;
+        const struct crash *first = find_same(controller, &crash);
+        if (first != NULL) {
+            fail_for_crash(controller, &crash, first);
+            return;
+        }
+        crashes_add(&controller->crashes, &crash);
+        persist_soon(controller);
+        return;
+    }
 }
 
 /* Takes a CRASHED that arrives after the node was removed because its process had ended or was silent. */
 static void crashes_late(struct controller *controller, actor_id from, const struct message_crashed *facts) {
+    struct controller_ended *ended = &controller->answers.pulses.ended;
+    for (unsigned e = 0; e < ended->count; e++) { /* how it ended was not known */
+        if (ended->list[e].node == from) {
+            crashes_add(&controller->crashes, &ended->list[e]);
+            memmove(&ended->list[e], &ended->list[e + 1], (--ended->count - e) * sizeof *ended->list);
+            break;
+        }
+    }
     for (unsigned c = 0; c < controller->crashes.count; c++) {
         struct crash *crash = &controller->crashes.list[c];
         if (crash->node == from && !crash->told) {

@@ -68,7 +68,7 @@ static void count_servers(const struct plan_view *plan, struct ring *ring) {
     }
     for (size_t e = 0; e < plan->endpoint_count; e++) {
         int64_t member = index_map_find(&index, actor_node(plan->endpoints[e].actor));
-        if (member != INDEX_NONE) {
+        if (member != INDEX_NONE && !actor_is_pulse(plan->endpoints[e].actor)) {
             ring->members[member].servers++;
         }
     }

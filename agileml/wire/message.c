@@ -74,7 +74,7 @@ static const struct layout LAYOUTS[] = {
          FRAMES_RECORDS,
          3,
          {sizeof(struct wire_endpoint), sizeof(struct wire_metric), sizeof(struct wire_option)},
-         {WIRE_SERVERS_MAX, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
+         {WIRE_SERVERS_MAX + 1, WIRE_METRICS_MAX, WIRE_OPTIONS_MAX},
          {TEXT(registration.name), TEXT(registration.host), TEXT(registration.group), TEXT(registration.key),
           U64(registration.process_id, ANY), U8(registration.tier, TIER_FEEDER), U32(registration.threads, 65535),
           U32(registration.threads_max, 65535), U64(registration.slice, ANY), TEXT(registration.job.app),
@@ -85,14 +85,15 @@ static const struct layout LAYOUTS[] = {
           U32(registration.job.tolerance_iterations, 1U << 20)}},
     [MESSAGE_WELCOME] = {"WELCOME",
                          NO_FRAMES,
-                         {TEXT(welcome.name), U32(welcome.heartbeat_ms, 1U << 30), U32(welcome.timeout_ms, 1U << 30)}},
+                         {TEXT(welcome.name), U32(welcome.heartbeat_ms, 1U << 30), U32(welcome.timeout_ms, 1U << 30),
+                          U32(welcome.probe_ms, 1U << 30)}},
     [MESSAGE_PLAN] = {"PLAN",
                       FRAMES_RECORDS,
                       PLAN_FRAMES,
                       {sizeof(struct wire_node), sizeof(struct wire_placement), sizeof(struct wire_assignment),
                        sizeof(uint32_t), sizeof(struct wire_endpoint)},
                       {WIRE_NODES_MAX, WIRE_PARTITIONS_MAX, WIRE_ASSIGNMENTS_MAX, WIRE_ASSIGNMENT_SHARDS_MAX,
-                       WIRE_NODES_MAX *WIRE_SERVERS_MAX},
+                       WIRE_NODES_MAX *(WIRE_SERVERS_MAX + 1)},
                       {U64(plan.version, ANY), U64(plan.restore, CLOCK), U64(plan.from_clock, CLOCK),
                        U32(plan.commit_every, WIRE_COMMIT_EVERY_MAX),
                        U32(plan.next_commit_every, WIRE_COMMIT_EVERY_MAX), U32(plan.window, WIRE_WINDOW_MAX),
@@ -309,6 +310,7 @@ static const struct layout LAYOUTS[] = {
                       {WIRE_FEED_SHARDS_MAX, WIRE_FEED_BYTES_MAX},
                       {U8(feed.kind, FEED_GONE), U64(feed.clock, CLOCK), U64(feed.claim, ANY), ID(feed.passed.receiver),
                        ID(feed.passed.sender)}},
+    [MESSAGE_PULSE] = {"PULSE", NO_FRAMES, {U8(pulse.kind, PULSE_SUSPECT), U64(pulse.number, ANY), ID(pulse.suspect)}},
 };
 
 static const struct layout *layout_of(unsigned type) {
@@ -398,6 +400,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_LOT_METRICS:
     case MESSAGE_HOLDINGS:
     case MESSAGE_SHARD:
+    case MESSAGE_PULSE:
     case MESSAGE_FEED_ASK:
     case MESSAGE_FEED:
         return ROLE_NODE;

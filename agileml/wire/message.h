@@ -38,6 +38,15 @@ static inline unsigned actor_part(actor_id actor) {
     return (unsigned)(actor & ACTOR_PART_MAX);
 }
 
+/* A process's *pulse*: the part that answers as long as the process runs, whatever its other parts do. */
+enum { ACTOR_PART_PULSE = 0x7FFF };
+static inline actor_id actor_pulse(actor_id node) {
+    return actor_of_part(node, ACTOR_PART_PULSE);
+}
+static inline int actor_is_pulse(actor_id actor) {
+    return actor_part(actor) == ACTOR_PART_PULSE;
+}
+
 /* The order of two actors, for qsort and bsearch; also of records that begin with one. */
 int actor_compare(const void *one, const void *other);
 
@@ -54,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 23,
+    WIRE_VERSION = 24,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -157,7 +166,9 @@ enum message_type {
     MESSAGE_FEED_ASK = 48,
     MESSAGE_FEED = 49,
     /* controller -> node */
-    MESSAGE_EVALUATE = 40
+    MESSAGE_EVALUATE = 40,
+    /* between pulses; pulse <-> controller */
+    MESSAGE_PULSE = 50
 };
 
 /* The part of a job's description that all nodes must agree on and the controller acts on. */
@@ -178,8 +189,8 @@ static inline struct strategy_clocks job_clocks(const struct job_terms *job) {
     return (struct strategy_clocks){.per_iteration = job->clocks_per_iteration, .local_steps = job->local_steps};
 }
 
-/* A node requests to join. Frames: endpoints of its server threads (struct wire_endpoint each), metrics (struct
- * wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
+/* A node requests to join. Frames: endpoints of its server threads and its pulse (struct wire_endpoint each), metrics
+ * (struct wire_metric each), the options that must be the same at all nodes (struct wire_option each). Repeated until
  * WELCOME. */
 struct message_register {
     char name[WIRE_NAME_MAX];  /* the requested name; empty: the controller chooses */
@@ -199,13 +210,14 @@ struct message_welcome {
     char name[WIRE_NAME_MAX];
     uint32_t heartbeat_ms; /* send a HEARTBEAT at least this often */
     uint32_t timeout_ms;   /* silence longer than this counts as a failure, on both sides */
+    uint32_t probe_ms;     /* the pulse asks its neighbours this often; 0: it does not */
 };
 
 /* Who serves and follows which partition and who works on which data shard in which clocks (docs/design.md,
  * "Plans"). The header's epoch is the plan's. Versions grow from plan to plan, over all epochs. Each plan is complete:
  * a receiver needs no earlier plan. Frames: nodes (struct wire_node), placement (struct wire_placement, one per
  * partition), assignments (struct wire_assignment), the assignments' shards (uint32_t each), endpoints (struct
- * wire_endpoint of every server thread). */
+ * wire_endpoint of every server thread and pulse). */
 struct message_plan {
     uint64_t version;
     uint64_t restore; /* the clock to which this epoch's first plan restored every partition; 0 in the first epoch */
@@ -645,6 +657,21 @@ struct message_feed {
     uint64_t claim;
 };
 
+/* Whether a process still runs (docs/design.md, "Pulses"). Sent by pulses, and by the controller.
+ *
+ *   PULSE_ASK      to a pulse, from another one or from the controller
+ *   PULSE_ANSWER   its answer; to the controller also unasked, with number 0, so that the controller can ask
+ *   PULSE_SUSPECT  to the controller: the connection to this node's pulse has broken, or the pulse does not answer
+ *
+ * A suspicion only makes the controller ask. */
+enum pulse_kind { PULSE_ASK = 0, PULSE_ANSWER, PULSE_SUSPECT };
+
+struct message_pulse {
+    uint8_t kind;     /* enum pulse_kind */
+    uint64_t number;  /* of the question, unique for the one who asks; PULSE_SUSPECT: questions left unanswered */
+    actor_id suspect; /* PULSE_SUSPECT: the node, part 0; else 0 */
+};
+
 struct message {
     enum message_type type;
     uint64_t epoch; /* of the sender's plan; 0: it has none yet */
@@ -694,6 +721,7 @@ struct message {
         struct message_shard shard;
         struct message_feed_ask feed_ask;
         struct message_feed feed;
+        struct message_pulse pulse;
     };
     unsigned frame_count;
     struct buffer *frames[MESSAGE_FRAMES_MAX]; /* one reference each, owned by the message */

@@ -74,6 +74,20 @@ static void test_both_groups_lost(void **state) {
     run_well("$run --reliable 0 --transient 1 --resume saved -- " SUMS); /* the only copy */
 }
 
+/* A process that ends is noticed at once, and so is one that stands still where the job has probes: a failure timeout
+ * of 60 s would end the test. What is not at fault stays. */
+static void test_losses_are_noticed_at_once(void **state) {
+    (void)state;
+    run_well("printf 'iteration 10 kill node-2\\niteration 25 pause node-4\\n' >events; "
+             "$run --failure-timeout 60 --probe 50 --events events --reliable 0 --transient 5 -- " SUMS
+             " --slow-us 4000");
+    assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);
+    assert_true(summary("failures") == 2);
+    assert_text("report", "\"nodes\":[\"node-2\"],\"reason\":\"the process of node-2 (");
+    assert_text("report", "\"nodes\":[\"node-4\"],\"reason\":\"node-4 (");
+    assert_text("report", "does not answer other nodes");
+}
+
 static void test_bad_groups(void **state) {
     (void)state;
     run_refused("$run --reliable 0 --transient 2 -- " SUMS " --group ''", "--group '': expected a name of 1 to ");
@@ -132,6 +146,7 @@ int main(void) {
         cmocka_unit_test(test_auto_uses_a_reliable_node_that_joins),
         cmocka_unit_test(test_a_group_that_is_lost),
         cmocka_unit_test(test_both_groups_lost),
+        cmocka_unit_test(test_losses_are_noticed_at_once),
         cmocka_unit_test(test_bad_groups),
         cmocka_unit_test(test_ring),
     };

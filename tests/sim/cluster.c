@@ -64,7 +64,12 @@ void cluster_kill(struct cluster_node *node) {
     cluster->result->counts.kills++;
     cluster->faults.may_fail = cluster->faults.may_fail ||
                                (node->tier == TIER_RELIABLE && !cluster->options.transient) || !replicas_left(cluster);
-    sim_remove(cluster->sim, node->machine);
+    node->pulse.gone_us = sim_now(cluster->sim);
+    if (hash_mix(cluster->options.seed ^ node->id) % 2 == 0) {
+        sim_end(cluster->sim, node->machine);
+    } else {
+        sim_remove(cluster->sim, node->machine);
+    }
     cluster_not_calm(cluster, sim_now(cluster->sim));
 }
 
@@ -209,6 +214,7 @@ static void open_node(struct cluster_node *node) {
                                                     .job = cluster->terms},
                                    .servers = node->endpoints,
                                    .server_count = node->server_count,
+                                   .pulse = &node->pulse.endpoint,
                                    .lots = cluster->drawn.lots,
                                    .fetches = cluster->drawn.fetches,
                                    .fetch_piece = hash_mix(cluster->options.seed ^ 0x91EC) % 2 == 0 ? 64 : 512,
@@ -224,6 +230,7 @@ static void open_node(struct cluster_node *node) {
         snprintf(options.registration.name, sizeof options.registration.name, "worker-%u", node->number);
     }
     open_servers(node);
+    cluster_pulse_open(node);
     sim_actor(cluster->sim, node->machine, node->id, "",
               (struct actor){.receive = node_actor_receive, .timer = node_actor_timer, .self = node}, &node->io);
     node_init(&node->node, node->io, &options, job);
@@ -285,6 +292,7 @@ static void close_node(struct cluster_node *node) {
         server_close(&server->server);
     }
     node_close(&node->node);
+    cluster_pulse_close(node);
     cluster_app_close(node);
     free(node);
 }
@@ -526,6 +534,7 @@ static void run_close(struct cluster *cluster) {
 
 static void job_open(struct cluster *cluster) {
     struct sim_config network = draw_network(cluster);
+    cluster_pulse_draw(cluster, &network);
     cluster->sim = sim_open(cluster->options.seed + (uint64_t)cluster->run.jobs * 0x10001, &network);
     cluster->run.jobs++;
     cluster->machine_count = CLUSTER_FIRST_NODE;

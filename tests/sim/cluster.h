@@ -62,6 +62,9 @@ enum mistake {
     MISTAKE_PIECE_TWICE,           /* a node counts what one part has of a shard twice */
     MISTAKE_PIECE_LEFT_OUT,        /* a node does not miss what one part has of a shard */
     MISTAKE_STEP_TWICE,            /* a server applies the sum of a clock's updates to a row twice */
+    MISTAKE_SUSPICION_BELIEVED,    /* the controller gives a suspected node up without asking it */
+    MISTAKE_SUSPICION_IGNORED,     /* the controller does not look after suspected nodes */
+    MISTAKE_WOKEN_ACCUSES,         /* a node that stood still takes the time for others' silence */
     MISTAKE_STATE_KEPT,            /* a server that goes back does not undo the state of one row's optimizer */
     MISTAKE_RING_TWICE,            /* a relay adds what comes from the node before twice */
     MISTAKE_RING_OVERLAPS,         /* a server takes a sum although one of its origins has delivered the clock */

@@ -148,6 +148,13 @@ static void control_connect(struct io *io, actor_id actor, const char *endpoint)
     }
 }
 
+static void control_dial(struct io *io, actor_id actor, const char *endpoint) {
+    struct cluster_controller *control = io_control(io);
+    if (!control->crashed) {
+        control->network->dial(control->network, actor, endpoint);
+    }
+}
+
 /* ---- Its process ---- */
 
 static void control_start(void *context);
@@ -180,6 +187,7 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
     control->network->set_timer(control->network, 0);
     controller_close(&control->controller);
     uint64_t at_us = sim_now(cluster->sim) + restart_us;
+    cluster->faults.stunned_us = at_us > cluster->faults.stunned_us ? at_us : cluster->faults.stunned_us;
     sim_restart(cluster->sim, CLUSTER_CONTROLLER, at_us);
     cluster_not_calm(cluster, at_us + IO_RECONNECT_US);
     sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
@@ -197,6 +205,7 @@ static void control_stepped(struct cluster *cluster) {
     cluster_feed_check_control(cluster);
     cluster_feed_control(cluster);
     cluster_strategy_control(cluster);
+    cluster_pulse_check_control(cluster);
     cluster_feed_mistake_control(cluster);
 }
 
@@ -213,6 +222,7 @@ static void control_start(void *context) {
         .heartbeat_ms = cluster->drawn.heartbeat_ms,
         .timeout_ms = cluster->drawn.timeout_ms,
         .answer_ms = cluster->options.mistake == MISTAKE_ANSWER_AWAITED ? UINT32_MAX : 3 * cluster->drawn.timeout_ms,
+        .probe_ms = cluster->drawn.probe_ms,
         .start_timeout_ms = 2 * cluster->drawn.timeout_ms,
         .checkpoint = cluster->run.disk[0] != '\0' ? cluster->run.disk : NULL,
         .checkpoint_every = cluster->drawn.checkpoint_every,
@@ -253,6 +263,7 @@ static void control_receive(void *self, actor_id from, struct message *message) 
         node->fate.fenced = message->epoch;
     }
     cluster_mistake_controller(cluster, from, message);
+    cluster_pulse_see(cluster, message);
     cluster_check_accusation(cluster, node, message);
     cluster_mad_controller(cluster, from, message);
     cluster_check_written(cluster, message);
@@ -264,6 +275,23 @@ static void control_timer(void *self) {
     struct cluster *cluster = self;
     if (cluster->control.running && !cluster->control.ended) {
         controller_timer(&cluster->control.controller);
+        control_stepped(cluster);
+    }
+}
+
+static void control_broken(void *self, actor_id peer) {
+    struct cluster *cluster = self;
+    bool ignored = cluster->options.mistake == MISTAKE_SUSPICION_IGNORED && cluster->result->mistaken;
+    if (cluster->control.running && !cluster->control.ended && !ignored) {
+        controller_broken(&cluster->control.controller, peer);
+        control_stepped(cluster);
+    }
+}
+
+static void control_dialed(void *self, actor_id actor, bool listens) {
+    struct cluster *cluster = self;
+    if (cluster->control.running && !cluster->control.ended) {
+        controller_dialed(&cluster->control.controller, actor, listens);
         control_stepped(cluster);
     }
 }
@@ -385,11 +413,17 @@ void cluster_control_open(struct cluster *cluster) {
                                                   .send = control_send,
                                                   .set_timer = control_set_timer,
                                                   .connect = control_connect,
-                                                  .admit = control_admit}};
+                                                  .admit = control_admit,
+                                                  .dial = control_dial}};
     cluster->store = (struct cluster_store){.store = {.write = store_write, .read = store_read, .close = store_nothing},
                                             .cluster = cluster};
     sim_actor(cluster->sim, CLUSTER_CONTROLLER, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT,
-              (struct actor){.receive = control_receive, .timer = control_timer, .self = cluster}, &control->network);
+              (struct actor){.receive = control_receive,
+                             .timer = control_timer,
+                             .self = cluster,
+                             .broken = control_broken,
+                             .dialed = control_dialed},
+              &control->network);
     actor_id operator_id = UINT64_C(0xBEEF) << ACTOR_PART_BITS;
     sim_actor(cluster->sim, CLUSTER_OPERATOR, operator_id, "",
               (struct actor){.receive = operator_receive, .timer = operator_timer, .self = cluster},

@@ -106,6 +106,10 @@ static void check_summary(struct cluster *cluster, const json_t *line, const cha
  * ways, are left out. */
 static void check_accused(struct cluster *cluster, const json_t *line, const char *text) {
     const json_t *names = json_object_get(line, "nodes");
+    const char *reason = json_string_value(json_object_get(line, "reason"));
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        cluster_pulse_check_failure(cluster, json_string_value(json_array_get(names, i)), reason);
+    }
     if (cluster->faults.split || cluster->faults.may_fail || cluster->options.schedule != SCHEDULE_NONE) {
         return;
     }

@@ -113,11 +113,24 @@ void cluster_kill_some(struct cluster *cluster, struct cluster_node **nodes, uns
     }
 }
 
+void cluster_pause(struct cluster *cluster, unsigned machine, uint64_t until_us) {
+    sim_pause(cluster->sim, machine, until_us);
+    if (machine == CLUSTER_CONTROLLER && until_us > cluster->faults.stunned_us) {
+        cluster->faults.stunned_us = until_us;
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        struct cluster_node_pulse *pulse = &cluster->nodes[n]->pulse;
+        if (cluster->nodes[n]->machine == machine && until_us > pulse->paused_until_us) {
+            pulse->paused_until_us = until_us;
+        }
+    }
+}
+
 static void pause_some(const struct action *action, struct cluster_node **nodes, unsigned count) {
     struct cluster *cluster = action->cluster;
     for (unsigned n = 0; n < count; n++) {
         nodes[n]->fate.hurt = true;
-        sim_pause(cluster->sim, nodes[n]->machine, sim_now(cluster->sim) + action->length_us);
+        cluster_pause(cluster, nodes[n]->machine, sim_now(cluster->sim) + action->length_us);
     }
     cluster->faults.disturbed = true;
 }
@@ -168,13 +181,14 @@ static void action_happen(void *context) {
     bool network = action->kind == ACTION_BREAK || action->kind == ACTION_SEPARATE || action->kind == ACTION_CUT;
     bool machine = action->kind == ACTION_REMOVE || (action->kind == ACTION_PAUSE && action->count == 0);
     cluster->faults.split = cluster->faults.split || network || machine;
+    cluster->faults.apart_us = network && action->kind != ACTION_BREAK ? until_us : cluster->faults.apart_us;
     switch (action->kind) {
     case ACTION_BREAK:
         sim_break(cluster->sim, action->machine, action->other);
         break;
     case ACTION_PAUSE:
         if (action->count == 0) {
-            sim_pause(cluster->sim, action->machine, until_us);
+            cluster_pause(cluster, action->machine, until_us);
         } else {
             pause_some(action, nodes, count);
         }
@@ -202,7 +216,7 @@ static void action_happen(void *context) {
         cluster_control_kill(cluster, action->length_us);
         break;
     case ACTION_CONTROLLER_PAUSE:
-        sim_pause(cluster->sim, CLUSTER_CONTROLLER, until_us);
+        cluster_pause(cluster, CLUSTER_CONTROLLER, until_us);
         cluster->faults.disturbed = true;
         break;
     case ACTION_MAD:

@@ -99,8 +99,8 @@ static void trouble(void *context) {
     case 3:
         if (count > 0) {
             nodes[one]->fate.hurt = true;
-            sim_pause(cluster->sim, nodes[one]->machine,
-                      sim_now(cluster->sim) + cluster_between(cluster, 1000, 2 * SECOND_US));
+            cluster_pause(cluster, nodes[one]->machine,
+                          sim_now(cluster->sim) + cluster_between(cluster, 1000, 2 * SECOND_US));
             cluster->faults.disturbed = true;
         }
         break;

@@ -45,6 +45,9 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_PIECE_TWICE] = "piece-twice",
     [MISTAKE_PIECE_LEFT_OUT] = "piece-left-out",
     [MISTAKE_STEP_TWICE] = "step-twice",
+    [MISTAKE_SUSPICION_BELIEVED] = "suspicion-believed",
+    [MISTAKE_SUSPICION_IGNORED] = "suspicion-ignored",
+    [MISTAKE_WOKEN_ACCUSES] = "woken-accuses",
     [MISTAKE_STATE_KEPT] = "state-kept",
     [MISTAKE_RING_TWICE] = "ring-twice",
     [MISTAKE_RING_OVERLAPS] = "ring-overlaps",
@@ -65,8 +68,7 @@ bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
     return true;
 }
 
-/* The same for a mistake that is made again and again once it is due. */
-static bool mistake_lasts(struct cluster *cluster, enum mistake mistake) {
+bool cluster_mistake_lasts(struct cluster *cluster, enum mistake mistake) {
     return cluster->options.mistake == mistake && (cluster->result->mistaken || cluster_mistake_due(cluster, mistake));
 }
 
@@ -170,7 +172,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
     } else if (taken) {
         flush_double(cluster, message, MISTAKE_FLUSH_TWICE);
     }
-    return !mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
+    return !cluster_mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
 }
 
 /* A worker that names the rows which it still wants does not name one of them. */
@@ -314,7 +316,8 @@ static void mistake_hold(struct cluster_node *node, struct message *message) {
     bool for_checkpoint = cluster->control.running && barrier->purpose == BARRIER_CHECKPOINT &&
                           barrier->number == message->heartbeat_ack.barrier && barrier->clock != WIRE_CLOCK_NEVER;
     bool near = for_checkpoint && node->node.work.begun + 1 >= barrier->clock; /* else it makes no difference */
-    if (for_checkpoint && (near || cluster->result->mistaken) && mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
+    if (for_checkpoint && (near || cluster->result->mistaken) &&
+        cluster_mistake_lasts(cluster, MISTAKE_CHECKPOINT_NOT_HELD)) {
         message->heartbeat_ack.barrier_clock = WIRE_CLOCK_NEVER;
     }
 }
@@ -334,7 +337,7 @@ void cluster_mistake_node(struct cluster_node *node, struct message *message) {
         message->push.clock > known && cluster_mistake_due(cluster, MISTAKE_PUSH_WITHOUT_ROWS)) {
         message_close(message);
     }
-    if (message->push.durable < message->push.clock && mistake_lasts(cluster, MISTAKE_COMMIT_TOO_EARLY)) {
+    if (message->push.durable < message->push.clock && cluster_mistake_lasts(cluster, MISTAKE_COMMIT_TOO_EARLY)) {
         message->push.durable = message->push.clock;
     }
 }
@@ -361,10 +364,10 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
     if (message->type == MESSAGE_PROGRESS && message->progress.last == 0 &&
         (message->progress.clock == controller->job.final ||
          (controller->barrier.purpose == BARRIER_STOP && message->progress.clock >= controller->barrier.clock)) &&
-        mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
+        cluster_mistake_lasts(cluster, MISTAKE_LAST_UNSAID)) {
         message->progress.last = 1;
     }
-    if (message->type == MESSAGE_WAITS && mistake_lasts(cluster, MISTAKE_WAITS_UNTOLD)) {
+    if (message->type == MESSAGE_WAITS && cluster_mistake_lasts(cluster, MISTAKE_WAITS_UNTOLD)) {
         message->waits.version = 0;
     }
     if (message->type == MESSAGE_PROGRESS && message->progress.items > 0 &&
@@ -381,7 +384,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
 
 void cluster_mistake_replace(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
-    if (cluster->uneven.replacing && mistake_lasts(cluster, MISTAKE_TWO_REPLACED)) {
+    if (cluster->uneven.replacing && cluster_mistake_lasts(cluster, MISTAKE_TWO_REPLACED)) {
         controller->progress.replacing = REPLACING_NOBODY;
     }
 }
@@ -392,16 +395,16 @@ uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us)
     uint64_t whole_us = now_us - node->speed.computed_us;
     bool first = node->speed.computed_us == 0;
     node->speed.computed_us = now_us;
-    if (!first && mistake_lasts(cluster, MISTAKE_WAITING_COUNTED)) {
+    if (!first && cluster_mistake_lasts(cluster, MISTAKE_WAITING_COUNTED)) {
         return whole_us;
     }
-    return mistake_lasts(cluster, MISTAKE_SPEED_REVERSED) ? (UINT64_C(1) << 34) / (compute_us + 1) : compute_us;
+    return cluster_mistake_lasts(cluster, MISTAKE_SPEED_REVERSED) ? (UINT64_C(1) << 34) / (compute_us + 1) : compute_us;
 }
 
 static void weights_lost(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (controller->members[m].node.weight > 0 && mistake_lasts(cluster, MISTAKE_WEIGHTS_LOST)) {
+        if (controller->members[m].node.weight > 0 && cluster_mistake_lasts(cluster, MISTAKE_WEIGHTS_LOST)) {
             controller->members[m].node.weight = 0;
         }
     }
@@ -414,7 +417,7 @@ void cluster_mistake_restart(struct cluster *cluster) {
     uint64_t now_us = sim_now(cluster->sim);
     bool restarted = cluster->result->counts.controller_restarts > 0 && controller->phase == PHASE_TRAIN;
     weights_lost(cluster);
-    if (!restarted || !mistake_lasts(cluster, MISTAKE_IMPATIENT_RESTART)) {
+    if (!restarted || !cluster_mistake_lasts(cluster, MISTAKE_IMPATIENT_RESTART)) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {

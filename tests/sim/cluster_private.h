@@ -11,6 +11,7 @@
 #include "tests/sim/app.h"
 #include "tests/sim/cluster.h"
 #include "workers/node.h"
+#include "workers/pulse.h"
 
 enum {
     CLUSTER_MACHINES = 1024,
@@ -208,6 +209,16 @@ struct cluster_node_speed {
     uint64_t serve_us;                    /* how late its servers are with each message */
 };
 
+/* A process's pulse. */
+struct cluster_node_pulse {
+    struct pulse pulse;
+    struct wire_endpoint endpoint;
+    uint64_t paused_until_us; /* the node stands still until then, or stood; 0: it never did */
+    uint64_t ticked_us;       /* when pulse_timer was last called */
+    uint64_t gone_us;         /* when the process ended, or its machine was gone; 0: not */
+    uint64_t planned_us;      /* when the newest plan has named it first; 0: not yet */
+};
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
@@ -229,6 +240,7 @@ struct cluster_node {
     struct cluster_node_evaluation evaluation;
     struct cluster_node_save save;
     struct cluster_node_fate fate;
+    struct cluster_node_pulse pulse;
     struct cluster_node_speed speed;
 };
 
@@ -315,6 +327,8 @@ struct cluster_work {
 struct cluster_drawn {
     unsigned initial_reliable, initial_transient;
     uint32_t heartbeat_ms, timeout_ms, patience_ms, commit_every, checkpoint_every;
+    uint32_t probe_ms; /* 0: no probes */
+    uint64_t far_us;   /* the longest that a small message usually takes, there and back */
     struct plan_thresholds thresholds;
     uint64_t compute_us;                /* of a typical node and clock */
     uint64_t load_us;                   /* of a typical node */
@@ -332,6 +346,8 @@ struct cluster_faults {
     uint64_t calm_us;             /* no fault is active after that */
     bool calm_only;               /* nothing is drawn that is a fault */
     bool disturbed;               /* something happened that may cost a recovery */
+    uint64_t apart_us;            /* until then nodes did not hear each other */
+    uint64_t stunned_us;          /* until then the controller stood still, or was not there */
     bool split;                   /* something happened to the network, which may cost any node its place */
     bool may_fail;                /* something happened that may end the job */
     bool loss_intended;           /* all reliable nodes are to be lost once there is a checkpoint */
@@ -523,6 +539,19 @@ void cluster_feed_check_control(struct cluster *cluster);
 void cluster_feed_mistake_control(struct cluster *cluster);
 bool cluster_feed_mistake_node(struct cluster_node *node, const struct message *message);
 
+/* ---- cluster_pulse.c ---- */
+
+/* Chooses whether the job has probes, and how often. */
+void cluster_pulse_draw(struct cluster *cluster, const struct sim_config *network);
+void cluster_pulse_open(struct cluster_node *node);
+void cluster_pulse_close(struct cluster_node *node);
+/* A message that is about to reach the controller. */
+void cluster_pulse_see(struct cluster *cluster, struct message *message);
+/* After each step of the controller: nodes that are gone are given up in time. */
+void cluster_pulse_check_control(struct cluster *cluster);
+/* The report tells of a failure: nobody who could answer is given up because of unanswered questions. */
+void cluster_pulse_check_failure(struct cluster *cluster, const char *name, const char *reason);
+
 /* ---- cluster.c ---- */
 
 /* The incarnation with this actor, NULL for none. */
@@ -582,6 +611,8 @@ void cluster_draw_faults(struct cluster *cluster);
 void cluster_draw_missing(struct cluster *cluster);
 void cluster_draw_elastic(struct cluster *cluster);
 void cluster_faults_begin(struct cluster *cluster);
+/* The machine stands still until then. */
+void cluster_pause(struct cluster *cluster, unsigned machine, uint64_t until_us);
 /* In CAMPAIGN_UNEVEN: the controller starts again, a transient node joins, when somebody begins the clock. */
 void cluster_add_restart(struct cluster *cluster, uint64_t clock);
 void cluster_add_join(struct cluster *cluster, uint64_t clock);
@@ -643,6 +674,8 @@ void cluster_mistake_replace(struct cluster *cluster);
 uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us);
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
+/* The same for a mistake that is made again and again once it is due. */
+bool cluster_mistake_lasts(struct cluster *cluster, enum mistake mistake);
 /* Each may change what reaches an actor. False: it does not reach it. */
 bool cluster_mistake_server(struct cluster_server *server, struct message *message);
 void cluster_mistake_node(struct cluster_node *node, struct message *message);

@@ -244,7 +244,7 @@ static void see_flaps(struct cluster *cluster, struct cluster_node *node, actor_
     cluster->faults.disturbed = true;
     uint64_t until_us =
         sim_now(cluster->sim) + cluster_between(cluster, 1, 4) * cluster->drawn.timeout_ms * UINT64_C(1000) * 3 / 4;
-    sim_pause(cluster->sim, machine, until_us);
+    cluster_pause(cluster, machine, until_us);
     cluster_not_calm(cluster, until_us);
 }
 

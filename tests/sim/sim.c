@@ -51,7 +51,7 @@ struct lane {
     struct flight *delivered; /* the latest, kept for duplicates */
 };
 
-enum event_kind { EVENT_MESSAGE, EVENT_TIMER, EVENT_CALL };
+enum event_kind { EVENT_MESSAGE, EVENT_TIMER, EVENT_CALL, EVENT_BROKEN, EVENT_DIALED };
 
 struct event {
     uint64_t at_us, sequence;
@@ -67,6 +67,9 @@ struct event {
             void (*function)(void *context);
             void *context;
         } call;
+        struct {
+            unsigned actor, peer;
+        } peers; /* of EVENT_BROKEN and EVENT_DIALED */
     };
 };
 
@@ -85,6 +88,7 @@ struct sim_node_state {
     uint64_t out_free_us, in_free_us; /* when its link has sent, received what it has to */
     uint64_t paused_until_us;
     bool removed;
+    bool refuses; /* removed, but its machine says so */
     unsigned char side;
     actor_id *admitted; /* the nodes that its actors have been told of; part 0, ascending */
     size_t admitted_count;
@@ -323,6 +327,32 @@ static void sim_io_admit(struct io *io, const struct wire_node *nodes, size_t co
     qsort(node->admitted, count, sizeof *node->admitted, actor_compare);
 }
 
+/* There and back on a connection that may not be there yet. */
+static uint64_t dial_us(struct sim *sim) {
+    return 2 * random_magnitude(sim, sim->config.latency_min_us, sim->config.latency_max_us);
+}
+
+static void sim_io_dial(struct io *io, actor_id actor, const char *endpoint) {
+    struct sim_actor_state *self = io_actor(io);
+    int64_t other = index_map_find(&self->sim->actor_index, actor);
+    if (other != INDEX_NONE && strcmp(self->sim->actors[other]->endpoint, endpoint) == 0) {
+        event_add(self->sim, self->sim->now_us + dial_us(self->sim),
+                  (struct event){.kind = EVENT_DIALED,
+                                 .node = self->node,
+                                 .peers = {.actor = self->index, .peer = (unsigned)other}});
+    }
+}
+
+/* Tells the actor at one end of a connection that the connection has ended. */
+static void lane_tell(struct sim *sim, const struct lane *lane) {
+    const struct sim_actor_state *to = sim->actors[lane->to];
+    if (to->actor.broken != NULL && !lane->closed) {
+        event_add(
+            sim, sim->now_us + lane->latency_us,
+            (struct event){.kind = EVENT_BROKEN, .node = to->node, .peers = {.actor = lane->to, .peer = lane->from}});
+    }
+}
+
 /* As in a job with a key: the controller hears everybody; a node hears the nodes that io.admit has named, and those
  * that it has connected to itself. */
 static bool lane_is_admitted(const struct sim *sim, const struct lane *lane) {
@@ -455,7 +485,8 @@ void sim_actor(struct sim *sim, unsigned node, actor_id id, const char *endpoint
                             .send = sim_io_send,
                             .set_timer = sim_io_set_timer,
                             .connect = sim_io_connect,
-                            .admit = sim_io_admit};
+                            .admit = sim_io_admit,
+                            .dial = sim_io_dial};
     state->sim = sim;
     state->index = sim->actor_count;
     state->node = node;
@@ -556,6 +587,12 @@ void sim_break(struct sim *sim, unsigned node, int other) {
         fprintf(sim->config.trace, "%12.6f break %u %d\n", (double)sim->now_us / 1e6, node, other);
     }
     break_lanes(sim, lane_between, (int)node, other, sim->now_us);
+    for (unsigned l = 0; l < sim->lane_count; l++) {
+        const struct lane *lane = &sim->lanes[l];
+        if (lane_between(sim, sim->actors[lane->from]->node, sim->actors[lane->to]->node, (int)node, other)) {
+            lane_tell(sim, lane);
+        }
+    }
 }
 
 /* Ends a connection whose process dies. Of what the process has sent, the oldest messages arrive and the others are
@@ -584,8 +621,9 @@ void sim_restart(struct sim *sim, unsigned node, uint64_t up_us) {
         if (lane->dialed && sim->actors[lane->to]->node == node) {
             uint64_t deaf_until_us = up_us + random_up_to(sim, IO_RECONNECT_US);
             lane_end(sim, lane, true, deaf_until_us);
-            lane_end(sim, &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))], false,
-                     deaf_until_us);
+            struct lane *back = &sim->lanes[index_map_find(&sim->lane_index, lane_key(lane->to, lane->from))];
+            lane_end(sim, back, false, deaf_until_us);
+            lane_tell(sim, back);
         }
     }
 }
@@ -620,6 +658,18 @@ void sim_remove(struct sim *sim, unsigned node) {
         fprintf(sim->config.trace, "%12.6f remove %u\n", (double)sim->now_us / 1e6, node);
     }
     sim->nodes[node].removed = true;
+}
+
+void sim_end(struct sim *sim, unsigned node) {
+    bool there = !sim->nodes[node].removed;
+    sim_remove(sim, node);
+    sim->nodes[node].refuses = true;
+    for (unsigned l = 0; there && l < sim->lane_count; l++) {
+        const struct lane *lane = &sim->lanes[l];
+        if (sim->actors[lane->from]->node == node) {
+            lane_tell(sim, lane);
+        }
+    }
 }
 
 /* ---- Events ---- */
@@ -722,6 +772,23 @@ static void deliver(struct sim *sim, struct flight *flight) {
     lane->delivered = flight;
 }
 
+static bool execute_broken(struct sim *sim, const struct event *event) {
+    struct sim_actor_state *actor = sim->actors[event->peers.actor];
+    actor->actor.broken(actor->actor.self, sim->actors[event->peers.peer]->id);
+    return true;
+}
+
+static bool execute_dialed(struct sim *sim, const struct event *event) {
+    struct sim_actor_state *actor = sim->actors[event->peers.actor];
+    const struct sim_actor_state *peer = sim->actors[event->peers.peer];
+    const struct sim_node_state *node = &sim->nodes[peer->node];
+    if (nodes_apart(sim, actor->node, peer->node) || (node->removed && !node->refuses) || actor->actor.dialed == NULL) {
+        return false; /* no answer */
+    }
+    actor->actor.dialed(actor->actor.self, peer->id, !node->removed);
+    return true;
+}
+
 /* Executes an event whose time has come. Returns false when the event was put off, replaced or cancelled. */
 static bool event_execute(struct sim *sim, struct event event) {
     if (event.kind == EVENT_MESSAGE) {
@@ -761,6 +828,12 @@ static bool event_execute(struct sim *sim, struct event event) {
         return true;
     }
     trace_mix(sim, sim->now_us ^ (uint64_t)event.node << 32);
+    if (event.kind == EVENT_BROKEN) {
+        return execute_broken(sim, &event);
+    }
+    if (event.kind == EVENT_DIALED) {
+        return execute_dialed(sim, &event);
+    }
     event.call.function(event.call.context);
     return true;
 }

@@ -72,7 +72,9 @@ void sim_pause(struct sim *sim, unsigned node, uint64_t until_us);
 /* Separates the network until `until_us`: no message passes between nodes whose `sides` differ (one entry a node).
  * Nodes of side 0 reach every node. Replaces an earlier separation. */
 void sim_separate(struct sim *sim, const unsigned char *sides, uint64_t until_us);
-/* Removes the node. Messages that it has sent still arrive. */
+/* Removes the node, of which nobody is told: its machine is gone. Messages that it has sent still arrive. */
 void sim_remove(struct sim *sim, unsigned node);
+/* Removes the node, whose machine goes on: its connections end, and who dials it is refused. */
+void sim_end(struct sim *sim, unsigned node);
 
 #endif

@@ -2224,6 +2224,152 @@ static void test_a_silent_node_is_reported_before_it_is_given_up(void **state) {
     fake_close(fake);
 }
 
+/* ---- Suspected nodes ---- */
+
+enum { PROBE_MS = 25, PROBE_US = PROBE_MS * 1000 };
+
+static void pulse(struct fake *fake, unsigned from, enum pulse_kind kind, uint64_t number, unsigned suspect) {
+    struct message message = {.type = MESSAGE_PULSE,
+                              .pulse = {.kind = (uint8_t)kind,
+                                        .number = number,
+                                        .suspect = kind == PULSE_SUSPECT ? node(suspect) : ACTOR_NONE}};
+    controller_receive(&fake->controller, actor_pulse(node(from)), &message);
+}
+
+/* The number of the last question to the node's pulse; 0: there was none. */
+static uint64_t asked(struct fake *fake, unsigned number) {
+    struct message question;
+    return sent(fake, actor_pulse(node(number)), MESSAGE_PULSE, &question) > 0 ? question.pulse.number : 0;
+}
+
+/* Four nodes, one of them reliable, with pulses that were heard, in training. */
+static struct fake *with_pulses(void) {
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    fake->options.probe_ms = PROBE_MS;
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    for (unsigned n = 0; n < 4; n++) {
+        pulse(fake, n, PULSE_ANSWER, 0, 0);
+        controller_dialed(&fake->controller, actor_pulse(node(n)), true);
+    }
+    forget(fake);
+    return fake;
+}
+
+/* So many ticks in time, in which node 1 repeats its suspicion. */
+static void suspect_on(struct fake *fake, unsigned ticks, unsigned suspect) {
+    for (unsigned t = 0; t < ticks; t++) {
+        pulse(fake, 1, PULSE_SUSPECT, 2, suspect);
+        tick(fake, PROBE_US);
+    }
+}
+
+static void test_a_suspected_node_that_answers_stays(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    for (unsigned round = 0; round < 10; round++) {
+        suspect_on(fake, SUSPECT_TICKS - 1, 2);
+        uint64_t number = asked(fake, 2);
+        assert_true(number > 0);
+        pulse(fake, 2, PULSE_ANSWER, number, 0);
+        forget(fake);
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    expect_good_end(fake, 30);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+static void test_a_suspected_node_that_does_not_answer_is_lost(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    suspect_on(fake, SUSPECT_TICKS + 1, 2);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    assert_int_equal(lines_with(fake, "does not answer other nodes"), 1);
+    assert_null(controller_find_member(&fake->controller, node(2)));
+    fake->players[2].there = false;
+    expect_good_end(fake, 30);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake_close(fake);
+}
+
+/* Neither the controller's own stop, nor questions that none of most nodes answers, tell of lost nodes. */
+static void test_a_controller_that_hears_nobody_gives_up_nobody(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    pulse(fake, 1, PULSE_SUSPECT, 2, 2);
+    tick(fake, 20 * PROBE_US);
+    tick(fake, 2 * PROBE_US + 1);
+    tick(fake, PROBE_US);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    pulse(fake, 2, PULSE_ANSWER, asked(fake, 2), 0);
+    for (unsigned t = 0; t < 2 * SUSPECT_TICKS; t++) {
+        for (unsigned n = 1; n < 4; n++) {
+            pulse(fake, 0, PULSE_SUSPECT, 2, n);
+        }
+        tick(fake, PROBE_US);
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+static void test_a_process_that_ends_is_lost_at_once(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    controller_broken(&fake->controller, actor_pulse(node(2)));
+    controller_dialed(&fake->controller, actor_pulse(node(2)), true); /* its listener is closed last */
+    assert_int_equal(fake->controller.progress.failures, 0);
+    controller_dialed(&fake->controller, actor_pulse(node(2)), false);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    assert_int_equal(lines_with(fake, "the process of n2 "), 1);
+    fake->players[2].there = false;
+    expect_good_end(fake, 30);
+    fake_close(fake);
+}
+
+static void test_a_broken_connection_costs_no_node(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    for (unsigned n = 0; n < 4; n++) {
+        controller_broken(&fake->controller, actor_pulse(node(n)));
+        controller_dialed(&fake->controller, actor_pulse(node(n)), true);
+    }
+    for (unsigned t = 0; t < 10; t++) {
+        tick(fake, PROBE_US);
+    }
+    for (unsigned n = 0; n < 4; n++) {
+        pulse(fake, n, PULSE_ANSWER, 0, 0); /* over the new connection: it is asked again */
+        pulse(fake, n, PULSE_ANSWER, asked(fake, n), 0);
+    }
+    expect_good_end(fake, 30);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+/* A launcher may say later that the process has died of a crash signal: a second node with the same crash ends the
+ * job. */
+static void test_a_crash_that_is_told_late(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    for (unsigned n = 2; n < 4; n++) {
+        assert_int_equal(fake->end.ended, 0);
+        controller_broken(&fake->controller, actor_pulse(node(n)));
+        controller_dialed(&fake->controller, actor_pulse(node(n)), false);
+        fake->players[n].there = false;
+        char name[8];
+        snprintf(name, sizeof name, "n%u", n);
+        struct message gone = {.type = MESSAGE_GONE, .gone = {.request = n, .signal = 11}, .frame_count = 1};
+        char frame[WIRE_NAME_MAX] = {0};
+        snprintf(frame, sizeof frame, "%s", name);
+        gone.frames[0] = buffer_copy(frame, sizeof frame);
+        controller_receive(&fake->controller, OPERATOR, &gone);
+        message_close(&gone);
+    }
+    assert_true(lines_with(fake, " and then n3 ") > 0);
+    assert_true(fake->controller.phase >= PHASE_LEAVE);
+    fake_close(fake);
+}
+
 enum { THIRD_ITEMS = SHARDS / 3 * SHARD_ITEMS };
 
 /* One reliable and two transient nodes, which have reported clocks up to `clock`. */
@@ -5045,6 +5191,12 @@ int main(void) {
         cmocka_unit_test(test_late_progress_keeps_a_node),
         cmocka_unit_test(test_a_transient_node_dies),
         cmocka_unit_test(test_a_silent_node_is_reported_before_it_is_given_up),
+        cmocka_unit_test(test_a_suspected_node_that_answers_stays),
+        cmocka_unit_test(test_a_suspected_node_that_does_not_answer_is_lost),
+        cmocka_unit_test(test_a_controller_that_hears_nobody_gives_up_nobody),
+        cmocka_unit_test(test_a_process_that_ends_is_lost_at_once),
+        cmocka_unit_test(test_a_broken_connection_costs_no_node),
+        cmocka_unit_test(test_a_crash_that_is_told_late),
         cmocka_unit_test(test_recovery_step_by_step),
         cmocka_unit_test(test_what_a_lost_node_had_reported_counts),
         cmocka_unit_test(test_what_a_lost_node_had_not_reported_is_said),

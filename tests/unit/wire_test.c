@@ -53,6 +53,7 @@ static const struct wire_field {
     FIELD(MESSAGE_WELCOME, TEXT, welcome.name, 0),
     FIELD(MESSAGE_WELCOME, WHOLE, welcome.heartbeat_ms, 1U << 30),
     FIELD(MESSAGE_WELCOME, WHOLE, welcome.timeout_ms, 1U << 30),
+    FIELD(MESSAGE_WELCOME, WHOLE, welcome.probe_ms, 1U << 30),
     FIELD(MESSAGE_PLAN, WHOLE, plan.version, UINT64_MAX),
     FIELD(MESSAGE_PLAN, WHOLE, plan.restore, CLOCK),
     FIELD(MESSAGE_PLAN, WHOLE, plan.from_clock, CLOCK),
@@ -240,6 +241,9 @@ static const struct wire_field {
     FIELD(MESSAGE_FEED, WHOLE, feed.claim, UINT64_MAX),
     FIELD(MESSAGE_FEED, WHOLE, feed.passed.receiver, UINT64_MAX),
     FIELD(MESSAGE_FEED, WHOLE, feed.passed.sender, UINT64_MAX),
+    FIELD(MESSAGE_PULSE, WHOLE, pulse.kind, PULSE_SUSPECT),
+    FIELD(MESSAGE_PULSE, WHOLE, pulse.number, UINT64_MAX),
+    FIELD(MESSAGE_PULSE, WHOLE, pulse.suspect, UINT64_MAX),
 };
 enum { WIRE_FIELDS = sizeof wire_fields / sizeof wire_fields[0] };
 
@@ -253,7 +257,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_FLUSH,      MESSAGE_SCAN,      MESSAGE_ROWS,          MESSAGE_FOLLOW,         MESSAGE_UPDATE,
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
     MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
-    MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,
+    MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,           MESSAGE_PULSE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
@@ -1114,7 +1118,7 @@ static void test_print_names_every_field(void **state) {
         .type = MESSAGE_FLUSH, .epoch = 3, .flush = {.partition = 5, .origin = 0xAB00, .clock = 17, .committed = 12}};
     struct message outcome = {.type = MESSAGE_OUTCOME,
                               .outcome = {.request = UINT64_MAX, .code = -4, .text = "no such node"}};
-    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 committed 12");
+    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 ring 0 committed 12");
     check_print(&outcome, "OUTCOME epoch 0 request 18446744073709551615 code -4 text 'no such node'");
 }
 

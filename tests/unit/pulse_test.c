@@ -1,0 +1,367 @@
+/* Tests of pulses (workers/pulse.h), and of when a suspected node is lost (agileml/control/suspect.h). */
+#include "agileml/control/suspect.h"
+#include "workers/pulse.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum { NODES = 6, PERIOD_US = 25 * 1000, RECONNECT_US = 1500 * 1000, SENT_MAX = 4096 };
+
+static actor_id node(unsigned number) {
+    return ((actor_id)number + 1) << ACTOR_PART_BITS;
+}
+
+/* ---- Suspects ---- */
+
+static enum suspect_step tick(struct suspect *suspect, uint64_t now_us, uint64_t late_us) {
+    return suspect_tick(suspect, now_us, late_us, PERIOD_US, RECONNECT_US, 100);
+}
+
+/* A suspected node whose pulse was heard before. */
+static struct suspect suspected(void) {
+    struct suspect suspect = {0};
+    assert_int_equal(suspect_heard(&suspect, 0, 1), SUSPECT_WAIT);
+    assert_int_equal(suspect_suspected(&suspect, 7), SUSPECT_ASK);
+    assert_int_equal(suspect_suspected(&suspect, 8), SUSPECT_WAIT); /* the question is open */
+    return suspect;
+}
+
+static void test_an_unanswered_question_loses_the_node(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
+        assert_int_equal(tick(&suspect, t, 0), SUSPECT_WAIT);
+    }
+    assert_int_equal(tick(&suspect, SUSPECT_TICKS, 0), SUSPECT_LOST);
+}
+
+static void test_an_answer_ends_the_suspicion(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
+        assert_int_equal(tick(&suspect, t, 0), SUSPECT_WAIT);
+    }
+    assert_int_equal(suspect_heard(&suspect, 7, 9), SUSPECT_WAIT);
+    for (unsigned t = 0; t < 100; t++) {
+        assert_int_equal(tick(&suspect, t, 0), SUSPECT_WAIT);
+    }
+}
+
+/* What waited to be read is no answer. */
+static void test_only_the_answer_counts(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    assert_int_equal(suspect_heard(&suspect, 6, 9), SUSPECT_WAIT); /* to an earlier question */
+    assert_int_equal(suspect.number, 7);
+    assert_int_equal(suspect_heard(&suspect, 0, 9), SUSPECT_ASK); /* unasked: perhaps the connection is new */
+    assert_int_equal(suspect.number, 9);
+}
+
+static void test_a_pulse_that_was_never_heard_is_not_judged(void **state) {
+    (void)state;
+    struct suspect suspect = {0};
+    assert_int_equal(suspect_suspected(&suspect, 7), SUSPECT_WAIT);
+    for (unsigned t = 0; t < 100; t++) {
+        assert_int_equal(tick(&suspect, t, 0), SUSPECT_WAIT);
+    }
+}
+
+static void test_a_suspicion_that_nobody_repeats_is_over(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    for (unsigned t = 0; t <= SUSPECT_STALE_TICKS; t++) {
+        assert_int_equal(tick(&suspect, t, 2 * PERIOD_US), SUSPECT_WAIT); /* late: none counts */
+    }
+    assert_int_equal(suspect.number, 0);
+}
+
+/* A controller that was stopped, or is busy, loses nobody who is well. */
+static void test_late_ticks_do_not_count(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    for (unsigned t = 0; t < 20; t++) {
+        assert_int_equal(suspect_suspected(&suspect, 8), SUSPECT_WAIT);
+        assert_int_equal(tick(&suspect, t, PERIOD_US + 1), SUSPECT_WAIT);
+    }
+    assert_int_equal(tick(&suspect, 20, 0), SUSPECT_WAIT);
+    assert_int_equal(tick(&suspect, 21, SUSPECT_LATE_TICKS * PERIOD_US + 1), SUSPECT_ASK); /* begins anew */
+    for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
+        assert_int_equal(tick(&suspect, 21 + t, 0), SUSPECT_WAIT);
+    }
+    assert_int_equal(tick(&suspect, 30, 0), SUSPECT_LOST);
+}
+
+static void test_a_process_that_has_ended_is_lost_at_once(void **state) {
+    (void)state;
+    struct suspect suspect = {0};
+    suspect_heard(&suspect, 0, 1);
+    assert_int_equal(suspect_dialed(&suspect, true), SUSPECT_WAIT);
+    assert_int_equal(suspect_dialed(&suspect, false), SUSPECT_WAIT); /* its connection stands */
+    assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
+    assert_int_equal(suspect_dialed(&suspect, true), SUSPECT_WAIT); /* it has not closed everything yet */
+    assert_int_equal(suspect_dialed(&suspect, false), SUSPECT_LOST);
+}
+
+/* Where the controller never reached the pulse, behind an address translation, a refusal says nothing. */
+static void test_a_refusal_counts_only_after_a_success(void **state) {
+    (void)state;
+    struct suspect suspect = {0};
+    suspect_heard(&suspect, 0, 1);
+    assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
+    assert_int_equal(suspect_dialed(&suspect, false), SUSPECT_WAIT);
+}
+
+static void test_a_broken_connection_has_time_to_stand_again(void **state) {
+    (void)state;
+    struct suspect suspect = {0};
+    suspect_heard(&suspect, 0, 1);
+    suspect_broke(&suspect, 1000, 7);
+    assert_int_equal(suspect_heard(&suspect, 0, 8), SUSPECT_ASK); /* may have been sent before the break */
+    for (uint64_t us = 1000; us < 1000 + RECONNECT_US; us += PERIOD_US) {
+        assert_int_equal(suspect_suspected(&suspect, 9), SUSPECT_WAIT);
+        assert_int_equal(tick(&suspect, us, 0), SUSPECT_WAIT);
+    }
+    assert_int_equal(tick(&suspect, 1000 + RECONNECT_US, 0), SUSPECT_ASK);
+    for (unsigned t = 1; t < SUSPECT_TICKS; t++) {
+        assert_int_equal(tick(&suspect, 2 * RECONNECT_US + t, 0), SUSPECT_WAIT);
+    }
+    assert_int_equal(tick(&suspect, 3 * RECONNECT_US, 0), SUSPECT_LOST);
+}
+
+/* ---- A pulse ---- */
+
+struct fake {
+    struct io io;
+    uint64_t now_us, timer_us;
+    struct {
+        actor_id to;
+        struct message_pulse pulse;
+    } sent[SENT_MAX];
+    unsigned count;
+    actor_id connected[SENT_MAX], forgotten[SENT_MAX];
+    unsigned connected_count, forgotten_count;
+    struct pulse pulse;
+};
+
+static uint64_t fake_now(struct io *io) {
+    return ((struct fake *)(void *)io)->now_us;
+}
+
+static void fake_send(struct io *io, actor_id to, struct message *message) {
+    struct fake *fake = (struct fake *)(void *)io;
+    assert_int_equal(message->type, MESSAGE_PULSE);
+    assert_true(fake->count < SENT_MAX);
+    fake->sent[fake->count].to = to;
+    fake->sent[fake->count++].pulse = message->pulse;
+}
+
+static void fake_set_timer(struct io *io, uint64_t at_us) {
+    ((struct fake *)(void *)io)->timer_us = at_us;
+}
+
+static void fake_connect(struct io *io, actor_id actor, const char *endpoint) {
+    struct fake *fake = (struct fake *)(void *)io;
+    if (endpoint != NULL) {
+        fake->connected[fake->connected_count++] = actor;
+    } else {
+        fake->forgotten[fake->forgotten_count++] = actor;
+    }
+}
+
+/* A plan of `count` nodes from `first` on; nodes of one `group_size` after the other share a group. */
+static void give_plan(struct fake *fake, uint64_t version, unsigned first, unsigned count, unsigned group_size) {
+    struct message plan = {.type = MESSAGE_PLAN, .epoch = 1, .plan = {.version = version, .partitions = 1}};
+    struct wire_node nodes[NODES] = {{0}};
+    struct wire_endpoint endpoints[2 * NODES] = {{0}};
+    const struct wire_placement placement = {.server = node(0) + 1};
+    for (unsigned n = 0; n < count; n++) {
+        nodes[n].actor = node(first + n);
+        nodes[n].group = (first + n) / group_size;
+        endpoints[2 * n] = (struct wire_endpoint){.actor = node(first + n) + 1, .endpoint = "tcp://server:1"};
+        endpoints[2 * n + 1] =
+            (struct wire_endpoint){.actor = actor_pulse(node(first + n)), .endpoint = "tcp://pulse:1"};
+    }
+    plan.frames[PLAN_NODES] = buffer_copy(nodes, count * sizeof *nodes);
+    plan.frames[PLAN_PLACEMENT] = buffer_copy(&placement, sizeof placement);
+    plan.frames[PLAN_ASSIGNMENTS] = buffer_new(0);
+    plan.frames[PLAN_SHARDS] = buffer_new(0);
+    plan.frames[PLAN_ENDPOINTS] = buffer_copy(endpoints, 2 * count * sizeof *endpoints);
+    plan.frame_count = PLAN_FRAMES;
+    pulse_receive(&fake->pulse, node(0), &plan);
+    message_close(&plan);
+}
+
+static void give(struct fake *fake, actor_id from, enum pulse_kind kind, uint64_t number) {
+    struct message message = {.type = MESSAGE_PULSE, .pulse = {.kind = (uint8_t)kind, .number = number}};
+    pulse_receive(&fake->pulse, from, &message);
+}
+
+/* Node 0's pulse, in a ring of `count` nodes. */
+static struct fake *fake_open(unsigned count, unsigned group_size, uint32_t probe_ms) {
+    struct fake *fake = calloc(1, sizeof *fake);
+    assert_non_null(fake);
+    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .connect = fake_connect};
+    fake->now_us = 1000 * 1000;
+    pulse_init(&fake->pulse, &fake->io, actor_pulse(node(0)), "tcp://controller:1");
+    struct message welcome = {.type = MESSAGE_WELCOME, .welcome = {.probe_ms = probe_ms}};
+    pulse_receive(&fake->pulse, node(0), &welcome);
+    give_plan(fake, 1, 0, count, group_size);
+    return fake;
+}
+
+static void fake_close(struct fake *fake) {
+    pulse_close(&fake->pulse);
+    free(fake);
+}
+
+/* How many messages of a kind were sent to an actor, or about a suspect; then forgets them all. */
+static unsigned sent(struct fake *fake, actor_id to, enum pulse_kind kind, actor_id suspect) {
+    unsigned found = 0;
+    for (unsigned m = 0; m < fake->count; m++) {
+        found += fake->sent[m].to == to && fake->sent[m].pulse.kind == kind && fake->sent[m].pulse.suspect == suspect;
+    }
+    fake->count = 0;
+    return found;
+}
+
+/* The next tick, so late; with `answered` by all that were asked before. */
+static void next(struct fake *fake, uint64_t late_us, bool answered) {
+    for (unsigned t = 0; answered && t < fake->pulse.target_count; t++) {
+        give(fake, fake->pulse.targets[t].pulse, PULSE_ANSWER, fake->pulse.number);
+    }
+    assert_true(fake->timer_us != 0);
+    fake->now_us = fake->timer_us + late_us;
+    pulse_timer(&fake->pulse);
+    assert_true(fake->timer_us > fake->now_us);
+}
+
+static void test_a_ring_and_another_group(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(6, 3, 25);
+    assert_int_equal(fake->pulse.target_count, 3);
+    for (unsigned n = 0; n < 2; n++) {
+        assert_int_equal(fake->pulse.targets[n].pulse, actor_pulse(node(1 + n)));
+    }
+    assert_int_equal(fake->pulse.targets[2].pulse, actor_pulse(node(3))); /* the next one of another group */
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_ANSWER, 0), 1);   /* so that the controller can ask */
+    give_plan(fake, 2, 0, 2, 1);
+    assert_int_equal(fake->pulse.target_count, 1);
+    assert_int_equal(fake->forgotten_count, 2);
+    give_plan(fake, 3, 0, 1, 1);
+    assert_int_equal(fake->pulse.target_count, 0);
+    give_plan(fake, 2, 0, 2, 1); /* late */
+    assert_int_equal(fake->pulse.target_count, 0);
+    fake_close(fake);
+    fake = fake_open(6, 1, 25);
+    assert_int_equal(fake->pulse.target_count, 2);
+    fake_close(fake);
+}
+
+static void test_whoever_asks_is_answered(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 1, 0);
+    fake->count = 0;
+    give(fake, ACTOR_CONTROLLER, PULSE_ASK, 12);
+    assert_int_equal(fake->sent[0].to, ACTOR_CONTROLLER);
+    assert_int_equal(fake->sent[0].pulse.kind, PULSE_ANSWER);
+    assert_int_equal(fake->sent[0].pulse.number, 12);
+    give(fake, actor_pulse(node(2)), PULSE_ASK, 13);
+    assert_int_equal(fake->sent[1].to, actor_pulse(node(2)));
+    fake_close(fake);
+}
+
+static void test_silence_is_a_suspicion(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 1, 25);
+    for (unsigned t = 0; t < 20; t++) {
+        next(fake, 0, true);
+    }
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+    for (unsigned t = 0; t < PULSE_MISSED; t++) {
+        assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+        next(fake, 0, false);
+    }
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
+    next(fake, 0, false);
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(2)), 1); /* repeated while it lasts */
+    next(fake, 0, true);
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+    fake_close(fake);
+}
+
+/* A pulse that was stopped finds no answers at first: they wait behind the timer. */
+static void test_whoever_was_stopped_suspects_nobody(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 1, 25);
+    for (unsigned round = 0; round < 10; round++) {
+        next(fake, 0, true);
+        next(fake, 0, false);
+        next(fake, 10 * 1000 * 1000, false);
+        next(fake, 0, false);
+        assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+    }
+    for (unsigned t = 0; t < 50; t++) { /* always late: a machine that does not keep up */
+        next(fake, 2 * PERIOD_US, false);
+    }
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+    fake_close(fake);
+}
+
+static void test_a_broken_connection_is_told_at_once(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(4, 1, 0);
+    fake->count = 0;
+    pulse_broken(&fake->pulse, actor_pulse(node(3))); /* which watches this one */
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(3)), 1);
+    pulse_broken(&fake->pulse, actor_pulse(node(5))); /* which is not in the plan */
+    pulse_broken(&fake->pulse, ACTOR_CONTROLLER);
+    assert_int_equal(fake->count, 0);
+    pulse_broken(&fake->pulse, actor_pulse(node(1)));
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
+    next(fake, 0, false); /* and again until it answers */
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 1);
+    pulse_connected(&fake->pulse, actor_pulse(node(1)));
+    assert_int_equal(sent(fake, actor_pulse(node(1)), PULSE_ASK, 0), 1);
+    give(fake, actor_pulse(node(1)), PULSE_ANSWER, fake->pulse.number);
+    next(fake, 0, false);
+    assert_int_equal(sent(fake, ACTOR_CONTROLLER, PULSE_SUSPECT, node(1)), 0);
+    fake_close(fake);
+}
+
+static void test_without_probes_nobody_is_asked(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(3, 1, 0);
+    for (unsigned t = 0; t < 10; t++) {
+        next(fake, 0, false);
+        assert_int_equal(sent(fake, actor_pulse(node(1)), PULSE_ASK, 0), 0);
+    }
+    fake_close(fake);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_an_unanswered_question_loses_the_node),
+        cmocka_unit_test(test_an_answer_ends_the_suspicion),
+        cmocka_unit_test(test_only_the_answer_counts),
+        cmocka_unit_test(test_a_pulse_that_was_never_heard_is_not_judged),
+        cmocka_unit_test(test_a_suspicion_that_nobody_repeats_is_over),
+        cmocka_unit_test(test_late_ticks_do_not_count),
+        cmocka_unit_test(test_a_process_that_has_ended_is_lost_at_once),
+        cmocka_unit_test(test_a_refusal_counts_only_after_a_success),
+        cmocka_unit_test(test_a_broken_connection_has_time_to_stand_again),
+        cmocka_unit_test(test_a_ring_and_another_group),
+        cmocka_unit_test(test_whoever_asks_is_answered),
+        cmocka_unit_test(test_silence_is_a_suspicion),
+        cmocka_unit_test(test_whoever_was_stopped_suspects_nobody),
+        cmocka_unit_test(test_a_broken_connection_is_told_at_once),
+        cmocka_unit_test(test_without_probes_nobody_is_asked),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
