@@ -56,13 +56,13 @@ static int print_json(const struct study *study, const struct scheme_summary *su
     json_t *schemes = json_array();
     for (size_t s = 0; s < study->scheme_count; s++) {
         const struct scheme_summary *x = &summaries[s];
-        json_t *scheme =
-            json_pack("{s:s,s:o,s:o,s:o,s:f,s:o,s:I,s:I,s:{s:o,s:o,s:o}}", "scheme", x->scheme->name, "cost",
-                      json_statistic(x->dollars), "relative_cost", json_statistic(x->relative), "runtime_hours",
-                      json_statistic(x->hours), "runtime_hours_p95", x->hours_p95, "evictions",
-                      json_statistic(x->evictions), "unfinished", (json_int_t)x->unfinished, "late",
-                      (json_int_t)x->late, "hours", "on_demand", json_statistic(x->on_demand_hours), "spot",
-                      json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
+        json_t *scheme = json_pack("{s:s,s:o,s:o,s:o,s:f,s:o,s:o,s:I,s:I,s:{s:o,s:o,s:o}}", "scheme", x->scheme->name,
+                                   "cost", json_statistic(x->dollars), "relative_cost", json_statistic(x->relative),
+                                   "runtime_hours", json_statistic(x->hours), "runtime_hours_p95", x->hours_p95,
+                                   "evictions", json_statistic(x->evictions), "restarts", json_statistic(x->restarts),
+                                   "unfinished", (json_int_t)x->unfinished, "late", (json_int_t)x->late, "hours",
+                                   "on_demand", json_statistic(x->on_demand_hours), "spot",
+                                   json_statistic(x->spot_hours), "free", json_statistic(x->free_hours));
         json_array_append_new(schemes, scheme);
     }
     json_t *root = json_pack("{s:s,s:s,s:I,s:f,s:I,s:f,s:f,s:o}", "model", study->options.rules->name, "region",

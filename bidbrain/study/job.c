@@ -33,6 +33,13 @@ struct job_speeds {
     double counted; /* the work of its machines as the policy counts it, by the true work */
 };
 
+/* What the job has lost. */
+struct job_lost {
+    size_t market;     /* the market that was lost last; SIZE_MAX: none yet */
+    int64_t at;        /* when */
+    uint64_t restarts; /* from a checkpoint, as the state was lost */
+};
+
 struct job {
     const struct study *study;
     const struct scheme *scheme;
@@ -46,8 +53,8 @@ struct job {
     size_t held_count;
     struct portfolio_market *markets; /* the study's, with this job's own closed_until */
     int64_t *closed_until;            /* until when each market is cooling down */
-    size_t lost;                      /* the market that was lost last; SIZE_MAX: none yet */
-    bool last_resort;                 /* uniform-progress rule: on demand to the end */
+    struct job_lost lost;
+    bool last_resort; /* uniform-progress rule: on demand to the end */
     struct bill spot, on_demand;
     uint64_t evictions;
     /* What the job has measured, as sums and counts. The assumed value counts as the first measurement. */
@@ -210,17 +217,37 @@ static void job_drop(struct job *job, size_t index, enum billing_end how) {
     job->held[index] = job->held[--job->held_count];
 }
 
+/* Without reliable machines: whether both copies of a part of the state are gone now that machines of `market` are. Its
+ * notice is not counted on: nothing is copied before the recovery. */
+static bool job_state_lost(const struct job *job, size_t market) {
+    int64_t again = job->lost.at + (int64_t)job->study->options.app.lambda_seconds;
+    bool other = job->lost.market != SIZE_MAX && job->lost.market != market && job->now < again;
+    bool any = false;
+    for (size_t a = 0; a < job->held_count; a++) {
+        any = any || job->held[a].working;
+    }
+    return other || !any;
+}
+
 static void job_evicted(struct job *job, size_t index) {
     const struct study_options *options = &job->study->options;
     const struct job_allocation *allocation = &job->held[index];
     bool working = allocation->working;
+    size_t market = allocation->market;
     job_log(job, "evicted", allocation);
-    job->closed_until[allocation->market] = job->now + options->cooldown_seconds;
-    job->lost = allocation->market;
+    job->closed_until[market] = job->now + options->cooldown_seconds;
     job->evictions++;
     job_drop(job, index, BILLING_EVICTED);
+    bool restarts = job->scheme->transient && working && job_state_lost(job, market);
+    job->lost.market = market;
+    job->lost.at = job->now;
     if (!working) {
         return;
+    }
+    if (restarts) {
+        job->left = job->saved;
+        job->lost.restarts++;
+        job_pause(job, options->checkpoints.restart_seconds);
     }
     if (job->scheme->checkpoint) {
         job->left = job->saved;
@@ -244,7 +271,9 @@ static void job_ready(struct job *job, struct job_allocation *allocation) {
     job->sigma_sum += options->app.sigma_seconds;
     job->sigma_count += 1;
     job->phi_seen = job->phi_seen || job_rate(job) > job->study->reference_work;
-    job->next_checkpoint = job->pause_until + (int64_t)job->study->checkpoint_interval;
+    if (!job->scheme->transient || job->next_checkpoint == MARKET_NEVER) {
+        job->next_checkpoint = job->pause_until + (int64_t)job->study->checkpoint_interval;
+    }
 }
 
 /* ---- Speeds ---- */
@@ -297,6 +326,11 @@ static struct policy_app job_app(const struct job *job) {
     struct policy_app app = {.phi = options->assumed.phi,
                              .sigma = options->assumed.sigma_seconds / HOUR,
                              .lambda = options->assumed.lambda_seconds / HOUR};
+    app.copies = (struct policy_copies){
+        .spread = job->scheme->transient,
+        .lost = (job->study->checkpoint_interval / 2 + options->checkpoints.restart_seconds) / HOUR,
+        .copied = options->app.lambda_seconds / HOUR,
+        .replaced = (options->app.lambda_seconds + (double)options->boot_seconds) / HOUR};
     if (job->scheme->measured) {
         app.sigma = job->sigma_sum / job->sigma_count / HOUR;
         app.lambda = job->lambda_sum / job->lambda_count / HOUR;
@@ -344,7 +378,7 @@ static struct portfolio job_portfolio(const struct job *job) {
                               .by_regime = scheme->conditional,
                               .interruptions = &study->interruptions,
                               .fallback = scheme->ends ? FALLBACK_DEADLINE : FALLBACK_NEVER,
-                              .reliable = (unsigned)options->reliable,
+                              .reliable = scheme->transient ? 0 : (unsigned)options->reliable,
                               .reliable_type = study->reliable,
                               .app = job_app(job),
                               .end = job_policy_end(job),
@@ -421,7 +455,7 @@ static void decide_proteus(struct job *job) {
 
 static void acquire_picked(struct job *job) {
     const struct study *study = job->study;
-    size_t m = study_pick(study, job->scheme->pick, job->now, job->lost, job->seed);
+    size_t m = study_pick(study, job->scheme->pick, job->now, job->lost.market, job->seed);
     if (m != SIZE_MAX) {
         double count = ceil(study->reference_work / study->markets[m].type->vcpus - 1e-9);
         job_acquire(job, m, (int64_t)count, study->markets[m].type->price);
@@ -450,7 +484,7 @@ static void decide_uniform(struct job *job) {
     if (job->held_count > 0 && !on_demand && !job->last_resort) {
         return;
     }
-    bool spot = study_pick(job->study, job->scheme->pick, job->now, job->lost, job->seed) != SIZE_MAX;
+    bool spot = study_pick(job->study, job->scheme->pick, job->now, job->lost.market, job->seed) != SIZE_MAX;
     bool wanted = job->last_resort || (on_demand ? !spot || pace < 2 * change : !spot && pace < 0);
     if (job->held_count > 0 && wanted != on_demand) {
         job->saved = job->left;
@@ -483,7 +517,7 @@ static int64_t earlier(int64_t a, int64_t b) {
 /* The time of the next event, after now; or now, if a release is due. */
 static int64_t job_next_event(const struct job *job) {
     int64_t next = job->scheme->kind == SCHEME_ON_DEMAND ? MARKET_NEVER : job->next_decision;
-    if (job->scheme->checkpoint) {
+    if (job->scheme->checkpoint || job->scheme->transient) {
         next = earlier(next, job->next_checkpoint);
     }
     for (size_t a = 0; a < job->held_count; a++) {
@@ -516,7 +550,7 @@ static bool job_happen(struct job *job) {
     for (size_t a = 0; a < job->held_count; a++) {
         decide = decide || billing_hour_end(job->held[a].start, job->now) - job->now == DECISION_SECONDS;
     }
-    if (job->scheme->checkpoint && job->now >= job->next_checkpoint) {
+    if ((job->scheme->checkpoint || job->scheme->transient) && job->now >= job->next_checkpoint) {
         job->saved = job->left;
         job->next_checkpoint = job->now + (int64_t)job->study->checkpoint_interval;
     }
@@ -569,7 +603,7 @@ static void job_begin(struct job *job, const struct study *study, const struct s
                         .next_decision = start,
                         .pause_until = start,
                         .work = options->job_hours * HOUR * study->reference_work,
-                        .lost = SIZE_MAX,
+                        .lost.market = SIZE_MAX,
                         .next_checkpoint = MARKET_NEVER,
                         .sigma_sum = options->assumed.sigma_seconds,
                         .lambda_sum = options->assumed.lambda_seconds,
@@ -586,7 +620,8 @@ static void job_begin(struct job *job, const struct study *study, const struct s
 /* The on-demand machines that a scheme holds from the start to the end. */
 static const struct catalog_price *job_on_demand(const struct job *job, int64_t *count) {
     bool all = job->scheme->kind == SCHEME_ON_DEMAND;
-    *count = all ? job->study->options.machines : job->scheme->checkpoint ? 0 : job->study->options.reliable;
+    bool none = job->scheme->checkpoint || job->scheme->transient;
+    *count = all ? job->study->options.machines : none ? 0 : job->study->options.reliable;
     return all ? job->study->reference : job->study->reliable;
 }
 
@@ -597,6 +632,7 @@ static struct job_result job_summary(const struct job *job, bool finished) {
                                .spot_hours = (double)job->spot.paid_seconds / HOUR,
                                .free_hours = (double)job->spot.free_seconds / HOUR,
                                .evictions = (double)job->evictions,
+                               .restarts = (double)job->lost.restarts,
                                .finished = finished};
 }
 

@@ -42,6 +42,15 @@ const struct scheme STUDY_SCHEMES[] = {
      .joint = true,
      .ends = true,
      .measured = true},
+    {.name = "proteus+transient",
+     .kind = SCHEME_PROTEUS,
+     .transient = true,
+     .memory = EVICTION_CHOSEN,
+     .learns = true,
+     .conditional = true,
+     .joint = true,
+     .ends = true,
+     .measured = true},
     {.name = "proteus+speeds",
      .kind = SCHEME_PROTEUS,
      .memory = EVICTION_CHOSEN,
@@ -546,7 +555,7 @@ static void study_summarize(const struct study_work *work, size_t column, struct
     const struct study *study = work->study;
     size_t columns = study->scheme_count + 1;
     size_t starts = work->count / columns;
-    enum { DOLLARS, RELATIVE, HOURS, EVICTIONS, ON_DEMAND, SPOT, FREE, KINDS };
+    enum { DOLLARS, RELATIVE, HOURS, EVICTIONS, RESTARTS, ON_DEMAND, SPOT, FREE, KINDS };
     double *values = memory_zeroed(KINDS * starts, sizeof *values);
     *summary = (struct scheme_summary){.scheme = study->schemes[column]};
     for (size_t i = 0; i < starts; i++) {
@@ -556,6 +565,7 @@ static void study_summarize(const struct study_work *work, size_t column, struct
         values[RELATIVE * starts + i] = result->dollars / base->dollars;
         values[HOURS * starts + i] = result->hours;
         values[EVICTIONS * starts + i] = result->evictions;
+        values[RESTARTS * starts + i] = result->restarts;
         values[ON_DEMAND * starts + i] = result->on_demand_hours;
         values[SPOT * starts + i] = result->spot_hours;
         values[FREE * starts + i] = result->free_hours;
@@ -563,9 +573,9 @@ static void study_summarize(const struct study_work *work, size_t column, struct
         summary->late += study->options.deadline_hours > 0 &&
                          (!result->finished || result->hours > study->options.deadline_hours + 1.0 / HOUR);
     }
-    struct statistic *statistics[KINDS] = {&summary->dollars,   &summary->relative,        &summary->hours,
-                                           &summary->evictions, &summary->on_demand_hours, &summary->spot_hours,
-                                           &summary->free_hours};
+    struct statistic *statistics[KINDS] = {&summary->dollars,    &summary->relative,  &summary->hours,
+                                           &summary->evictions,  &summary->restarts,  &summary->on_demand_hours,
+                                           &summary->spot_hours, &summary->free_hours};
     for (size_t k = 0; k < KINDS; k++) {
         *statistics[k] = statistic_of(&values[k * starts], starts);
     }

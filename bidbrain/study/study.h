@@ -44,13 +44,14 @@ struct scheme {
     enum scheme_kind kind;
     enum pick pick;
     bool checkpoint; /* else AgileML, with reliable machines on demand */
+    bool transient;  /* AgileML without reliable machines: the state is on two groups; checkpoints in case both go */
     enum eviction_memory memory;
     bool learns;         /* estimates are renewed every day; else they stay as of the split */
     bool conditional;    /* estimates by regime; else the market's average */
     bool joint, diverse; /* as in struct policy_additions */
     bool ends;           /* the policy knows the work left, the deadline and what an hour is worth */
     enum scheme_nu nu;
-    bool measured;       /* phi, sigma and lambda are measured in the running job; else they are as assumed */
+    bool measured; /* phi, sigma and lambda are measured in the running job; else they are as assumed */
 };
 
 extern const struct scheme STUDY_SCHEMES[];
@@ -81,8 +82,8 @@ struct study_options {
     double most_dollars_per_hour;
     int64_t least_markets;
     int64_t cooldown_seconds;
-    int64_t vcpus_min; /* smaller types are left out */
-    double memory_min; /* GiB; types with less are left out */
+    int64_t vcpus_min;        /* smaller types are left out */
+    double memory_min;        /* GiB; types with less are left out */
     struct study_app app;     /* as it is */
     struct study_app assumed; /* as the policy assumes it; a value below 0: as it is */
     int64_t boot_seconds;     /* from buying a machine to its first work */
@@ -90,13 +91,13 @@ struct study_options {
     int64_t drain_seconds;    /* that a clean departure takes; a shorter notice costs a part of a recovery */
     int64_t recovery_seconds; /* lost by an eviction without any notice */
     struct study_checkpoints checkpoints;
-    double deadline_hours;      /* from a job's start; 0: none */
-    double hour_worth;          /* dollars that ending an hour sooner is worth to `ends` */
+    double deadline_hours;           /* from a job's start; 0: none */
+    double hour_worth;               /* dollars that ending an hour sooner is worth to `ends` */
     const struct type_speed *speeds; /* the true ones; the reference and types that are not in the list have 1 */
     size_t speed_count;
-    int64_t probes;             /* types that NU_MEASURED compares at once, see portfolio.h */
-    bool whole_hours;           /* no job follows: the job pays its machines' last hours whole */
-    double train;               /* share of the traces' span used for learning only */
+    int64_t probes;   /* types that NU_MEASURED compares at once, see portfolio.h */
+    bool whole_hours; /* no job follows: the job pays its machines' last hours whole */
+    double train;     /* share of the traces' span used for learning only */
     int64_t starts;
     uint64_t seed;
     int64_t threads;
@@ -152,6 +153,7 @@ struct job_result {
     double dollars, hours;                          /* runtime */
     double on_demand_hours, spot_hours, free_hours; /* of machines */
     double evictions;                               /* of allocations */
+    double restarts;                                /* of `transient` from a checkpoint, as the state was lost */
     bool finished;
 };
 
@@ -161,7 +163,8 @@ struct statistic {
 
 struct scheme_summary {
     const struct scheme *scheme;
-    struct statistic dollars, relative, hours, evictions; /* relative: dollars over on-demand's of the same start */
+    struct statistic dollars, relative, hours, evictions,
+        restarts; /* relative: dollars over on-demand's of the same start */
     struct statistic on_demand_hours, spot_hours, free_hours;
     double hours_p95;
     uint64_t unfinished;
