@@ -171,18 +171,36 @@ static actor_id anyone(const struct controller *controller, const struct wire_re
     return found;
 }
 
-/* Returns the server with the partition's latest restore point up to the clock, on another node than `server`, and on a
- * reliable one except in stage transient; ACTOR_NONE when no other such node has one. */
-static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
-                                 size_t count, uint32_t partition, uint64_t clock, actor_id server) {
-    for (size_t r = 0; r < count; r++) {
-        if (all[r].clock <= clock && all[r].partition == partition && actor_node(all[r].server) != actor_node(server) &&
-            (controller->plan.stage == STAGE_TRANSIENT ||
-             change_actor_tier(controller, all[r].server) == TIER_RELIABLE)) {
-            return all[r].server;
+/* Whether the server's node has had no notice. */
+static bool stays(const struct controller *controller, actor_id server) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        if (controller->members[m].node.actor == actor_node(server)) {
+            return controller->members[m].stay == MEMBER_STAYS;
         }
     }
-    return ACTOR_NONE;
+    return false;
+}
+
+/* Returns the server with the partition's latest restore point up to the clock, on another node than `server`, and on a
+ * reliable one except in stage transient; ACTOR_NONE when no other such node has one. Of several at one clock the one
+ * whose node stays. */
+static actor_id closest_follower(const struct controller *controller, const struct wire_restore_point *all,
+                                 size_t count, uint32_t partition, uint64_t clock, actor_id server) {
+    actor_id found = ACTOR_NONE;
+    uint64_t found_clock = 0;
+    for (size_t r = 0; r < count && (found == ACTOR_NONE || all[r].clock == found_clock); r++) {
+        if (all[r].clock > clock || all[r].partition != partition || actor_node(all[r].server) == actor_node(server) ||
+            (controller->plan.stage != STAGE_TRANSIENT &&
+             change_actor_tier(controller, all[r].server) != TIER_RELIABLE)) {
+            continue;
+        }
+        if (stays(controller, all[r].server)) {
+            return all[r].server;
+        }
+        found = all[r].server;
+        found_clock = all[r].clock;
+    }
+    return found;
 }
 
 /* Stage transient: has other nodes follow the partitions. Whoever has a copy keeps it: there is no time to make another

@@ -257,6 +257,10 @@ struct cluster_node *cluster_node_add(struct cluster *cluster, enum node_tier ti
     node->cluster = cluster;
     node->number = cluster->node_count;
     node->machine = machine != 0 ? machine : cluster->machine_count++;
+    node->group = cluster->groups.joins;
+    for (unsigned n = 0; machine != 0 && n < cluster->node_count; n++) { /* a process that starts anew */
+        node->group = cluster->nodes[n]->machine == machine ? cluster->nodes[n]->group : node->group;
+    }
     node->id = (cluster_draw(cluster) | (UINT64_C(1) << 40)) & ~(uint64_t)ACTOR_PART_MAX;
     node->tier = tier;
     node->threads =
@@ -510,6 +514,7 @@ static void run_open(struct cluster *cluster) {
     draw_cluster(cluster);
     cluster_schedule_shape(cluster);
     cluster_groups_shape(cluster);
+    cluster_trace_shape(cluster);
     cluster_uneven_shape(cluster);
     if (cluster->drawn.checkpoint_every > 0) {
         cluster_disk_open(cluster);
@@ -540,9 +545,11 @@ static void job_open(struct cluster *cluster) {
     cluster->machine_count = CLUSTER_FIRST_NODE;
     cluster_control_open(cluster);
     for (unsigned n = 0; n < cluster->drawn.initial_reliable + cluster->drawn.initial_transient; n++) {
+        cluster_trace_initial(cluster, n);
         cluster_node_add(cluster, n < cluster->drawn.initial_reliable ? TIER_RELIABLE : TIER_TRANSIENT, 0,
                          cluster_between(cluster, 0, 500 * 1000));
     }
+    cluster->groups.joins = 0;
     switch (cluster->options.campaign) {
     case CAMPAIGN_FAULTS:
         cluster_draw_faults(cluster);
@@ -554,7 +561,9 @@ static void job_open(struct cluster *cluster) {
         cluster_uneven_begin(cluster);
         break;
     default:
-        if (cluster->options.schedule == SCHEDULE_NONE) {
+        if (cluster->options.traces != NULL) {
+            cluster_trace_draw(cluster);
+        } else if (cluster->options.schedule == SCHEDULE_NONE) {
             cluster_draw_elastic(cluster);
         }
         break;
@@ -710,6 +719,7 @@ static bool next_job(struct cluster *cluster) {
     cluster->result->counts.resumes++;
     cluster->drawn.initial_reliable = (unsigned)cluster_between(cluster, 1, 3);
     cluster->drawn.initial_transient = (unsigned)cluster_between(cluster, 0, 6);
+    cluster_trace_shape(cluster);
     memcpy(cluster->drawn.resume, cluster->run.disk, sizeof cluster->run.disk);
     job_open(cluster);
     return true;

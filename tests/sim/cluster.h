@@ -87,6 +87,8 @@ struct cluster_options {
     int schedule; /* SCHEDULE_NONE, or instead of what the campaign draws */
     enum mistake mistake;
     bool transient; /* CAMPAIGN_ELASTIC in stage transient */
+    const struct cluster_traces
+        *traces; /* with `transient`: what comes and goes follows one of these; NULL: is drawn */
     FILE *trace;
 };
 
@@ -119,6 +121,12 @@ struct cluster_result {
     struct cluster_counts counts;
     bool mistaken; /* the mistake was made */
 };
+
+/* Recorded traces of spot machines: those of the folders traces-bamboo, traces-skypilot and traces-spothedge-a100 in
+ * `folder`. NULL: none is there. */
+struct cluster_traces *cluster_traces_read(const char *folder);
+void cluster_traces_close(struct cluster_traces *traces);
+size_t cluster_traces_count(const struct cluster_traces *traces);
 
 /* Runs one seed. True when nothing was violated. */
 bool cluster_run(const struct cluster_options *options, struct cluster_result *result);

@@ -151,6 +151,7 @@ static void join_some(const struct action *action) {
     struct cluster *cluster = action->cluster;
     struct cluster_node *nodes[CLUSTER_NODES_MAX];
     unsigned joined = 0;
+    cluster->groups.joins = action->group;
     for (unsigned n = 0; n < action->count; n++) {
         enum node_tier tier = action->who == WHO_RELIABLE ? TIER_RELIABLE : TIER_TRANSIENT;
         struct cluster_node *node = cluster_node_add(cluster, tier, 0, cluster_between(cluster, 0, 200 * 1000));
@@ -159,6 +160,7 @@ static void join_some(const struct action *action) {
             nodes[joined++] = node;
         }
     }
+    cluster->groups.joins = 0;
     if (action->told) {
         cluster_operator_announce(cluster, nodes, joined);
     }
@@ -173,8 +175,11 @@ static void action_happen(void *context) {
         return; /* a job that has not all its nodes does not begin */
     }
     unsigned most = action->count < CLUSTER_NODES_MAX ? action->count : CLUSTER_NODES_MAX;
-    unsigned count = cluster_pick(cluster, action->who, most, nodes);
-    if (action->kind == ACTION_KILL || action->kind == ACTION_PAUSE || action->kind == ACTION_CUT) {
+    unsigned count = cluster_pick(cluster, action->who, action->group != 0 ? CLUSTER_NODES_MAX : most, nodes);
+    if (action->group != 0) {
+        count = cluster_groups_only(nodes, count, action->group - 1);
+        count = count < most ? count : most;
+    } else if (action->kind == ACTION_KILL || action->kind == ACTION_PAUSE || action->kind == ACTION_CUT) {
         count = cluster_groups_pick(cluster, nodes, count);
     }
     uint64_t until_us = sim_now(cluster->sim) + action->length_us;
@@ -432,6 +437,20 @@ static void draw_action(struct cluster *cluster, uint64_t clocks) {
 void cluster_add_restart(struct cluster *cluster, uint64_t clock) {
     struct action *restart = action_add(cluster, ACTION_CONTROLLER_KILL, clock, 0);
     restart->length_us = SECOND_US;
+}
+
+void cluster_add_change(struct cluster *cluster, uint64_t clock, unsigned group, int nodes) {
+    struct action *action = action_add(cluster, nodes > 0 ? ACTION_JOIN : ACTION_KILL, clock,
+                                       cluster_between(cluster, 0, 4 * cluster->drawn.compute_us));
+    action->who = WHO_TRANSIENT;
+    action->count = (unsigned)(nodes > 0 ? nodes : -nodes);
+    action->group = 1 + group;
+    action->told = cluster_one_in(cluster, 2);
+    if (nodes < 0 && cluster_one_in(cluster, 4)) {
+        action->kind = ACTION_LEAVE;
+        action->told = false; /* a generous notice is no loss */
+        action->length_us = cluster_between(cluster, 0, 4 * SECOND_US);
+    }
 }
 
 void cluster_add_join(struct cluster *cluster, uint64_t clock) {

@@ -31,6 +31,9 @@ void cluster_groups_shape(struct cluster *cluster) {
 
 unsigned cluster_group_of(const struct cluster_node *node) {
     const struct cluster_groups *groups = &node->cluster->groups;
+    if (node->group != 0) {
+        return node->group - 1;
+    }
     return groups->count > 1 ? (unsigned)(salted(node->cluster, 100 + node->number) % groups->count) : node->number;
 }
 
@@ -41,6 +44,16 @@ void cluster_groups_register(const struct cluster_node *node, struct message_reg
 }
 
 /* ---- Who is hit ---- */
+
+unsigned cluster_groups_only(struct cluster_node **nodes, unsigned count, unsigned group) {
+    unsigned kept = 0;
+    for (unsigned n = 0; n < count; n++) {
+        if (cluster_group_of(nodes[n]) == group) {
+            nodes[kept++] = nodes[n];
+        }
+    }
+    return kept;
+}
 
 unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **nodes, unsigned count) {
     if (!cluster->options.transient || count < 2) {
@@ -53,14 +66,7 @@ unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **node
     if (chosen == 1) {
         return 1;
     }
-    unsigned kept = 0; /* those of one group */
-    unsigned group = cluster_group_of(nodes[0]);
-    for (unsigned n = 0; n < count; n++) {
-        if (cluster_group_of(nodes[n]) == group) {
-            nodes[kept++] = nodes[n];
-        }
-    }
-    return kept;
+    return cluster_groups_only(nodes, count, cluster_group_of(nodes[0]));
 }
 
 /* ---- What may be lost ---- */
@@ -103,7 +109,14 @@ static bool has_copy(const struct cluster_node *node, uint32_t partition, uint64
     return has;
 }
 
-/* I5: a recovery keeps what copies there are of the restored clock, up to two of each partition. */
+/* Whether the controller has asked the node what it can restore: not one that had no part in the plan before. */
+static bool was_asked(struct cluster *cluster, const struct cluster_node *node) {
+    const struct member *member = controller_find_member(&cluster->control.controller, node->id);
+    return member != NULL && (member->settled || member->fence.restore_points != NULL);
+}
+
+/* I5: a recovery keeps what copies there are of the restored clock, up to two of each partition. The controller can't
+ * know that a node with one of them has gone meanwhile. */
 static void check_copies_kept(struct cluster *cluster, const struct plan_view *plan) {
     for (uint32_t p = 0; p < plan->terms.partitions; p++) {
         const struct wire_placement *place = &plan->placement[p];
@@ -111,8 +124,8 @@ static void check_copies_kept(struct cluster *cluster, const struct plan_view *p
         unsigned kept = 0;
         for (size_t n = 0; n < plan->node_count; n++) {
             const struct cluster_node *node = cluster_node_of(cluster, plan->nodes[n].actor);
-            if (!node->fate.gone && has_copy(node, p, plan->terms.restore)) {
-                there++;
+            if (has_copy(node, p, plan->terms.restore)) {
+                there += !node->fate.gone && was_asked(cluster, node) ? 1 : 0;
                 kept += placement_names_node(place, node->id) ? 1 : 0;
             }
         }

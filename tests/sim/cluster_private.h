@@ -2,7 +2,8 @@
  * process's threads), cluster_control.c (the controller's process, its store, the operator), cluster_crash.c (an app
  * that crashes), cluster_disk.c (checkpoints), cluster_faults.c (what happens to the machines), cluster_mad.c
  * (mad nodes), cluster_schedules.c,
- * cluster_mistakes.c, cluster_check.c (step by step) and cluster_end.c (at the end). */
+ * cluster_mistakes.c, cluster_trace.c (recorded traces), cluster_check.c (step by
+ * step) and cluster_end.c (at the end). */
 #ifndef TESTS_SIM_CLUSTER_PRIVATE_H
 #define TESTS_SIM_CLUSTER_PRIVATE_H
 
@@ -223,6 +224,7 @@ struct cluster_node_pulse {
 struct cluster_node {
     struct cluster *cluster;
     unsigned number, machine;
+    unsigned group; /* 1 + its group in stage transient; 0: it follows from the number */
     actor_id id;
     struct node node;
     struct io *io;
@@ -304,6 +306,7 @@ struct action {
     uint64_t length_us; /* of a pause, a separation, a notice; until the controller starts again */
     enum who who;
     unsigned count; /* nodes */
+    unsigned group; /* 1 + the nodes' group; 0: of any */
     bool told;      /* the operator tells the controller that they are gone, or will join; a notice is generous */
     unsigned machine;
     int other;
@@ -358,6 +361,7 @@ struct cluster_faults {
 /* Stage transient: what was lost since the last commit. */
 struct cluster_groups {
     unsigned count; /* of groups; 1: each node is one */
+    unsigned joins; /* 1 + the group of nodes that are added now; 0: it follows from a node's number */
     unsigned weak;  /* how much worse than two copies in two groups the plans were: cluster_groups.c */
     unsigned lost_count;
     unsigned lost_group; /* of the node that was lost last */
@@ -496,6 +500,13 @@ uint64_t cluster_draw(struct cluster *cluster);
 uint64_t cluster_between(struct cluster *cluster, uint64_t least, uint64_t most);
 bool cluster_one_in(struct cluster *cluster, unsigned many);
 
+/* ---- cluster_trace.c: with options.traces ---- */
+
+void cluster_trace_shape(struct cluster *cluster);
+/* Sets groups.joins for the job's node of this number. */
+void cluster_trace_initial(struct cluster *cluster, unsigned number);
+void cluster_trace_draw(struct cluster *cluster);
+
 /* ---- cluster_groups.c ---- */
 
 void cluster_groups_shape(struct cluster *cluster);
@@ -503,6 +514,8 @@ unsigned cluster_group_of(const struct cluster_node *node);
 void cluster_groups_register(const struct cluster_node *node, struct message_register *registration);
 /* Chooses from the nodes that a fault is to hit: mostly one, or those of one group. Returns their number. */
 unsigned cluster_groups_pick(struct cluster *cluster, struct cluster_node **nodes, unsigned count);
+/* Keeps the nodes of one group. Returns their number. */
+unsigned cluster_groups_only(struct cluster_node **nodes, unsigned count, unsigned group);
 /* Before seen.plan becomes the plan. */
 void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan);
 /* seen.committed has grown. */
@@ -615,6 +628,8 @@ void cluster_faults_begin(struct cluster *cluster);
 void cluster_pause(struct cluster *cluster, unsigned machine, uint64_t until_us);
 /* In CAMPAIGN_UNEVEN: the controller starts again, a transient node joins, when somebody begins the clock. */
 void cluster_add_restart(struct cluster *cluster, uint64_t clock);
+/* Nodes of a group join, or so many are lost at once: in a quarter of the cases after a notice, maybe too short. */
+void cluster_add_change(struct cluster *cluster, uint64_t clock, unsigned group, int nodes);
 void cluster_add_join(struct cluster *cluster, uint64_t clock);
 /* Somebody has begun a clock. */
 void cluster_faults_clock(struct cluster *cluster, uint64_t clock);

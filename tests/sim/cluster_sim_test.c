@@ -11,6 +11,7 @@
 #include "agileml/base/sanitizers.h"
 #include "tests/sim/cluster.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ enum {
     DEFAULT_SEEDS =
         WITH_ASAN || WITH_TSAN ? 90 : 500, /* of the elastic campaign; sanitized programs are several times slower */
     TRANSIENT_PART = 2,                    /* of these, one in so many in stage transient, */
+    TRACES_PART = 10,                      /* or after recorded traces, */
     FAULTS_PART = 2,                       /* of these, one in so many of another campaign ... */
     MISSING_PART = 15,
     MAD_PART = 5,
@@ -64,9 +66,11 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
 }
 
 static const char transient_name[] = "transient"; /* the elastic campaign in stage transient */
+static const char traces_name[] = "traces";       /* the same, with recorded traces of spot machines */
 
 static const char *run_name(const struct cluster_options *options) {
-    return options->transient                   ? transient_name
+    return options->traces != NULL              ? traces_name
+           : options->transient                 ? transient_name
            : options->schedule == SCHEDULE_NONE ? campaign_names[options->campaign]
                                                 : cluster_schedule_name((unsigned)options->schedule);
 }
@@ -259,13 +263,24 @@ static bool has_campaign(enum cluster_app app, enum campaign campaign) {
     return app != APP_LDA || campaign != CAMPAIGN_UNEVEN;
 }
 
+static bool run_traces(struct cluster_options options, const struct cluster_traces *traces, uint64_t seeds) {
+    if (traces == NULL) {
+        printf("skipped: no traces of spot machines in ../shared/data/traces-*\n");
+        return true;
+    }
+    options.transient = true;
+    options.traces = traces;
+    return run_seeds(options, 1, seeds);
+}
+
 /* All campaigns and schedules with one app, `seeds` of the elastic campaign. */
-static bool run_app(enum cluster_app app, uint64_t seeds) {
+static bool run_app(enum cluster_app app, const struct cluster_traces *traces, uint64_t seeds) {
     struct cluster_options options = {.campaign = CAMPAIGN_ELASTIC, .app = app, .schedule = SCHEDULE_NONE};
     bool passed = run_seeds(options, 1, seeds);
     options.transient = true;
     passed = run_seeds(options, 1, seeds / TRANSIENT_PART) && passed;
     options.transient = false;
+    passed = run_traces(options, traces, seeds / TRACES_PART) && passed;
     options.campaign = CAMPAIGN_FAULTS;
     passed = run_seeds(options, 1, seeds / FAULTS_PART) && passed;
     options.campaign = CAMPAIGN_MISSING;
@@ -312,10 +327,10 @@ static bool print_all_digests(enum cluster_app app, uint64_t seeds) {
     return passed;
 }
 
-static bool run_all(void) {
+static bool run_all(const struct cluster_traces *traces) {
     bool passed = run_mistakes() && run_twice();
-    passed = run_app(APP_ADDER, DEFAULT_SEEDS) && passed;
-    return run_app(APP_LDA, DEFAULT_SEEDS / LDA_PART) && passed;
+    passed = run_app(APP_ADDER, traces, DEFAULT_SEEDS) && passed;
+    return run_app(APP_LDA, traces, DEFAULT_SEEDS / LDA_PART) && passed;
 }
 
 /* ---- The command line ---- */
@@ -348,7 +363,7 @@ static const char *mistake_name(unsigned mistake) {
     return mistake_names[mistake];
 }
 
-static int run(int argc, char **argv) {
+static int run(int argc, char **argv, const struct cluster_traces *traces) {
     uint64_t seeds = DEFAULT_SEEDS;
     uint64_t first_seed = 1;
     uint64_t digests = 0;
@@ -374,6 +389,12 @@ static int run(int argc, char **argv) {
             options.app = (enum cluster_app)(number < 0 ? 0 : number);
         } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, transient_name) == 0) {
             options.transient = true;
+        } else if (strcmp(argv[i], "--campaign") == 0 && strcmp(value, traces_name) == 0) {
+            options.transient = true;
+            options.traces = traces;
+            if (traces == NULL) {
+                return run_traces(options, traces, 0) ? 0 : 1;
+            }
         } else if (strcmp(argv[i], "--campaign") == 0) {
             number = named(value, CAMPAIGNS, campaign_name);
             options.campaign = (enum campaign)(number < 0 ? 0 : number);
@@ -407,20 +428,26 @@ static int run(int argc, char **argv) {
     if (options.mistake != MISTAKE_NONE) {
         return run_mistake(options.mistake) ? 0 : 1;
     }
-    return (argc > 1 ? run_seeds(options, first_seed, seeds) : run_all()) ? 0 : 1;
+    return (argc > 1 ? run_seeds(options, first_seed, seeds) : run_all(traces)) ? 0 : 1;
 }
 
 /* Runs in a new folder, for the clusters' checkpoints (cluster_disk.c). */
 int main(int argc, char **argv) {
     char folder[] = "/dev/shm/cluster_sim_XXXXXX"; /* nothing that is written here is to last */
     char elsewhere[] = "/tmp/cluster_sim_XXXXXX";
+    const char *source = getenv("PROTEUS_SOURCE");
+    char data[PATH_MAX];
+    snprintf(data, sizeof data, "%s/../shared/data", source != NULL ? source : ".");
+    struct cluster_traces *traces = cluster_traces_read(data);
     const char *made = mkdtemp(folder);
     made = made != NULL ? made : mkdtemp(elsewhere);
     if (made == NULL || chdir(made) != 0) {
         perror("can't make a folder for checkpoints");
+        cluster_traces_close(traces);
         return 2;
     }
-    int status = run(argc, argv);
+    int status = run(argc, argv, traces);
+    cluster_traces_close(traces);
     rmdir(made);
     return status;
 }
