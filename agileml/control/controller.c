@@ -731,7 +731,7 @@ static void receive_heartbeat(struct controller *controller, struct member *memb
     if (controller_feeds(member)) { /* has no clocks, and is not believed about others */
         feeding_heard(controller, member, beat);
     } else {
-        controller_committed(controller, beat->committed);
+        controller_committed(controller, message->epoch == controller->plan.epoch ? beat->committed : 0);
         silence_accuse(controller, member, message->epoch == controller->plan.epoch ? beat->silent : ACTOR_NONE);
     }
     if (controller->phase == PHASE_LEAVE || member->stay == MEMBER_DISMISSED) {

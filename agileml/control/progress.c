@@ -603,7 +603,7 @@ void progress_receive(struct controller *controller, struct member *member, cons
     if (report->evaluation == 0 && report->clock > member->reported.clock) {
         member->reported.clock = report->clock;
     }
-    controller_committed(controller, report->committed);
+    controller_committed(controller, message->epoch == controller->plan.epoch ? report->committed : 0);
     member->usage.traffic = (struct member_traffic){.bytes_sent = report->bytes_sent,
                                                     .bytes_received = report->bytes_received,
                                                     .bytes_read = report->bytes_read,

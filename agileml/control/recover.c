@@ -375,6 +375,8 @@ static bool find_clock(struct controller *controller, const struct wire_restore_
 static void begin_epoch(struct controller *controller, uint64_t clock) {
     controller->change.state = CHANGE_NONE;
     controller->plan.restore = clock;
+    /* What nodes have called committed beyond it is undone: a job may begin anew when all who had it are lost. */
+    controller->commit.claimed = controller->commit.claimed < clock ? controller->commit.claimed : clock;
     controller->plan.from_clock = 0;
     controller->change.next_stage = controller->plan.stage;
     controller->plan.commit_every = controller->change.next_commit_every = change_commit_every(controller, false);
