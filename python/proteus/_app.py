@@ -10,7 +10,7 @@ import numpy as np
 from . import _worker
 from ._binding import ffi, lib
 from ._declare import Metric, Option, Table
-from ._errors import InputError, report
+from ._errors import InputError, end_process, report
 
 _running = None  # libagileml runs one app in a process
 
@@ -113,8 +113,8 @@ class _Program:
         struct.summary = self.text(summary[0] if summary else "an app in Python")
         self._fill_options()
         self.tables = self.array("struct aml_table[]", max(1, len(app._tables)))
-        struct.tables, struct.table_count = self.tables, len(app._tables)
-        struct.metrics = self.array("struct aml_metric[]", max(1, len(app._metrics)))
+        struct.tables, struct.table_count = self.tables if app._tables else ffi.NULL, len(app._tables)
+        struct.metrics = self.array("struct aml_metric[]", len(app._metrics)) if app._metrics else ffi.NULL
         struct.metric_count = len(app._metrics)
         metrics = ffi.cast("struct aml_metric *", struct.metrics)
         for metric in app._metrics.values():
@@ -177,6 +177,8 @@ class _Program:
         struct.clocks_per_iteration = int(app.clocks_per_iteration)
         struct.evaluate_always, struct.read_only_emits = int(app.evaluate_always), int(app.read_only_emits)
         struct.item_varied = int(app.varied)
+        if app.item_shape()[0].hasobject:
+            raise TypeError(f"item: dtype {app.item_shape()[0]}: Python objects can't go from process to process")
         if not app.varied:
             element, shape = app.item_shape()
             struct.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
@@ -318,9 +320,12 @@ def each_rows(context, keys, rows, count):
 @ffi.def_extern()
 def start_python(index, key, row):
     table = list(_running.app._tables.values())[index]
-    values = table.start(key)
-    array = np.frombuffer(ffi.buffer(row, table.width * table.dtype.itemsize), table.dtype)
-    array[:] = values
+    try:
+        values = _worker.as_values(f"start of table {table.name}, key {key}", table.start(key), table.dtype,
+                                   (table.width,))
+        np.frombuffer(ffi.buffer(row, table.width * table.dtype.itemsize), table.dtype)[:] = values
+    except BaseException as error:  # the library expects no failure here: without the row this process can't go on
+        end_process(error)
 
 
 def main(app, argv=None):

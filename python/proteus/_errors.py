@@ -66,6 +66,15 @@ def _controller():
     return str(os.getpid())
 
 
+def end_process(error):
+    """Ends this process with exit status 2, with the traceback and an error line on standard error: for callbacks that
+    can't return an error. `proteus run` ends the job then."""
+    sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    sys.stderr.write(f"error: {_last_line(error)}\n")
+    sys.stderr.flush()
+    os._exit(2)
+
+
 def report(worker, error):
     """Makes an exception that left a function of the app the job's error, and returns the function's result."""
     if isinstance(error, Stopped):

@@ -10,8 +10,12 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
+import weakref
 
 from ._app import App
+
+_loading = False  # in a node: the file of its app is being loaded
 
 _CONTROLLER = re.compile(r"proteus: info: controller at (\S+)$")
 _INFO = re.compile(r"[^ ]+: info: ")
@@ -95,6 +99,9 @@ def _command(app, folder):
         path = inspect.getfile(app)
     except (OSError, TypeError):
         path = ""
+    package = getattr(sys.modules.get(app.__module__), "__package__", "")
+    if package and app.__module__ != "__main__" and "<locals>" not in app.__qualname__:
+        return [sys.executable, "-m", "proteus", app.__module__, app.__qualname__]
     if os.path.isfile(path) and "<locals>" not in app.__qualname__:
         return [sys.executable, "-m", "proteus", os.path.abspath(path), app.__qualname__]
     try:  # of a notebook or a function: there is no file to run
@@ -121,19 +128,53 @@ def _arguments(options):
     return arguments
 
 
+class _Said:
+    """What a job's standard error has said of the job."""
+
+    def __init__(self):
+        self.controller, self.errors = None, []
+
+    def listen(self, stream):
+        """Passes the rest of the stream on."""
+        for line in stream:
+            found = _CONTROLLER.match(line.rstrip("\n"))
+            if found:
+                self.controller = found[1]
+            elif line.startswith("proteus: error: "):
+                self.errors.append(line[len("proteus: error: "):].rstrip("\n"))
+            elif not _INFO.match(line):
+                sys.stderr.write(line)
+
+
+def _end(process, lines):
+    """Ends a job that nobody waits for."""
+    if process.poll() is None:
+        process.terminate()
+        process.wait()
+    lines.close()
+
+
 class Job:
-    """A running job: iterate over it for the report's lines as they come. In a `with` statement it is ended at the
-    statement's end, if it still runs."""
+    """A running job: iterate over it for the report's lines as they come, or wait for it. In a `with` statement it is
+    ended at the statement's end, if it still runs; so it is when nothing refers to it any more."""
 
     def __init__(self, app, reliable, transient, options, run_options):
+        if _loading:
+            raise RuntimeError("a node of a job starts another job: in a file with a class that runs in jobs, put what "
+                               "calls proteus.run under `if __name__ == \"__main__\":`")
+        for name in run_options:
+            if name.replace("_", "-") in ("reliable", "transient", "report", "progress", "log-level", "log-format"):
+                raise ValueError(f"run_options: {name}: proteus.run sets it by itself")
         self._folder = tempfile.TemporaryDirectory(prefix="proteus-")
+        self._said = _Said()
         self.report = Report()
-        self.controller = None  # its address, once it is known
-        self._errors = []
+        self._error = None
+        self._ended = False
+        program, running = find_program("proteus"), _command(app, self._folder.name)
         reading, writing = os.pipe()
-        command = [find_program("proteus"), "run", f"--reliable={reliable}", f"--transient={transient}",
-                   "--progress=none", "--log-level=info", f"--report=/dev/fd/{writing}", *_arguments(run_options), "--",
-                   *_command(app, self._folder.name), *_arguments(options)]
+        command = [program, "run", f"--reliable={reliable}", f"--transient={transient}", "--progress=none",
+                   "--log-level=info", f"--report=/dev/fd/{writing}", *_arguments(run_options), "--", *running,
+                   *_arguments(options)]
         environment = dict(os.environ)
         package = str(pathlib.Path(__file__).resolve().parents[1])
         environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, environment.get("PYTHONPATH")]))
@@ -142,42 +183,47 @@ class Job:
                                          env=environment, start_new_session=True, text=True, errors="replace")
         os.close(writing)
         self._lines = os.fdopen(reading, encoding="utf-8", errors="replace")
-        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener = threading.Thread(target=self._said.listen, args=[self._process.stderr], daemon=True)
         self._listener.start()
+        self._left = weakref.finalize(self, _end, self._process, self._lines)
 
-    def _listen(self):
-        """Passes the job's standard error on, but for what it says of itself."""
-        for line in self._process.stderr:
-            found = _CONTROLLER.match(line.rstrip("\n"))
-            if found:
-                self.controller = found[1]
-            elif line.startswith("proteus: error: "):
-                self._errors.append(line[len("proteus: error: "):].rstrip("\n"))
-            elif not _INFO.match(line):
-                sys.stderr.write(line)
+    @property
+    def controller(self) -> str | None:
+        """The address of the job's controller, once it is known."""
+        return self._said.controller
 
     def __iter__(self):
-        for text in self._lines:
+        for text in () if self._ended else self._lines:
             line = json.loads(text)
             self.report.lines.append(line)
             yield line
         self._finish()
 
     def _finish(self):
-        status = self._process.wait()
-        self._listener.join()
-        self._lines.close()
-        self._process.stderr.close()
-        self._folder.cleanup()
-        if status != 0:
-            said = self._errors[-1] if self._errors else self.report.summary.get("error") or f"exit status {status}"
-            raise JobError(said, status, self.report)
+        if not self._ended:
+            status = self._process.wait()
+            self._ended = True
+            self._left.detach()
+            self._listener.join()
+            self._lines.close()
+            self._process.stderr.close()
+            self._folder.cleanup()
+            if status != 0:
+                said = self._said.errors[-1:] or [self.report.summary.get("error") or f"exit status {status}"]
+                self._error = JobError(said[0], status, self.report)
+        if self._error is not None:
+            raise self._error
 
     def stop(self):
-        """Ends the job well, at a clock soon: the model is saved."""
+        """Ends the job well, at a clock soon: the model is saved. A job that has not begun after some seconds is ended
+        as failed."""
+        for _ in range(100):
+            if self._process.poll() is not None or self.controller is not None:
+                break
+            time.sleep(0.1)
         if self._process.poll() is None and self.controller is not None:
             subprocess.run([find_program("proteus"), "stop", f"--controller={self.controller}"], check=False,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
         else:
             self.kill()
 
@@ -188,7 +234,7 @@ class Job:
 
     def wait(self, progress: bool = False) -> Report:
         """Waits for the job's end. With `progress` shows a line of how far it is, on a terminal or in a notebook.
-        Ctrl-C ends the job well, a second one at once."""
+        Ctrl-C ends the job well, a second one at once; then KeyboardInterrupt is raised."""
         stopping = False
         lines = iter(self)
         while True:
@@ -198,13 +244,17 @@ class Job:
                         _show(line)
                 break
             except KeyboardInterrupt:
-                if stopping:
-                    self.kill()
+                (self.kill if stopping else self.stop)()
                 stopping = True
-                self.stop()
                 lines = iter(self)  # a generator that was interrupted is over
+            except JobError:
+                if stopping:
+                    break
+                raise
         if progress:
             sys.stderr.write("\n")
+        if stopping:
+            raise KeyboardInterrupt
         return self.report
 
     def __enter__(self):
@@ -215,11 +265,10 @@ class Job:
             self.kill()
             for _ in self._lines:
                 pass
-        if not self._lines.closed:
-            try:
-                self._finish()
-            except JobError:
-                pass
+        try:
+            self._finish()
+        except JobError:
+            pass
 
 
 def _show(line):
@@ -250,7 +299,8 @@ def run(app, reliable: int = 1, transient: int = 0, progress: bool | None = None
     run_options  further options of `proteus run`, as {"stage": "2", "checkpoint": "folder"}.
     options      the app's options: iterations=10 for --iterations 10, True for a flag.
 
-    Ctrl-C ends the job well: at a clock soon, and the model is saved. A second one ends it at once."""
+    Ctrl-C ends the job well: at a clock soon, and the model is saved. A second one ends it at once. Either raises
+    KeyboardInterrupt."""
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
     with start(app, reliable, transient, run_options, **options) as job:

@@ -16,16 +16,17 @@ class _Memory:
 
     __slots__ = ("__array_interface__", "__weakref__", "what")
 
-    def __init__(self, what, address, dtype, shape, strides, writable):
+    def __init__(self, what, address, size, writable):
         self.what = what
-        self.__array_interface__ = {
-            "data": (address, not writable),
-            "typestr": dtype.str,
-            "descr": dtype.descr,
-            "shape": shape,
-            "strides": strides,
-            "version": 3,
-        }
+        self.__array_interface__ = {"data": (address, not writable), "typestr": "|u1", "shape": (size,), "version": 3}
+
+
+def _strides(dtype, shape):
+    """The bytes from one element to the next in each dimension, of elements that lie one behind the other."""
+    steps = [dtype.itemsize]
+    for n in reversed(shape[1:]):
+        steps.append(steps[-1] * n)
+    return tuple(reversed(steps))
 
 
 class Call:
@@ -40,9 +41,12 @@ class Call:
         """An array over the library's memory."""
         if 0 in shape or pointer == ffi.NULL:
             return np.empty(shape, dtype)
-        memory = _Memory(what, int(ffi.cast("uintptr_t", pointer)), dtype, shape, strides, writable)
+        if strides is None:
+            strides = _strides(dtype, shape)
+        size = sum((n - 1) * step for n, step in zip(shape, strides)) + dtype.itemsize
+        memory = _Memory(what, int(ffi.cast("uintptr_t", pointer)), size, writable)
         self.memories.append(weakref.ref(memory))
-        return np.asarray(memory)
+        return np.ndarray(shape, dtype, np.asarray(memory), strides=strides)
 
     def end(self):
         """Raises when the app has kept an array: its memory may be used for other things from now on."""
@@ -55,7 +59,7 @@ class Call:
                                "memory that is then used for other things; keep a copy (array.copy())")
 
 
-def _keys(keys):
+def as_keys(keys):
     """Keys as the library takes them: uint64, one behind the other."""
     array = np.asarray(keys)
     if array.dtype.kind in "fO" and not isinstance(keys, np.ndarray):  # numpy makes floats of [1, 2**63]
@@ -69,14 +73,28 @@ def _keys(keys):
     return np.asarray(array, np.uint64, order="C")
 
 
-def _values(what, values, dtype, shape):
-    """`values` as an array of this dtype and shape, one row behind the other; or an error that names `what`."""
+def as_values(what, values, dtype, shape):
+    """`values` as an array of this dtype and shape, one row behind the other; or an error that names `what`. Floats may
+    be rounded; whole numbers and strings have to fit."""
     array = np.asarray(values)
-    if not np.can_cast(array.dtype, dtype, "same_kind"):
+    whole = dtype.kind in "iu" and array.dtype.kind in "iu"
+    if not whole and not np.can_cast(array.dtype, dtype, "same_kind"):
         raise TypeError(f"{what}: dtype {array.dtype}: expected {dtype}")
+    if whole and array.size > 0:
+        limits = np.iinfo(dtype)
+        for value in (int(array.min()), int(array.max())):
+            if not limits.min <= value <= limits.max:
+                raise OverflowError(f"{what}: {value}: expected {limits.min} to {limits.max}, as of {dtype}")
+    if dtype.kind in "SU" and array.dtype.itemsize > dtype.itemsize:
+        raise ValueError(f"{what}: dtype {array.dtype}: expected {dtype}, which is shorter")
     if array.shape != shape and not (array.ndim <= len(shape) and array.size == 1):
         raise ValueError(f"{what}: shape {array.shape}: expected {shape}")
-    return np.asarray(np.broadcast_to(array, shape), dtype, order="C")
+    array = np.broadcast_to(array, shape)
+    if dtype.names is None:
+        return np.asarray(array, dtype, order="C")
+    filled = np.zeros(shape, dtype)  # also what lies between the fields, which must be the same in all processes
+    filled[...] = array
+    return filled
 
 
 def _pointer(kind, array):
@@ -134,7 +152,8 @@ class Rows:
 
     def change(self, slots=None) -> np.ndarray:
         """Marks the rows of `slots` (None: all) as changed, and returns all rows, [slot, column], to be changed in
-        place there. In `clock`; not for a table with an optimizer."""
+        place there. Rows begin at multiples of 16 bytes, so a .ravel() of them is a copy. In `clock`; not for a table
+        with an optimizer."""
         if self._table.optimizer is not None:
             raise TypeError(f"table {self._table.name} has an optimizer, which changes its rows: give it gradients by "
                             "add, update or gradients")
@@ -156,7 +175,7 @@ class Rows:
         self._worker.only_in("clock")
         slots = self._slots(slots)
         table = self._table
-        deltas = _values(f"deltas for table {table.name}", deltas, table.dtype, (slots.size, table.width))
+        deltas = as_values(f"deltas for table {table.name}", deltas, table.dtype, (slots.size, table.width))
         lib.rows_add(self._in_place(), table.type, table.width, _pointer("uint32_t[]", slots), slots.size,
                      _pointer("char[]", deltas))
 
@@ -167,7 +186,7 @@ class Rows:
         if table.mode != "put":
             raise TypeError(f"table {table.name} adds updates: expected mode='put', or add")
         slots = self._slots(slots)
-        values = _values(f"values for table {table.name}", values, table.dtype, (slots.size, table.width))
+        values = as_values(f"values for table {table.name}", values, table.dtype, (slots.size, table.width))
         lib.rows_put(self._in_place(), table.width * table.dtype.itemsize, _pointer("uint32_t[]", slots), slots.size,
                      _pointer("char[]", values))
 
@@ -175,23 +194,23 @@ class Rows:
         """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache
         yet are fetched, all by one trip. In `begin`, `clock`, `evaluate` and `finish`."""
         self._worker.only_in("begin", "clock", "evaluate", "finish")
-        keys = _keys(keys)
+        keys = as_keys(keys)
         values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
         self._worker.check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys),
                                                keys.size, _pointer("char[]", values)))
+        self._taken = None  # there may be more rows than before
         return values
 
     def update(self, keys, deltas):
         """Adds deltas[i] to the row of keys[i]; with mode "put" sets it. With an optimizer the deltas are gradients.
         In `clock`."""
         self._worker.only_in("clock")
-        keys = _keys(keys)
+        keys = as_keys(keys)
         table = self._table
-        deltas = _values(f"deltas for table {table.name}", deltas, table.dtype, keys.shape + (table.width,))
+        deltas = as_values(f"deltas for table {table.name}", deltas, table.dtype, keys.shape + (table.width,))
         self._worker.check(lib.aml_update_params(self._worker.handle, table.index, _pointer("uint64_t[]", keys),
                                                  keys.size, _pointer("char[]", deltas)))
-        # The rows may have moved: new ones make the cache larger.
-        self._taken = None
+        self._taken = None  # there may be more rows than before
 
 
 class Items:
@@ -222,7 +241,7 @@ class VariedItems:
         places = np.empty(count + 1, np.uint64)
         lib.items_places(pointer, count, _pointer("uint64_t[]", places))
         self._places, self._dtype = places, dtype
-        self._bytes = call.view(what, pointer, np.dtype(np.uint32), (int(places[-1]) // 4,), writable=True)
+        self._bytes = call.view(what, pointer, np.dtype(np.uint32), (int(places[-1]) // 4,))
 
     def __len__(self):
         return len(self._places) - 1
@@ -243,9 +262,9 @@ def _items(app, call, what, pointer, count):
     element, shape = app.item_shape()
     rows = len(app.item_rows)
     size = (4 * rows + element.itemsize * int(np.prod(shape, dtype=np.int64)) + 3) // 4 * 4
-    inner = tuple(np.cumprod((element.itemsize,) + shape[:0:-1], dtype=np.int64)[::-1].tolist()) if shape else ()
-    slots = call.view(what, pointer, np.dtype(np.uint32), (count, rows), (size, 4), True)
-    data = call.view(what, ffi.cast("char *", pointer) + 4 * rows, element, (count,) + shape, (size,) + inner, True)
+    inner = _strides(element, shape) if shape else ()
+    slots = call.view(what, pointer, np.dtype(np.uint32), (count, rows), (size, 4))
+    data = call.view(what, ffi.cast("char *", pointer) + 4 * rows, element, (count,) + shape, (size,) + inner)
     return Items(data, slots)
 
 
@@ -346,20 +365,20 @@ class Worker:
             setattr(batch, field, _pointer(kind, array))
 
         if data is not None:
-            array = _values("data of items", data, element, (n,) + shape)
+            array = as_values("data of items", data, element, (n,) + shape)
             batch.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
             give("data", "unsigned char[]", array)
         if keys is not None:
-            array = _keys(keys)
+            array = as_keys(keys)
             if array.shape != (n, rows) and array.shape != ((n,) if rows == 1 else ()):
                 raise ValueError(f"keys of items: shape {array.shape}: expected {(n, rows)}")
             give("keys", "uint64_t[]", array)
         if test is not None:
-            give("test", "unsigned char[]", _values("test", test, np.dtype(bool), (n,)).view(np.uint8))
+            give("test", "unsigned char[]", as_values("test", test, np.dtype(bool), (n,)).view(np.uint8))
         if numbers is not None:
             if rows > 0:
                 raise TypeError("emit: numbers: expected none, as the app's items name rows")
-            array = _keys(numbers)
+            array = as_keys(numbers)
             if array.shape != (n,):
                 raise ValueError(f"numbers of items: shape {array.shape}: expected {(n,)}")
             give("numbers", "uint64_t[]", array)
@@ -379,13 +398,13 @@ class Worker:
         self.only_in("read")
         if not self._app.varied:
             raise TypeError("the app's items have one size: expected emit")
-        arrays = [(self._table(table).index, _keys(keys).ravel()) for table, keys in dict(runs).items()]
+        arrays = [(self._table(table).index, as_keys(keys).ravel()) for table, keys in dict(runs).items()]
         listed = ffi.new("struct aml_keys[]", len(arrays))
         for at, (table, keys) in enumerate(arrays):
             listed[at] = {"table": table, "count": keys.size, "keys": _pointer("uint64_t[]", keys)}
         if self._app.item is not None and not isinstance(data, (bytes, bytearray, memoryview)):
             array = np.asarray(data)
-            data = _values("data of an item", array, np.dtype(self._app.item), array.shape).tobytes()
+            data = as_values("data of an item", array, np.dtype(self._app.item), array.shape).tobytes()
         data = bytes(data)
         return check(lib.aml_emit_varied(self.handle, 1 if test else 0, int(key), listed, len(arrays), data,
                                          len(data))) == 1
@@ -421,7 +440,8 @@ class Worker:
         lib.aml_input_file(self.handle, os.fsencode(path))
 
     def input_mark(self, what: str, value: int):
-        """Reports a hash of what this process has found in its input by itself. In `configure`."""
+        """Reports a hash, 0 to 2**64 - 1, of what this process has found in its input by itself; zlib.crc32, say, as
+        Python's own hash() differs from process to process. In `configure`."""
         self.only_in("configure")
         lib.aml_input_mark(self.handle, what.encode(), int(value))
 

@@ -13,6 +13,7 @@ import zlib
 import numpy as np
 
 from ._job import find_program
+from ._worker import as_keys, as_values
 
 
 class ModelError(Exception):
@@ -66,16 +67,19 @@ def load(path):
         raise ModelError(f"{path}: damaged: its checksum differs")
     reader = _Reader(path, data[:-4])
     reader.bytes(8)
-    model = kind._read(reader)
+    try:
+        model = kind._read(reader)
+    except (ValueError, IndexError, OverflowError, MemoryError) as error:
+        raise ModelError(f"{path}: damaged: {error}") from error
     reader.end()
     return model
 
 
 def _write(path, content):
-    """Writes a whole file or none."""
-    path = pathlib.Path(path)
+    """Writes a whole file or none. A symbolic link stays one."""
+    path = pathlib.Path(path).resolve()
     content += struct.pack("<I", zlib.crc32(content))
-    with tempfile.NamedTemporaryFile(dir=path.resolve().parent, prefix=f".{path.name}.", delete=False) as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         try:
             file.write(content)
             file.flush()
@@ -91,6 +95,12 @@ def _umask():
     mask = os.umask(0)
     os.umask(mask)
     return mask
+
+
+def _within(what, value, low, high):
+    if not low <= value <= high:
+        raise ValueError(f"{what} {value}: expected {low} to {high}")
+    return value
 
 
 def _finite(what, array, shape):
@@ -122,10 +132,13 @@ class MatrixFactorizationModel:
         if (user_biases is None) != (item_biases is None):
             raise ValueError("biases: expected those of users and items, or none")
         self.mean, self.rating_min, self.rating_max = float(mean), float(rating_min), float(rating_max)
+        if not np.isfinite([self.mean, self.rating_min, self.rating_max]).all() or self.rating_min > self.rating_max:
+            raise ValueError(f"ratings: mean {mean}, from {rating_min} to {rating_max}: expected finite numbers in "
+                             "order")
 
     @staticmethod
     def _sorted(what, keys, factors, biases):
-        keys = np.asarray(keys, np.uint64)
+        keys = as_keys(keys)
         order = np.argsort(keys, kind="stable")
         if keys.size > 1 and (np.diff(keys[order]) == 0).any():
             raise ValueError(f"{what}s: expected each key once")
@@ -142,6 +155,7 @@ class MatrixFactorizationModel:
         version, flags, rank = reader.numbers("III")
         if version != 1 or flags > 1:
             reader.refuse(f"version {version}, flags {flags}: expected version 1")
+        _within("rank", rank, 1, 4096)
         mean, low, high = reader.numbers("fff")
         counts = reader.numbers("QQ")
         row = np.dtype([("key", "<u8"), ("values", "<f4", (rank + flags,))])
@@ -170,7 +184,6 @@ class MatrixFactorizationModel:
     @staticmethod
     def _find(known, keys):
         """The places of keys, and which of them are known."""
-        keys = np.asarray(keys, np.uint64)
         if known.size == 0:
             return np.zeros(keys.shape, np.int64), np.zeros(keys.shape, bool)
         places = np.minimum(np.searchsorted(known, keys), known.size - 1)
@@ -179,7 +192,7 @@ class MatrixFactorizationModel:
     def predict(self, users, items) -> np.ndarray:
         """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. The bias and the factors of
         a user or item that the model does not have are left out."""
-        users, items = np.broadcast_arrays(users, items)
+        users, items = np.broadcast_arrays(as_keys(users), as_keys(items))
         (u, has_u), (i, has_i) = self._find(self.users, users), self._find(self.items, items)
         value = np.full(users.shape, self.mean)
         if self.user_biases is not None:
@@ -194,9 +207,9 @@ class MatrixFactorizationModel:
     def recommend(self, user: int, n: int = 10, without=()) -> list:
         """The n items with the highest predicted ratings for a user, but for those in `without` (rated already, say): a
         list of (item, prediction), the best first; of equal ones the smaller key."""
-        rest = self.items[~np.isin(self.items, np.asarray(list(without), np.uint64))]
+        rest = self.items[~np.isin(self.items, as_keys(list(without)))]
         # Not clipped: else the best ones may all be equal.
-        place, known = self._find(self.users, user)
+        place, known = self._find(self.users, as_keys(user))
         at = np.searchsorted(self.items, rest)
         scores = np.zeros(rest.size) if self.item_biases is None else self.item_biases[at].astype(np.float64)
         if known:
@@ -206,6 +219,14 @@ class MatrixFactorizationModel:
 
     def __repr__(self):
         return f"<{type(self).__name__}: {self.users.size} users, {self.items.size} items, rank {self.rank}>"
+
+
+def _label_order(label):
+    try:
+        number = float(label)
+    except ValueError:
+        number = np.nan
+    return (1, 0, label.encode()) if np.isnan(number) else (0, number, b"")
 
 
 SCALES = ("none", "byte", "max", "unit")
@@ -235,7 +256,7 @@ class _Classifier:
         array = np.asarray(samples, np.float32)
         if array.ndim < 2:
             raise ValueError(f"samples of shape {array.shape}: expected one for each row")
-        array = array.reshape(len(array), -1)
+        array = array.reshape(len(array), int(np.prod(array.shape[1:])))
         if array.shape[1] != self.features:
             raise ValueError(f"samples of {array.shape[1]} features: expected {self.features}")
         return _scale(self.scale, self.maxima, array)
@@ -262,8 +283,9 @@ class LogisticRegressionModel(_Classifier):
         self.labels, self.scale, self.index_base = [str(label) for label in labels], scale, index_base
         if scale not in SCALES:
             raise ValueError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
-        if len(self.labels) < 2 or len(set(self.labels)) != len(self.labels):
-            raise ValueError("labels: expected two or more, each once")
+        if len(self.labels) < 2 or self.labels != sorted(set(self.labels), key=_label_order):
+            raise ValueError("labels: expected two or more, each once, in mlr's order: numbers by their values, then "
+                             "words")
         self.features = np.asarray(weights).shape[0]
         self.weights = _finite("weights", weights, (self.features, len(self.labels)))
         self.biases = _finite("biases", biases, (len(self.labels),))
@@ -275,6 +297,8 @@ class LogisticRegressionModel(_Classifier):
         version, scale, index_base, features, classes = reader.numbers("IIIII")
         if version not in (1, 2, 3) or scale >= len(SCALES):
             reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 3")
+        _within("features", features, 1, 1 << 24)
+        _within("classes", classes, 2, 1 << 16)
         bits, crosses, image = 0, (), None
         if version == 2:
             bits, count = reader.numbers("II")
@@ -286,15 +310,15 @@ class LogisticRegressionModel(_Classifier):
         row = np.dtype([("number", "<u4"), ("values", "<f4", (classes,))])
         count, rest = divmod(len(reader.data) - reader.at, row.itemsize)
         rows = reader.array(row, count)
-        if rest or not np.isfinite(rows["values"]).all() or (rows["number"] > features).any():
+        if (rest or not np.isfinite(rows["values"]).all() or (rows["number"] > features).any()
+                or (rows["number"] == features).sum() != 1):
             reader.refuse("damaged: its rows are not as its header says")
         weights = np.zeros((features + 1, classes), np.float32)
         weights[rows["number"]] = rows["values"]
         return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image)
 
     def save(self, path):
-        """Writes the model for `mlr --predict` and load. Labels have to be in the order of mlr: numbers by their
-        values, then words."""
+        """Writes the model for `mlr --predict` and load."""
         version = 2 if self.hash_bits else 3 if self.image_shape else 1
         content = io.BytesIO()
         content.write(b"AMLMLMDL" + struct.pack("<IIIII", version, SCALES.index(self.scale), self.index_base,
@@ -326,6 +350,9 @@ class LogisticRegressionModel(_Classifier):
         return f"<{type(self).__name__}: {self.features} features, {len(self.labels)} classes>"
 
 
+NETWORK_BATCH = 64  # samples at once: a convolution copies all of its patches
+
+
 class NetworkModel(_Classifier):
     """A model of net.
 
@@ -351,10 +378,7 @@ class NetworkModel(_Classifier):
         labels = reader.labels(classes)
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
         parameters = reader.floats(count)
-        try:
-            return cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
-        except ValueError as error:
-            raise ModelError(f"{reader.path}: {error}") from error
+        return cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
 
     def _arrange(self, flat):
         """The network's steps, by the rules of apps/net/network.h, and its parameters in their shapes."""
@@ -364,7 +388,7 @@ class NetworkModel(_Classifier):
             nonlocal at
             size = int(np.prod(shape))
             if at + size > flat.size:
-                raise ValueError("damaged: its layers need more parameters than it has")
+                raise ValueError("its layers need more parameters than it has")
             named.append((name, flat[at:at + size].reshape(shape)))
             at += size
             return named[-1][1]
@@ -401,16 +425,20 @@ class NetworkModel(_Classifier):
             if relu:
                 steps.append(lambda x: np.maximum(x, 0))
         if at != flat.size:
-            raise ValueError("damaged: it has more parameters than its layers need")
+            raise ValueError("it has more parameters than its layers need")
         return steps, named
 
     def predict_proba(self, samples) -> np.ndarray:
         """Probabilities [n, classes] of samples [n, ...], not scaled yet."""
         samples = self._samples(samples)
-        values = samples.reshape((len(samples),) + self.shape) if self.image else samples
-        for step in self._steps:
-            values = step(values)
-        return _softmax(values)
+        found = np.empty((len(samples), len(self.labels)), np.float32)
+        for begin in range(0, len(samples), NETWORK_BATCH):
+            part = slice(begin, begin + NETWORK_BATCH)
+            values = samples[part].reshape((-1,) + self.shape) if self.image else samples[part]
+            for step in self._steps:
+                values = step(values)
+            found[part] = _softmax(values)
+        return found
 
     def __repr__(self):
         return f"<{type(self).__name__}: {self.layers or 'no hidden layer'}, {len(self.labels)} classes>"
@@ -444,25 +472,30 @@ def _norm(x, gain, bias):
 class TopicModel:
     """A model of lda.
 
-    counts      [words, topics] int32: how many tokens of a word have a topic.
+    counts      [words, topics] int32: how many tokens of a word have a topic; as an array, so a model of a million
+                words and a thousand topics takes 4 GB.
     vocabulary  list of str, or None if the words have no names.
     alpha, beta
     """
 
     def __init__(self, counts, alpha, beta, vocabulary=None):
-        self.counts = np.ascontiguousarray(counts, np.int32)
+        self.counts = as_values("counts", counts, np.dtype(np.int32), np.shape(counts))
         if self.counts.ndim != 2 or (self.counts < 0).any():
             raise ValueError("counts: expected whole numbers from 0 on, [words, topics]")
         self.alpha, self.beta = float(alpha), float(beta)
         self.vocabulary = None if vocabulary is None else [str(word) for word in vocabulary]
         if self.vocabulary is not None and len(self.vocabulary) != len(self.counts):
             raise ValueError(f"vocabulary of {len(self.vocabulary)} words: expected {len(self.counts)}")
+        if any(len(word.split()) != 1 or word.split()[0] != word for word in self.vocabulary or []):
+            raise ValueError("vocabulary: expected words without spaces or line ends")
 
     @classmethod
     def _read(cls, reader):
         version, zero, topics, words = reader.numbers("IIII")
         if version != 1 or zero != 0:
             reader.refuse(f"version {version}: expected version 1")
+        _within("topics", topics, 1, 65535)
+        _within("words", words, 1, 1 << 28)
         alpha, beta = reader.numbers("dd")
         rows, pairs, names = struct.unpack("<QQQ", reader.data[-24:])
         if len(reader.data) != reader.at + 8 * (rows + pairs) + names + 24:
@@ -506,9 +539,14 @@ class TopicModel:
 
     def infer(self, documents) -> np.ndarray:
         """Shares of the topics [n, topics] in new documents, by `lda --infer`. A document is a str (of a model whose
-        words have names), or a dict from a word's number to how often it occurs."""
+        words have names), or a dict from a word's number to how often it occurs. The row of a document without words of
+        the model is zeros."""
+        if isinstance(documents, str):
+            raise TypeError("documents: expected a list of them, not one str")
         documents = list(documents)
-        text = all(isinstance(document, str) for document in documents)
+        text = bool(documents) and isinstance(documents[0], str)
+        if not all(isinstance(document, str if text else dict) for document in documents):
+            raise TypeError("documents: expected all of them as str, or all as dicts")
         if text and self.vocabulary is None:
             raise ValueError("the model's words have no names: expected documents as dicts of words' numbers")
         if not documents:
@@ -521,7 +559,7 @@ class TopicModel:
                     file.write((" ".join(document.split()) if text else self._counted(document)) + "\n")
             out = os.path.join(folder, "out")
             command = [find_program("lda"), "--infer", model, "--data", data, "--out", out, "--minimum", "0",
-                       "--format", "text" if text else "lda-c"]
+                       *(["--format", "text", "--minimum-length", "1"] if text else ["--format", "lda-c"])]
             done = subprocess.run(command, capture_output=True, text=True)
             if done.returncode != 0:
                 raise ValueError(done.stderr.strip() or f"lda --infer: exit status {done.returncode}")

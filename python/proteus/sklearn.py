@@ -7,7 +7,7 @@ Needs scikit-learn (Debian's python3-sklearn).
 All of them have the parameters
 
     reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
-    random_state         a whole number: the job's seed. None: 1, so `fit` is repeatable anyway.
+    random_state         a whole number, or a numpy RandomState: the job's seed. None: 1, so `fit` is repeatable anyway.
     options              a dict of more options of the app, as {"momentum": 0.9}.
     run_options          a dict of more options of `proteus run`.
 
@@ -29,6 +29,16 @@ from . import models
 from ._job import run
 
 
+def _checked(estimator, X, y=None, reset=True, **how):
+    """X, or X and y, as arrays, by scikit-learn's rules."""
+    given = {"X": X} if y is None else {"X": X, "y": y}
+    try:
+        from sklearn.utils.validation import validate_data
+    except ImportError:  # before scikit-learn 1.6
+        return estimator._validate_data(**given, reset=reset, **how)
+    return validate_data(estimator, **given, reset=reset, **how)
+
+
 class _Job:
     """What the estimators share: running a job on data that `write` puts into a file."""
 
@@ -36,7 +46,9 @@ class _Job:
         with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
             data, model = os.path.join(folder, "data"), os.path.join(folder, "model")
             write(data)
-            seed = 1 if self.random_state is None else int(self.random_state)
+            seed = 1 if self.random_state is None else self.random_state
+            if isinstance(seed, np.random.RandomState):
+                seed = int(seed.randint(1 << 31))
             self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
                                run_options=self.run_options, data=data, model_out=model, seed=seed,
                                iterations=self.max_iter, **options, **(self.options or {}))
@@ -65,7 +77,9 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
 
     def fit(self, X, y):
         """X [n, d], y [n]: labels of any kind. Returns self."""
-        X, y = self._validate_data(X, y, accept_sparse="csr", dtype=np.float64)
+        if y is None:
+            raise ValueError("LogisticRegression requires y to be passed, but the target y is None")
+        X, y = _checked(self, X, y, accept_sparse="csr", dtype=np.float64)
         check_classification_targets(y)
         self.classes_ = unique_labels(y)
         if len(self.classes_) < 2:
@@ -94,7 +108,7 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
     def decision_function(self, X):
         """Logits [n, K]; of two classes [n], the second one's beside the first one's."""
         check_is_fitted(self)
-        X = self._validate_data(X, accept_sparse="csr", dtype=np.float64, reset=False)
+        X = _checked(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
         logits = np.asarray(X @ self.coef_.T) + self.intercept_
         return logits[:, 0] if len(self.classes_) == 2 else logits
 
@@ -187,7 +201,7 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
         self.options, self.run_options = options, run_options
 
     def _counts(self, X, reset):
-        X = scipy.sparse.csr_matrix(self._validate_data(X, accept_sparse="csr", dtype=np.float64, reset=reset))
+        X = scipy.sparse.csr_matrix(_checked(self, X, accept_sparse="csr", dtype=np.float64, reset=reset))
         X.sum_duplicates()
         X.eliminate_zeros()
         if (X.data < 0).any() or (X.data != np.floor(X.data)).any():

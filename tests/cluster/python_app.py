@@ -80,6 +80,10 @@ class Mistaken(proteus.App):
             kept.append(whole)
         elif mistake == "write":
             whole.rows[0] = 1
+        elif mistake == "write-items":
+            items.data[:] += 1
+        elif mistake == "overflow":
+            sparse.update([1], np.array([[2**63, 1]], np.uint64))
         elif mistake == "slot":
             whole.add([10], np.ones((1, 4)))
         elif mistake == "negative-slot":

@@ -5,10 +5,12 @@ $PYTHONPATH."""
 import os
 import pathlib
 import random
+import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import zlib
 
 import numpy as np
 import proteus
@@ -119,12 +121,44 @@ class Models(unittest.TestCase):
         self.assertEqual(model.infer(numbered).shape, found.shape)
         self.check_damage()
 
+    def test_short_words(self):
+        self.data.write_text("ab ab plum ab\ncd cd plum cd\n" * 20)
+        model = self.train("lda", iterations=20, topics=2, minimum_length=1)
+        shares = model.infer(["ab ab ab ab ab", "cd cd cd cd cd", "unknown"])
+        np.testing.assert_allclose(shares.sum(axis=1), [1, 1, 0], atol=2e-3)
+
+    def test_forged(self):
+        """Headers that promise too much, with a right checksum."""
+        for start in (b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1, 0, 2**31, 3, 1, 5, 2**60, 2**60),
+                      b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1, 0, 4, float("nan"), 5, 1, 0, 0),
+                      b"AMLMLMDL" + struct.pack("<5I", 1, 0, 1, 2**32 - 1, 2) + bytes(200),
+                      b"AMLMLMDL" + struct.pack("<5I", 1, 0, 1, 4, 2) + b"1".ljust(56, b"\0") + b"2".ljust(56, b"\0"),
+                      b"AMLLDAMD" + struct.pack("<4Idd", 1, 0, 2**32 - 1, 2**32 - 1, 1, 1) + bytes(24),
+                      b"AMLNNMDL" + struct.pack("<11I", 1, 0, 1, 1, 1, 1, 1, 1, 2, 4, 0) + b"conv" + bytes(112)):
+            self.model.write_bytes(start + struct.pack("<I", zlib.crc32(start)))
+            with self.assertRaises(proteus.ModelError):
+                proteus.load(self.model)
+
     def test_refused(self):
         self.model.write_text("nothing of the kind")
         with self.assertRaisesRegex(proteus.ModelError, "no model of mf, mlr, net or lda"):
             proteus.load(self.model)
         with self.assertRaises(FileNotFoundError):
             proteus.load(self.path / "missing")
+        for keys in ([1.5], [-1], [np.nan], [1, 2.5]):
+            with self.assertRaises((TypeError, ValueError)):
+                proteus.MatrixFactorizationModel(keys, np.ones((len(keys), 3)), [1], np.ones((1, 3)), 0, 0, 1)
+        far = proteus.MatrixFactorizationModel([2**63 + 1, 1], [[1], [2]], [5], [[3]], 0, 0, 9)
+        self.assertEqual(far.predict([2**63 + 1, 1], 5).tolist(), [3, 6])
+        with self.assertRaises(TypeError):
+            far.predict([1.9], [5])
+        for counts, words in (([[0.9]], None), ([[2**32 + 1]], None), ([[1]], ["a b"]), ([[1]], ["a\n"])):
+            with self.assertRaises((OverflowError, TypeError, ValueError)):
+                proteus.TopicModel(counts, 0.1, 0.1, words)
+        link = self.path / "link"
+        link.symlink_to(self.path / "target")
+        far.save(link)
+        self.assertTrue(link.is_symlink() and proteus.load(self.path / "target").rank == 1)
         with self.assertRaisesRegex(ValueError, "expected each key once"):
             proteus.MatrixFactorizationModel([1, 1], np.ones((2, 3)), [1], np.ones((1, 3)), 0, 0, 1)
 

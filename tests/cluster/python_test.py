@@ -34,6 +34,8 @@ MISTAKES = {  # what the job's error line must have
     "late-worker": "RuntimeError: a worker is used after clock has returned, at python_app.py:",
     "late-rows": "RuntimeError: a worker is used after clock has returned, at python_app.py:",
     "write": "ValueError: assignment destination is read-only, at python_app.py:",
+    "write-items": "output array is read-only, at python_app.py:",
+    "overflow": "OverflowError: deltas for table sparse: 9223372036854775808: expected -9223372036854775808 to",
     "slot": "IndexError: table whole: slots 10 to 10: expected 0 to 9, at python_app.py:",
     "negative-slot": "IndexError: table whole: slots -1 to -1: expected 0 to 9, at python_app.py:",
     "shape": "ValueError: deltas for table whole: shape (2, 3): expected (2, 4), at python_app.py:",
@@ -157,10 +159,33 @@ class Python(unittest.TestCase):
             found.append(np.loadtxt(out))
         np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
 
+    def test_start_values(self):
+        """A start function that fails ends the job: its rows must not be zeros without a word."""
+        app = self.path / "app.py"
+        for start in ("[1, 2, 3]", "{}[key]", "[2**40, 0]"):
+            app.write_text("import numpy as np, proteus\nclass A(proteus.App):\n    item = np.float32\n"
+                           f"    w = proteus.Table(np.int32, width=2, start=lambda key: {start})\n"
+                           "    def read(self, worker): yield np.zeros(9)\n"
+                           "    def clock(self, worker, items): worker.table('w').update([1], [[1, 1]])\n"
+                           "if __name__ == '__main__': proteus.main(A)\n")
+            job = subprocess.run([PROTEUS, "run", "--quiet", "--", sys.executable, app], capture_output=True, text=True)
+            self.assertNotEqual(job.returncode, 0, job.stderr)
+            self.assertIn("in <lambda>" if "{}" in start else "start of table w, key 1", job.stderr)
+
+    def test_a_node_starts_no_job(self):
+        script = self.path / "script.py"
+        script.write_text("import proteus\nfrom python_app import Mistaken\nclass Mine(Mistaken): pass\n"
+                          "proteus.run(Mine)\n")
+        environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{HERE}"}
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("a node of a job starts another job", done.stderr)
+
     def test_tutorial(self):
         """The code of docs/python.md, in its order, on made-up ratings."""
         random = np.random.default_rng(5)
         with open(self.path / "ratings.csv", "w") as file:
+            file.writelines(f"{user},50,{1 + user % 5}\n" for user in range(1000))  # a movie that many have rated
             for user, movie in {(int(u), int(m)) for u, m in random.integers(1, 40, (700, 2))}:
                 file.write(f"{user},{movie},{1 + (user + movie) % 5}\n")
         text = (ROOT / "docs" / "python.md").read_text()
@@ -175,7 +200,9 @@ class Python(unittest.TestCase):
                 done = subprocess.run([sys.executable, path], cwd=self.path, env=environment, capture_output=True,
                                       text=True)
                 self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(len(done.stdout.splitlines()), 11)
+        lines = done.stdout.splitlines()
+        self.assertEqual(len(lines), 11)
+        self.assertLess(float(lines[9].split()[1]), 1.5)  # the RMSE of means is 1.41
 
     def test_run(self):
         sys.path.insert(0, str(HERE))
@@ -205,6 +232,25 @@ class Python(unittest.TestCase):
         with proteus.start([APP], iterations=1000000) as job:
             next(iter(job))
         self.assertIsNotNone(job._process.returncode)
+        job = proteus.start([APP], iterations=1000000)
+        process = job._process
+        next(iter(job))
+        del job
+        self.assertIsNotNone(process.returncode)
+        job = proteus.start([APP])
+        self.assertEqual(len([line for line in job if line["type"] == "iteration"]), 3)
+        self.assertEqual(len(job.wait().iterations), 3)
+
+    def test_interrupted(self):
+        """Ctrl-C ends a job well, and then the script."""
+        out = self.path / "out.npz"
+        script = f"import proteus; proteus.run([{str(APP)!r}], iterations=1000000, out={str(out)!r}, progress=True)"
+        done = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True)
+        self.assertIn("[", done.stderr.read(40))
+        done.send_signal(signal.SIGINT)
+        errors = done.communicate()[1]
+        self.assertIn("KeyboardInterrupt", errors)
+        self.assertTrue(out.exists(), errors)
 
     def test_progress(self):
         shown = io.StringIO()
