@@ -14,10 +14,10 @@ try:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
     from sklearn.utils.estimator_checks import check_estimator
-
-    from proteus.sklearn import LatentDirichletAllocation, LogisticRegression, MatrixFactorization
 except ImportError:
     sklearn = None
+if sklearn is not None:
+    from proteus.sklearn import LatentDirichletAllocation, LogisticRegression, MatrixFactorization
 
 
 @unittest.skipIf(sklearn is None, "no scikit-learn (Debian's python3-sklearn)")
