@@ -153,6 +153,20 @@ bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
     return cluster->app.kind->repeatable || epoch == cluster->seen.plan.epoch;
 }
 
+/* The highest clock that a node of the new plan has begun: what it has flushed stands. Later ones may have been done by
+ * nodes that are gone, and are void: they may be done by another strategy. */
+static uint64_t begun_by_survivors(const struct cluster *cluster, const struct plan_view *plan) {
+    uint64_t begun = plan->terms.restore;
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        if (!node->fate.gone && cluster_plan_has(plan, node->id)) {
+            begun = node->node.client.clock > begun ? node->node.client.clock : begun;
+            begun = node->node.client.flushed > begun ? node->node.client.flushed : begun;
+        }
+    }
+    return begun;
+}
+
 static void check_new_epoch(struct cluster *cluster, const struct plan_view *plan) {
     app_restore(&cluster->app, plan->terms.restore);
     if (cluster->seen.first_epoch == 0) {
@@ -167,6 +181,7 @@ static void check_new_epoch(struct cluster *cluster, const struct plan_view *pla
     cluster->seen.restored_most =
         plan->terms.restore > cluster->seen.restored_most ? plan->terms.restore : cluster->seen.restored_most;
     count_redone(cluster, plan);
+    app_forget_parts(&cluster->app, begun_by_survivors(cluster, plan));
     /* With reliable nodes a commit may be gone of which only nodes that are gone too had heard. */
     if (cluster->faults.may_fail || cluster_groups_may_lose(cluster)) {
         cluster->seen.committed = committed_by_survivors(cluster, plan);
