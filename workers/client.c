@@ -9,7 +9,7 @@
 #include <string.h>
 
 void client_accuse(struct client *client, actor_id server, const char *format, ...) {
-    if (client->accusation.accused != ACTOR_NONE) {
+    if (client->accusation.accused != ACTOR_NONE || server == ACTOR_NONE) {
         return;
     }
     va_list arguments;
@@ -131,6 +131,7 @@ void client_plan(struct client *client, const struct plan_view *plan) {
         partitions_open(client);
     }
     client_waits_plan(client);
+    client_ring_plan(client);
     client->last = restored ? 0 : client->last; /* the last clock may have to be done again */
     find_wanted(client);
     if (restored) {

@@ -20,6 +20,7 @@ enum {
     CLIENT_RING_MIN_US = 500 * 1000,   /* see struct client_ring */
     CLIENT_RING_MAX_US = 10 * 1000 * 1000,
     CLIENT_RING_FACTOR = 4,
+    CLIENT_RING_LOSSES_MAX = 7,
     CLIENT_ASK_BYTES = 4 << 20 /* see struct client_asking */
 };
 
@@ -29,6 +30,7 @@ struct retained_flush {
     uint64_t clock;
     uint64_t pull;                    /* number of the last PULL before it was sent: see client_partition.pulls */
     uint64_t ring_us;                 /* when it was sent by a ring; 0: it was last sent directly */
+    uint64_t lost_us;                 /* when it was sent by a ring before it, or its push, counted as lost; or 0 */
     struct message message;           /* its frames are held, for sending it again */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
@@ -60,13 +62,17 @@ struct waiting_push {
 /* The ring by which flushes and pushes may travel (ps/ring.h). They wait for slow nodes on their way, and the answer to
  * a PULL, which comes directly, may overtake them. So what was sent by a ring counts as lost when the answer to a PULL
  * shows it to be missing CLIENT_RING_FACTOR times as long after it was sent as exchanges have taken lately, at least
- * CLIENT_RING_MIN_US and at most CLIENT_RING_MAX_US. Then it is sent directly, and the next ones have twice the time.
- */
+ * CLIENT_RING_MIN_US and at most CLIENT_RING_MAX_US. Then it is sent directly. Maybe it was not lost but slow: what
+ * that exchange takes in the end counts half, so the next ones have twice that time.
+ *
+ * Where clock after clock loses something, only every 2nd, 4th... up to 64th goes by the ring, until one gets through
+ * or another plan comes. */
 struct client_ring {
     struct rings rings;
-    uint64_t flushed_us;  /* when the last clock under `self` was flushed; 0: none was */
-    uint64_t exchange_us; /* how long after that its states came: the longest of the last few clocks */
-    bool lost;            /* not counted for this clock, as something was sent again */
+    uint64_t exchange_us; /* how long after a flush its state came: the longest of the last few clocks */
+    unsigned losses;      /* clocks with losses in a row, CLIENT_RING_LOSSES_MAX at most; only those count that are
+                             `watched` */
+    uint64_t watched;     /* a clock that went by the ring, and is not here yet; 0: none */
 };
 
 /* How long this node waits for each server's state of its own clocks: for AntDT's Monitor (agileml/control/monitor.h).
@@ -103,7 +109,8 @@ struct client_partition {
     bool subscribed;                      /* the first state has come, and `clock` is valid */
     uint64_t clock;                       /* of the state in the cache, apart from own later updates */
     uint32_t *filled; /* per table: how many rows of the cache's list have their first state, and so a stamp */
-    uint64_t durable, durable_from;  /* as in the server's PUSH */
+    uint64_t durable, durable_from;  /* as in the server's PUSH, if that came directly */
+    uint64_t durable_asked;          /* what a PUSH by way of others has told of `durable`, and PULL has asked for */
     uint64_t ring_us;                /* since when we know that rows are on their way by a ring; 0: none are */
     bool restoring;                  /* rows seen beyond the epoch's `restore` (CACHE_CLOCK_VOID) are requested again */
     uint64_t restore_request;        /* number of that request; 0: none is open */

@@ -23,6 +23,7 @@ void client_send_flush(struct client *client, uint32_t number, struct retained_f
     }
     copy.flush.ring = relay != ACTOR_NONE ? copy.flush.ring : 0;
     flush->pull = client->partitions[number].pulls;
+    flush->lost_us = flush->ring_us != 0 && !first ? flush->ring_us : flush->lost_us;
     flush->ring_us = relay != ACTOR_NONE ? client_now(client) : 0;
     client->io->send(client->io, relay != ACTOR_NONE ? relay : client_server(client, number, flush->clock), &copy);
 }

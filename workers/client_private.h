@@ -73,12 +73,19 @@ void client_pull(struct client *client, uint32_t number, actor_id server, bool a
 
 /* The server thread of our node by which a flush of ours travels; ACTOR_NONE: it is sent directly. */
 actor_id client_ring_relay(struct client *client, uint32_t number, uint64_t clock, uint64_t *digest);
-/* Whether what was sent by a ring at `since_us` counts as lost when a PULL's answer shows it to be missing. */
-bool client_ring_lost(struct client *client, uint64_t since_us);
-/* The partition has the state of `clock`: measures how long that took. */
-void client_ring_came(struct client *client, uint64_t clock);
-/* A clock under `self` is flushed. */
+/* Whether `clock` has a ring, even if we don't use it after losses. */
+bool client_ring_there(struct client *client, uint64_t clock);
+/* Whether what was sent by a ring at `since_us`, of or up to `clock`, counts as lost when the answer to a PULL shows it
+ * to be missing. */
+bool client_ring_lost(struct client *client, uint64_t since_us, uint64_t clock);
+/* A newer state of the partition has arrived: measures how long that took. */
+void client_ring_came(struct client *client, const struct client_partition *partition);
+/* A push that was on its way by a ring counts as lost: so do the exchanges of which it is part. */
+void client_ring_give_up(struct client_partition *partition);
+/* A clock under `self` is to be flushed. */
 void client_ring_begin(struct client *client);
+/* Another plan is in force: losses before it say nothing. */
+void client_ring_plan(struct client *client);
 
 /* ---- client_gather.c ---- */
 
@@ -103,7 +110,7 @@ void client_drop_waiting(struct client_partition *partition);
 /* ---- client_apply.c ---- */
 
 /* Applies the rows of a PUSH to the cache. False, with nothing changed, when the message is impossible; `from` is then
- * accused. */
+ * accused, unless it is ACTOR_NONE. */
 bool client_apply(struct client *client, uint32_t number, actor_id from, const struct message *message,
                   enum rows_wanted wanted);
 /* Applies the puts of later clocks again. A catch-up may flush a clock after later clocks of ours; rows that both have

@@ -21,22 +21,32 @@ static void came_to(struct client *client, uint32_t number, uint64_t clock) {
     struct client_partition *partition = &client->partitions[number];
     partition->clock = clock;
     partition->ring_us = 0;
-    client_ring_came(client, clock);
     client_release(client, partition);
     if (client->row_state != NULL) {
         client->row_state(client->context, number, clock);
     }
 }
 
-/* Applies the next push, or the answer to `restore_request`. */
+/* Whether a push has come by way of other nodes: its server may not have sent it so. */
+static bool is_relayed(const struct message_push *push) {
+    return push->ring != 0 && push->pull == 0;
+}
+
+/* Applies the next push, or the answer to `restore_request`. What is wrong with one that was relayed is nobody's known
+ * fault; what it was to bring is requested. */
 static void apply_push(struct client *client, uint32_t number, actor_id from, const struct message *message) {
     struct client_partition *partition = &client->partitions[number];
+    if (is_relayed(&message->push)) {
+        from = ACTOR_NONE;
+    }
     if (message->push.request != 0) {
         client_apply(client, number, from, message, ROWS_VOID);
         partition->restore_request = 0; /* client_restore_step requests the next portion */
     } else if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
                client_apply(client, number, from, message, ROWS_ALL)) {
         came_to(client, number, message->push.clock);
+    } else if (from == ACTOR_NONE) {
+        client_wait(client, partition);
     }
 }
 
@@ -102,9 +112,10 @@ static bool receive_changes(struct client *client, uint32_t number, struct clien
         if (message->push.pull != 0 && message->push.ring != 0) {
             /* The answer has come directly: what it tells of may still be on its way by the ring. */
             partition->ring_us = partition->ring_us != 0 ? partition->ring_us : client_now(client);
-            if (!client_ring_lost(client, partition->ring_us)) {
+            if (!client_ring_lost(client, partition->ring_us, message->push.clock)) {
                 return false;
             }
+            client_ring_give_up(partition);
         }
         if ((subscription == &partition->now || client->joins) && subscription->again == 0) {
             client_pull(client, number, subscription->server, true);
@@ -225,7 +236,7 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
         bool missing = flush->pull < push->pull &&
                        flush->clock > (flush->origin == client->self ? push->received : arrived) &&
                        client_server(client, number, flush->clock) == server;
-        if (missing && (flush->ring_us == 0 || client_ring_lost(client, flush->ring_us))) {
+        if (missing && (flush->ring_us == 0 || client_ring_lost(client, flush->ring_us, flush->clock))) {
             client_send_flush(client, number, flush, false);
         }
     }
@@ -260,12 +271,31 @@ static bool relayed_is_possible(const struct client *client, const struct messag
     return push->clock <= client->possible && push->durable <= client->possible && push->received <= client->possible;
 }
 
+/* Takes what a push tells of the durable clock. A relayed one could make us drop flushes that are needed: its server is
+ * asked. */
+static void take_durable(struct client *client, uint32_t number, actor_id from, const struct message_push *push) {
+    struct client_partition *partition = &client->partitions[number];
+    /* In a job that can't recover, every state counts as durable. */
+    uint64_t durable = client->plan.terms.recoverable != 0 ? push->durable : push->clock;
+    if (durable <= partition->durable) {
+        return;
+    }
+    if (!is_relayed(push)) {
+        partition->durable = durable;
+        partition->durable_from = client->plan.terms.recoverable != 0 ? push->durable_from : 0;
+    } else if (durable > partition->durable_asked) {
+        partition->durable_asked = durable;
+        client_pull(client, number, from, false);
+    }
+}
+
 static void receive_push(struct client *client, actor_id from, struct message *message) {
     uint32_t number = message->push.partition;
     struct client_partition *partition = &client->partitions[number];
     struct client_subscription *subscription = subscription_with(partition, from);
     const struct message_push push = message->push;
-    if (subscription != NULL) {
+    const uint64_t arrived = client_arrived(partition);
+    if (subscription != NULL && !is_relayed(&push)) {
         subscription->heard_us = client_now(client);
         subscription->again = push.pull >= subscription->again ? 0 : subscription->again;
     }
@@ -282,13 +312,11 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     if (client->accusation.accused != ACTOR_NONE) {
         return;
     }
-    client_waits_arrived(client, number);
-    /* In a job that can't recover, every state counts as durable. */
-    uint64_t durable = client->plan.terms.recoverable != 0 ? push.durable : push.clock;
-    if (durable > partition->durable) {
-        partition->durable = durable;
-        partition->durable_from = client->plan.terms.recoverable != 0 ? push.durable_from : 0;
+    if (client_arrived(partition) > arrived) {
+        client_ring_came(client, partition);
     }
+    client_waits_arrived(client, number);
+    take_durable(client, number, from, &push);
     client_find_committed(client);
     client_restore_step(client, number);
     if (push.pull != 0) {
@@ -337,6 +365,7 @@ void client_receive(struct client *client, actor_id from, struct message *messag
         return;
     }
     if (push) {
+        message->push.ring = message->push.pull != 0 ? message->push.ring : 0; /* it has come directly */
         if (push_is_possible(client, from, &message->push)) {
             receive_push(client, from, message);
         }

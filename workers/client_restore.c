@@ -52,6 +52,8 @@ static void partition_restore(const struct client *client, uint32_t number, uint
     partition->restore_request = 0;
     partition->durable = partition->durable < client->committed ? partition->durable : client->committed;
     partition->durable_from = 0;
+    partition->durable_asked = 0;
+    partition->ring_us = 0;
     partition->clock = partition->clock < restore ? partition->clock : restore;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_list *list = cache_list(client->cache, number, t);

@@ -43,7 +43,9 @@ void client_waits_plan(struct client *client) {
 void client_waits_begin(struct client *client) {
     struct client_waits *waits = &client->waits;
     bool moved = waits->moves && client->clock >= client->plan.terms.from_clock;
-    if (waits->clock != 0 || client->alone || client->fenced || moved) {
+    /* By a ring the states of the servers behind a late node come late: that tells nothing of the servers. */
+    bool by_ring = client_ring_there(client, client->clock);
+    if (waits->clock != 0 || client->alone || client->fenced || moved || by_ring) {
         return;
     }
     waits->descending = !waits->descending;

@@ -172,14 +172,18 @@ void rings_close(struct rings *rings) {
 /* ---- Chains ---- */
 
 struct ring_chain ring_chain(const struct ring *ring, uint32_t partition, actor_id server) {
+    struct ring_chain chain = {.ring = ring,
+                               .partition = partition,
+                               .first = partition % ring->count,
+                               .length = ring->count,
+                               .digest = hash_mix(ring->digest ^ server) | 1};
     for (unsigned m = 0; m < ring->count; m++) {
         if (ring->members[m].node == actor_node(server)) {
-            return (struct ring_chain){
-                .ring = ring, .partition = partition, .first = (m + 1) % ring->count, .length = ring->count - 1};
+            chain.first = (m + 1) % ring->count;
+            chain.length = ring->count - 1;
         }
     }
-    return (struct ring_chain){
-        .ring = ring, .partition = partition, .first = partition % ring->count, .length = ring->count};
+    return chain;
 }
 
 static const struct ring_member *chain_member(const struct ring_chain *chain, unsigned place) {

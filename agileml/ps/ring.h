@@ -43,6 +43,7 @@ struct ring_chain {
     const struct ring *ring;
     uint32_t partition;
     unsigned first, length;
+    uint64_t digest; /* of the ring and the server: what travels by the chain carries it */
 };
 
 /* The number of the first table for which the ring is not made; table_count: the ring can be used. Every table must be

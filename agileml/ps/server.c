@@ -361,6 +361,7 @@ static void replica_restore(struct server *server, struct server_replica *replic
     replica->following.heard = 0;
     replica->durable = server->committed < restore ? server->committed : restore;
     replica->durable_from = 0;
+    replica->sum_clock = 0;
 }
 
 static void member_needs(struct plan_members *members, actor_id node, uint64_t from_clock) {
@@ -490,6 +491,7 @@ void server_take_plan(struct server *server, struct plan_view *plan) {
         server->accused = false;
         server_forget_relayed(server);
     }
+    server_relay_plan(server);
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_plan(server, p, new_epoch);
     }

@@ -93,6 +93,7 @@ struct server_replica {
     bool in_step;          /* it serves, or follows at most one commit interval behind; as counted in server.lagging */
     uint64_t durable;      /* the newest clock whose state a reliable machine has, or two in stage transient */
     uint64_t durable_from; /* reliable machines have all commit points from this clock to `durable` that are needed */
+    uint64_t sum_clock;    /* the newest clock of which a ring's sum has come in this epoch */
     uint64_t promoted; /* its clock when it began to serve: up to there the server before it reports what is durable */
     struct server_follower *followers;
     unsigned follower_count;

@@ -107,6 +107,8 @@ bool replica_waits_for_copy(const struct server *server, const struct server_rep
 /* Takes our node's flush, or the sum of the nodes before it in the chain. When both are here, sends the sum on. */
 void server_relay_flush(struct server *server, actor_id from, const struct message *message,
                         const struct ring_chain *chain);
+/* A plan is in force: forgets what waits for clocks that are committed, or have no ring any more. */
+void server_relay_plan(struct server *server);
 /* Hands a push that has come by a ring to our node's client, and passes it on. */
 void server_relay_push(struct server *server, actor_id from, const struct message *message);
 /* Sends to a server of another node, which this one may not have connected to yet. Takes over the message's frames. */

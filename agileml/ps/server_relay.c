@@ -2,8 +2,8 @@
  * before, and passes both on as one; and it passes pushes on. A relay knows nothing of what servers have. What it drops
  * or loses, origins send directly after a while (client.h), and a server takes each origin's flush once.
  *
- * A relay keeps, of each partition, at most RELAY_CLOCKS flushes of its node and as many sums of the node before; none
- * of an older epoch. */
+ * A relay keeps, of each partition, at most 2 (staleness + 1) clocks, each with a flush of its node and a sum of the
+ * nodes before; none of an older epoch. */
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -34,21 +34,44 @@ static void entry_remove(struct relay_partition *partition, unsigned e) {
     memmove(&partition->entries[e], &partition->entries[e + 1], (--partition->count - e) * sizeof *partition->entries);
 }
 
-/* Forgets a partition's clocks up to `clock`: they are complete. */
-static void forget_to(struct server *server, uint32_t number, uint64_t clock) {
-    if (number >= server->relay.partition_count) {
-        return;
-    }
+/* Forgets what our node's flush of `clock` shows to be of no use: clocks that are complete, and those that no node can
+ * have begun, as such a sum lacks our node's flush of a clock that comes first. So the flush finds room. */
+static void forget_others(struct server *server, uint32_t number, uint64_t clock) {
+    uint64_t apart = server->job->staleness + UINT64_C(1);
     struct relay_partition *partition = &server->relay.partitions[number];
     for (unsigned e = partition->count; e-- > 0;) {
-        if (partition->entries[e].clock <= clock) {
+        uint64_t other = partition->entries[e].clock;
+        if (other + apart <= clock || other > clock + apart) {
             entry_remove(partition, e);
         }
     }
 }
 
+/* Forgets a partition's clocks up to `clock` that were passed on: they are complete. Not those that wait, as a PUSH may
+ * tell of a clock that is not. */
+static void forget_sent(struct server *server, uint32_t number, uint64_t clock) {
+    struct relay_partition *partition = &server->relay.partitions[number];
+    for (unsigned e = partition->count; e-- > 0;) {
+        if (partition->entries[e].clock <= clock && partition->entries[e].sent) {
+            entry_remove(partition, e);
+        }
+    }
+}
+
+void server_relay_plan(struct server *server) {
+    for (uint32_t p = 0; p < server->relay.partition_count; p++) {
+        struct relay_partition *partition = &server->relay.partitions[p];
+        for (unsigned e = partition->count; e-- > 0;) {
+            uint64_t clock = partition->entries[e].clock;
+            if (clock <= server->committed || rings_at(&server->rings, server->job, &server->plan, clock) == NULL) {
+                entry_remove(partition, e);
+            }
+        }
+    }
+}
+
 /* The entry of a clock, made when new. NULL: the clock is older than all the others that are kept, and there is no
- * room. */
+ * room. That is so for sums alone (forget_others). */
 static struct relay_entry *entry_of(struct server *server, uint32_t number, uint64_t clock) {
     if (server->relay.partitions == NULL) {
         server->relay.partition_count = server->partition_count;
@@ -201,8 +224,8 @@ void server_relay_flush(struct server *server, actor_id from, const struct messa
         server_accuse(server, from, message, &error);
         return;
     }
-    if (own && flush->clock > server->job->staleness + UINT64_C(1)) {
-        forget_to(server, flush->partition, flush->clock - server->job->staleness - 1);
+    if (own && flush->partition < server->relay.partition_count) {
+        forget_others(server, flush->partition, flush->clock);
     }
     struct relay_entry *entry = entry_of(server, flush->partition, flush->clock);
     if (entry == NULL || entry->sent || (own ? entry->has_own : entry->has_sum)) {
@@ -224,12 +247,14 @@ void server_relay_push(struct server *server, actor_id from, const struct messag
     const struct message_push *push = &message->push;
     struct error error = {0};
     const struct ring *ring = rings_at(&server->rings, server->job, &server->plan, push->clock);
-    if (push->partition >= server->partition_count || ring == NULL || ring->digest != push->ring ||
-        push->request != 0 || push->pull != 0) {
+    if (push->partition >= server->partition_count || ring == NULL || push->request != 0 || push->pull != 0) {
         return;
     }
     actor_id leader = plan_server_at(&server->plan, push->clock, push->partition);
     struct ring_chain chain = ring_chain(ring, push->partition, leader);
+    if (chain.digest != push->ring) {
+        return;
+    }
     int place = ring_place(&chain, server->self);
     if (place < 0 || ring_relay(&chain, (unsigned)place) != server->self ||
         from != (place == 0 ? leader : ring_relay(&chain, (unsigned)place - 1))) {
@@ -239,7 +264,9 @@ void server_relay_push(struct server *server, actor_id from, const struct messag
         server_accuse(server, from, message, &error);
         return;
     }
-    forget_to(server, push->partition, push->clock);
+    if (push->partition < server->relay.partition_count) {
+        forget_sent(server, push->partition, push->clock);
+    }
     if ((unsigned)place + 1 < chain.length) {
         struct message copy = message_share(message);
         server_relay_send(server, ring_relay(&chain, (unsigned)place + 1), &copy);

@@ -54,12 +54,13 @@ static bool chain_is_even(const struct server *server, struct partition *partiti
     return true;
 }
 
-/* Sends the nodes of the clock's chain one push, which they pass on. Returns false where that is not possible. */
+/* Sends the nodes of the clock's chain one push, which they pass on. Returns false where that is not possible, or where
+ * their flushes have not got through by the ring. */
 static bool push_by_ring(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
     struct ring_chain chain;
     struct message push;
-    if (!chain_at(server, partition->id, partition->clock, &chain) ||
+    if (replica->sum_clock < partition->clock || !chain_at(server, partition->id, partition->clock, &chain) ||
         plan_server_at(&server->plan, partition->clock, partition->id) != server->self ||
         !chain_is_even(server, partition, &chain)) {
         return false;
@@ -67,7 +68,7 @@ static bool push_by_ring(struct server *server, struct server_replica *replica) 
     const struct subscription *first = partition_subscription(partition, ring_node(&chain, 0));
     push_head(server, replica, first->subscriber, first->sent_clock, &push);
     push.push.received = partition->clock; /* they have all delivered it */
-    push.push.ring = chain.ring->digest;
+    push.push.ring = chain.digest;
     if (first->sent_clock < partition->clock) {
         partition_changes(partition, first, first->sent_clock, NULL, NULL, &push);
     }
@@ -261,7 +262,10 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     int result =
         partition_flush_sum(replica->partition, origins, chain->length, flush->clock, views, (unsigned)count, error);
     free(origins);
-    server->relay.sums_taken += result == FLUSH_TAKEN;
+    if (result == FLUSH_TAKEN) {
+        replica->sum_clock = flush->clock > replica->sum_clock ? flush->clock : replica->sum_clock;
+        server->relay.sums_taken++;
+    }
     server->relay.sums_overlapped += result == FLUSH_OVERLAPS;
     return result;
 }
@@ -291,7 +295,7 @@ void server_receive_ring_flush(struct server *server, actor_id from, const struc
     const struct message_flush *flush = &message->flush;
     struct ring_chain chain;
     if (flush->partition >= server->partition_count || !server_knows(server, from) ||
-        !chain_at(server, flush->partition, flush->clock, &chain) || chain.ring->digest != flush->ring) {
+        !chain_at(server, flush->partition, flush->clock, &chain) || chain.digest != flush->ring) {
         return;
     }
     struct server_replica *replica = &server->replicas[flush->partition];

@@ -69,7 +69,7 @@ enum mistake {
     MISTAKE_RING_TWICE,            /* a relay adds what comes from the node before twice */
     MISTAKE_RING_OVERLAPS,         /* a server takes a sum although one of its origins has delivered the clock */
     MISTAKE_RING_KEPT,             /* a relay keeps what waits there in a new epoch */
-    MISTAKE_RING_MIXED,            /* a server's plan has another order of nodes, or one node less */
+    MISTAKE_RING_MIXED,            /* a node's plan has another order of nodes, or one node less */
     MISTAKE_STRATEGY_KEPT,         /* a node works on a clock by the strategy before */
     MISTAKES
 };

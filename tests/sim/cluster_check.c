@@ -422,13 +422,15 @@ void cluster_check_ring(struct cluster *cluster, const struct message *message) 
     if (digest == 0) {
         return;
     }
-    struct seen_ring *seen = &cluster->seen.rings[clock % CLUSTER_RINGS_SEEN];
-    if (seen->epoch == message->epoch && seen->clock == clock && seen->digest != digest) {
+    uint32_t partition = flush ? message->flush.partition : message->push.partition;
+    struct seen_ring *seen = &cluster->seen.rings[clock % CLUSTER_RINGS_SEEN][partition % CLUSTER_CHAINS_SEEN];
+    bool same = seen->epoch == message->epoch && seen->clock == clock && seen->partition == partition;
+    if (same && seen->digest != digest) {
         cluster_violation(cluster, "S3", "two rings for clock %llu of epoch %llu", (unsigned long long)clock,
                           (unsigned long long)message->epoch);
     }
     if (message->epoch >= seen->epoch) {
-        *seen = (struct seen_ring){.epoch = message->epoch, .clock = clock, .digest = digest};
+        *seen = (struct seen_ring){.epoch = message->epoch, .clock = clock, .digest = digest, .partition = partition};
     }
 }
 

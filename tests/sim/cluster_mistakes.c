@@ -140,11 +140,14 @@ static void mistake_ring_flush(struct cluster_server *server, struct message *me
     const struct ring *ring = flush->partition < mine->partition_count && message->epoch == mine->epoch && !mine->fenced
                                   ? rings_at(&mine->rings, mine->job, &mine->plan, flush->clock)
                                   : NULL;
-    if (ring == NULL || ring->digest != flush->ring || !has_changes(message)) {
+    if (ring == NULL || !has_changes(message)) {
         return;
     }
     actor_id leader = plan_server_at(&mine->plan, flush->clock, flush->partition);
     struct ring_chain chain = ring_chain(ring, flush->partition, leader);
+    if (chain.digest != flush->ring) {
+        return;
+    }
     struct partition *partition = mine->replicas[flush->partition].partition;
     if (leader == mine->self && partition != NULL && partition->clock + 1 == flush->clock) {
         forget_delivered(cluster, partition, flush, &chain);
@@ -206,7 +209,7 @@ static void mistake_plan(struct cluster_server *server, struct message *message)
     }
 }
 
-/* A node's group is another one in the plan that a server gets, and so the ring's order. */
+/* A node's group is another one in the plan that a node gets, and so the ring's order. */
 static void mistake_groups(struct cluster *cluster, struct message *message) {
     size_t count = message->frames[PLAN_NODES]->size / sizeof(struct wire_node);
     if (cluster->app.ring && count > RING_NODES_MIN && message->plan.restore > 0 &&
@@ -257,9 +260,6 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
     if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||
                                           (mistake == MISTAKE_TWO_SERVERS_FENCED && fenced))) {
         mistake_plan(server, message);
-    }
-    if (message->type == MESSAGE_PLAN) {
-        mistake_groups(cluster, message);
     }
     return true;
 }
@@ -325,6 +325,9 @@ static void mistake_hold(struct cluster_node *node, struct message *message) {
 void cluster_mistake_node(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct client *client = &node->node.client;
+    if (message->type == MESSAGE_PLAN) {
+        mistake_groups(cluster, message);
+    }
     if (message->type == MESSAGE_HEARTBEAT_ACK) {
         mistake_hold(node, message);
     }

@@ -25,6 +25,7 @@ enum {
     CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
     CLUSTER_ACTIONS_MAX = 40,
     CLUSTER_RINGS_SEEN = 64,
+    CLUSTER_CHAINS_SEEN = 16,
     CLUSTER_REQUESTS_MAX = 256,
     CLUSTER_STEPS_MAX = 60 * 1000 * 1000
 };
@@ -385,7 +386,8 @@ struct cluster_seen {
     uint64_t first_epoch;
     struct seen_ring {
         uint64_t epoch, clock, digest;
-    } rings[CLUSTER_RINGS_SEEN]; /* of the last clocks in which a message came by one */
+        uint32_t partition;
+    } rings[CLUSTER_RINGS_SEEN][CLUSTER_CHAINS_SEEN]; /* of the last clocks in which a message came by one */
 };
 
 /* What the report's lines have said. */

@@ -135,11 +135,18 @@ static void give_plan(struct fake *fake) {
     }
     struct message plan = {.type = MESSAGE_PLAN, .epoch = fake->epoch, .plan = fake->plan, .frame_count = 5};
     plan.plan.version = ++fake->plan.version;
-    plan.frames[0] = buffer_new(0);
+    struct wire_node nodes[ASSIGNMENTS_MAX] = {{0}};
+    struct wire_endpoint endpoints[ASSIGNMENTS_MAX] = {{0}};
+    unsigned count = fake->job.exchange == EXCHANGE_RING ? fake->assignment_count : 0;
+    for (unsigned n = 0; n < count; n++) {
+        nodes[n].actor = fake->assignments[n].origin;
+        endpoints[n].actor = actor_of_part(fake->assignments[n].origin, 1);
+    }
+    plan.frames[0] = buffer_copy(nodes, count * sizeof *nodes);
     plan.frames[1] = buffer_copy(placement, fake->plan.partitions * sizeof placement[0]);
     plan.frames[2] = buffer_copy(fake->assignments, fake->assignment_count * sizeof fake->assignments[0]);
     plan.frames[3] = buffer_new(0);
-    plan.frames[4] = buffer_new(0);
+    plan.frames[4] = buffer_copy(endpoints, count * sizeof *endpoints);
     struct plan_view view = plan_open(&plan);
     client_plan(&fake->client, &view);
     plan_close(&view);
@@ -705,6 +712,97 @@ static void test_a_push_that_waited_is_its_senders(void **state) {
     client_thaw(&fake->client);
     expect_accused(fake, "PUSH: partition 0, table t: a row that was not asked for");
     fake_close(fake);
+}
+
+/* ---- Rings ---- */
+
+/* A push that has come by way of other nodes accuses nobody, and does not tell what is durable: the server does. */
+static void test_a_relayed_push_is_not_trusted(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0);
+    work(fake, 1);
+    forget(fake);
+    const struct message_push possible = {.clock = 1, .durable = 1, .received = 1, .ring = 7};
+    struct message message = {.type = MESSAGE_PUSH, .push = possible};
+    row_frames(&message, OTHER_KEY, 1);
+    give_from(fake, actor_of_part(SELF, 1), &message);
+    assert_int_equal(fake->client.accusation.accused, ACTOR_NONE);
+    assert_int_equal(part(fake)->clock, 0);
+    assert_int_not_equal(part(fake)->retry_us, 0);
+    forget(fake);
+    fake->client.partitions[0].durable_asked = 0;
+    message = (struct message){.type = MESSAGE_PUSH, .push = possible};
+    row_frames(&message, KEY, 107);
+    give_from(fake, actor_of_part(SELF, 1), &message);
+    assert_int_equal(*row(fake), 107);
+    assert_int_equal(part(fake)->retained_count, 1);
+    assert_int_equal(fake->client.committed, 0);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_PULL, NULL), 1);
+    message = (struct message){.type = MESSAGE_PUSH, .push = possible};
+    message.push.from_clock = 1;
+    message.push.pull = part(fake)->pulls;
+    message.push.subscribed = fake->client.requests;
+    give_from(fake, SERVER, &message);
+    assert_int_equal(part(fake)->retained_count, 0);
+    assert_int_equal(fake->client.committed, 1);
+    fake_close(fake);
+}
+
+/* After losses in a row fewer and fewer clocks go by the ring, until one gets through. */
+static void test_a_ring_that_loses_is_used_less(void **state) {
+    (void)state;
+    const uint64_t tried[] = {1, 2, 4, 8, 16, 32, 64, 65, 66};
+    struct fake *fake = fake_new(0);
+    fake->job.exchange = EXCHANGE_RING;
+    fake->assignments[2] = fake->assignments[1];
+    fake->assignments[2].origin = actor_node(SECOND);
+    fake->assignment_count = 3;
+    give_plan(fake);
+    client_subscribe(&fake->client, NULL);
+    push(fake, 0, 0, 1, 100);
+    for (uint64_t clock = 1, t = 0; clock <= 66; clock++) {
+        forget(fake);
+        work(fake, 1);
+        bool by_ring = sent_to(fake, SERVER, MESSAGE_FLUSH, NULL) == 0;
+        assert_int_equal(by_ring, t < sizeof tried / sizeof *tried && clock == tried[t]);
+        t += by_ring;
+        if (by_ring && clock < 64) {
+            fake->now_us += CLIENT_RING_MAX_US;
+            client_timer(&fake->client);
+            answer_pull(fake, SERVER, clock - 1, clock - 1);
+            assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, NULL), 1);
+        }
+        push(fake, clock - 1, clock, 0, 100);
+    }
+    fake_close(fake);
+}
+
+/* A node that is late in each clock: the first clocks are sent twice, and then there is patience enough. */
+static void test_patience_grows_with_what_exchanges_take(void **state) {
+    (void)state;
+    for (uint32_t staleness = 0; staleness <= 2; staleness += 2) {
+        struct fake *fake = fake_new(staleness);
+        fake->job.exchange = EXCHANGE_RING;
+        fake->assignments[2] = fake->assignments[1];
+        fake->assignments[2].origin = actor_node(SECOND);
+        fake->assignment_count = 3;
+        give_plan(fake);
+        client_subscribe(&fake->client, NULL);
+        push(fake, 0, 0, 1, 100);
+        for (uint64_t clock = 1; clock <= 40; clock++) {
+            work(fake, 1);
+            if (clock <= staleness) {
+                continue; /* a clock's state comes when others are on their way */
+            }
+            forget(fake);
+            fake->now_us += 1500 * 1000;
+            client_timer(&fake->client);
+            answer_pull(fake, SERVER, clock - staleness - 1, clock - staleness - 1);
+            assert_true(clock < 10 || sent_to(fake, SERVER, MESSAGE_FLUSH, NULL) == 0);
+            push(fake, clock - staleness - 1, clock - staleness, 0, 100);
+        }
+        fake_close(fake);
+    }
 }
 
 static void count_rows(void *context, const struct message *message) {
@@ -1794,6 +1892,9 @@ int main(void) {
         cmocka_unit_test(test_without_recovery_nothing_is_retained),
         cmocka_unit_test(test_a_server_that_sends_what_can_not_be_is_accused),
         cmocka_unit_test(test_a_push_that_waited_is_its_senders),
+        cmocka_unit_test(test_a_relayed_push_is_not_trusted),
+        cmocka_unit_test(test_a_ring_that_loses_is_used_less),
+        cmocka_unit_test(test_patience_grows_with_what_exchanges_take),
         cmocka_unit_test(test_pieces_of_a_table_are_checked),
         cmocka_unit_test(test_strangers_and_other_epochs_are_ignored),
         cmocka_unit_test(test_the_silent_server_is_named),

@@ -106,7 +106,8 @@ static void test_order(void **state) {
     assert_int_equal(ring_relay(&chain, 2), server_id(2));
     assert_int_equal(ring_place(&chain, server_id(2)), 2);
     assert_int_equal(ring_place(&chain, server_id(1)), -1);
-    chain = ring_chain(ring, 2, server_id(NODES)); /* its server's node does not work */
+    assert_int_not_equal(chain.digest, ring_chain(ring, 1, server_id(3)).digest); /* a plan with another server */
+    chain = ring_chain(ring, 2, server_id(NODES));                                /* its server's node does not work */
     assert_int_equal(chain.length, NODES);
     assert_true(ring_place(&chain, node_id(1)) >= 0);
     uint64_t digest = ring->digest;
@@ -367,7 +368,8 @@ static void flush_by_ring(struct world *world, unsigned node, uint64_t clock, ui
     const struct ring *ring = rings_at(&rings, &world->job, plan, clock);
     for (uint32_t p = 0; p < PARTITIONS; p++) {
         struct message message = flush_make(node, p, clock, epoch);
-        message.flush.ring = plan->placement[p].server != server_id(node) ? ring->digest : 0;
+        actor_id server = plan_server_at(plan, clock, p);
+        message.flush.ring = server != server_id(node) ? ring_chain(ring, p, server).digest : 0;
         server_receive(&world->servers[node], node_id(node), &message);
         message_close(&message);
     }
@@ -501,7 +503,8 @@ static void test_strangers(void **state) {
     (void)state;
     struct world *world = world_open();
     struct rings rings = {0};
-    uint64_t digest = rings_at(&rings, &world->job, &world->servers[0].plan, 1)->digest;
+    const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
+    uint64_t digest = ring_chain(ring, 1, server_id(1)).digest;
     struct message message = flush_make(3, 1, 1, 1); /* partition 1: 3 -> 0 -> 2 -> 1 */
     message.flush.ring = digest + 2;
     server_receive(&world->servers[0], server_id(3), &message);
@@ -539,12 +542,66 @@ static void test_repeated(void **state) {
     world_close(world);
 }
 
+/* What waits for clocks that have no ring by another plan of the epoch is forgotten. */
+static void test_ring_ends(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    flush_by_ring(world, 0, 1, 1);
+    assert_int_equal(world->servers[0].relay.partitions[1].count, 1);
+    struct made_plan next = even;
+    next.version = 2;
+    next.catch_up = origin_catch_up(node_id(1), 1);
+    world_plan(world, &next);
+    assert_int_equal(world->servers[0].relay.partitions[1].count, 0);
+    world_close(world);
+}
+
+/* The node before sends sums and a push of clocks that can't be: our node's flushes still find room, and what waits
+ * stays. */
+static void test_mad_node_before(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    struct rings rings = {0};
+    const struct ring *ring = rings_at(&rings, &world->job, &world->servers[0].plan, 1);
+    uint64_t digest = ring_chain(ring, 1, server_id(1)).digest; /* partition 1: 3 -> 0 -> 2 -> 1 */
+    for (uint64_t clock = 50; clock < 60; clock++) {
+        struct message sum = flush_make(3, 1, clock, 1);
+        sum.flush.ring = digest;
+        server_receive(&world->servers[0], server_id(3), &sum);
+        message_close(&sum);
+        assert_true(world->servers[0].relay.partitions[1].count <= 2);
+    }
+    flush_by_ring(world, 0, 1, 1);
+    assert_int_equal(world->servers[0].relay.partitions[1].count, 1);
+    struct message push = {.type = MESSAGE_PUSH, .epoch = 1};
+    push.push = (struct message_push){.partition = 1, .clock = 20, .ring = digest};
+    server_receive(&world->servers[0], server_id(3), &push);
+    settle(world);
+    assert_int_equal(world->servers[0].relay.partitions[1].count, 1);
+    for (unsigned n = 1; n < NODES; n++) {
+        flush_by_ring(world, n, 1, 1);
+    }
+    assert_int_equal(world->servers[1].relay.sums_taken, 1);
+    assert_int_equal(clock_of(world, 1), 1);
+    rings_close(&rings);
+    world_close(world);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_order),     cmocka_unit_test(test_no_ring),  cmocka_unit_test(test_unfit),
-        cmocka_unit_test(test_crossing),  cmocka_unit_test(test_auto),     cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_lost),      cmocka_unit_test(test_overlap),  cmocka_unit_test(test_epoch),
-        cmocka_unit_test(test_strangers), cmocka_unit_test(test_repeated),
+        cmocka_unit_test(test_order),
+        cmocka_unit_test(test_no_ring),
+        cmocka_unit_test(test_unfit),
+        cmocka_unit_test(test_crossing),
+        cmocka_unit_test(test_auto),
+        cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_lost),
+        cmocka_unit_test(test_overlap),
+        cmocka_unit_test(test_epoch),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_repeated),
+        cmocka_unit_test(test_ring_ends),
+        cmocka_unit_test(test_mad_node_before),
     };
     return cmocka_run_group_tests_name("ring", tests, NULL, NULL);
 }
