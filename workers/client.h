@@ -21,7 +21,8 @@ enum {
     CLIENT_RING_MAX_US = 10 * 1000 * 1000,
     CLIENT_RING_FACTOR = 4,
     CLIENT_RING_LOSSES_MAX = 7,
-    CLIENT_ASK_BYTES = 4 << 20 /* see struct client_asking */
+    CLIENT_RING_LOSSES_TOLD = 5, /* then the node's log says that the ring is hardly used */
+    CLIENT_ASK_BYTES = 4 << 20   /* see struct client_asking */
 };
 
 /* A flush that is not committed yet. */
@@ -73,6 +74,7 @@ struct client_ring {
     unsigned losses;      /* clocks with losses in a row, CLIENT_RING_LOSSES_MAX at most; only those count that are
                              `watched` */
     uint64_t watched;     /* a clock that went by the ring, and is not here yet; 0: none */
+    bool told;            /* the node's log says that the ring loses messages */
 };
 
 /* How long this node waits for each server's state of its own clocks: for AntDT's Monitor (agileml/control/monitor.h).

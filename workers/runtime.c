@@ -63,7 +63,15 @@ static void agent_timer(void *self) {
     struct runtime *runtime = self;
     runtime_enter(runtime);
     node_timer(&runtime->node);
+    struct client_ring *ring = &runtime->node.client.waits.ring;
+    bool tell = !ring->told && ring->losses >= CLIENT_RING_LOSSES_TOLD;
+    ring->told = ring->told || tell;
     runtime_leave(runtime);
+    if (tell) {
+        log_warn("--exchange: messages by the ring are lost in clock after clock, or take more than %d s: most clocks "
+                 "are exchanged directly",
+                 CLIENT_RING_MAX_US / (1000 * 1000));
+    }
 }
 
 static void agent_refused(void *self, const char *endpoint, const char *why) {
