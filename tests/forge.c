@@ -125,6 +125,7 @@ bool forge_message(unsigned type, struct message *message) {
     switch (type) {
     case MESSAGE_REGISTER:
         message->registration.job.clocks_per_iteration = 1;
+        message->registration.job.local_steps = 1;
         add_frame(message, sizeof(struct wire_endpoint));
         add_frame(message, sizeof(struct wire_metric));
         add_frame(message, 0);

@@ -72,7 +72,8 @@ static bool server_may(enum actors_kind to, const struct message *message) {
 /* A server keeps what members send of an epoch whose plan is still to come. */
 static bool is_early(enum actors_kind to, const struct message *message) {
     return to == ACTORS_SERVER && message->epoch > ACTORS_EPOCH &&
-           (message->type == MESSAGE_FLUSH || message->type == MESSAGE_FOLLOW || message->type == MESSAGE_UPDATE);
+           (message->type == MESSAGE_FLUSH || message->type == MESSAGE_PUSH || message->type == MESSAGE_FOLLOW ||
+            message->type == MESSAGE_UPDATE);
 }
 
 static bool may(enum actors_kind to, actor_id from, const struct message *message) {
