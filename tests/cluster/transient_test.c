@@ -63,7 +63,7 @@ static void test_a_group_that_is_lost(void **state) {
 /* Both copies at once: the job ends and says so, and goes on from its checkpoint. */
 static void test_both_groups_lost(void **state) {
     (void)state;
-    assert_int_equal(run("printf 'iteration 20 kill node-1 node-2 node-3\\n' >events; "
+    assert_int_equal(run("printf 'iteration 40 kill node-1 node-2 node-3\\n' >events; "
                          "$run " QUICK " --transient 4 --checkpoint saved --checkpoint-every 5 -- " GROUPS SUMS
                          " --slow-us 4000"),
                      1);
