@@ -43,7 +43,7 @@ static void test_nodes_that_come_and_go(void **state) {
 static void test_auto_uses_a_reliable_node_that_joins(void **state) {
     (void)state;
     run_well("printf 'iteration 5 join reliable 1\\n' >events; "
-             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 4000");
+             "$run " QUICK " --transient 1 -- " SUMS " --slow-us 30000"); /* the node has to join before the end */
     assert_text("report", "\"stage\":\"transient\"");
     assert_text("report", "\"reason\":\"stage 1\"");
     assert_true(summary("items_processed") == (double)RATINGS * ITERATIONS);

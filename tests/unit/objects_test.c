@@ -648,8 +648,11 @@ static void put_file(const char *folder, const char *name, size_t size) {
 static struct manifest make_manifest(uint64_t clock, struct manifest_file files[2]) {
     files[0] = (struct manifest_file){.bytes = 10};
     files[1] = (struct manifest_file){.bytes = 20};
-    struct manifest manifest = {
-        .job = {.app = "app", .clocks_per_iteration = 1, .local_steps = 1}, .clock = clock, .partitions = 2, .shards = 1, .files = files};
+    struct manifest manifest = {.job = {.app = "app", .clocks_per_iteration = 1, .local_steps = 1},
+                                .clock = clock,
+                                .partitions = 2,
+                                .shards = 1,
+                                .files = files};
     return manifest;
 }
 
