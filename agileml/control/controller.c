@@ -84,6 +84,7 @@ static void controller_take_up(struct controller *controller) {
     controller->clocks.feeding.asked_us = now;
     if (controller->phase >= PHASE_LEAVE) {
         controller->phase = PHASE_LEAVE;
+        controller->end.told = true;
         controller->end.observers_us = controller->end.members_us = now + IO_RECONNECT_US + CONTROLLER_END_WAIT_US;
     }
     if (controller->phase >= PHASE_TRAIN) {
@@ -300,12 +301,27 @@ void controller_finish(struct controller *controller, int code, const char *text
         controller->end.members_us = now + timeout_us; /* no node may conclude that the controller has failed */
     }
     persist_all(controller);
+    controller->end.told = true;
     for (unsigned m = 0; m < controller->member_count; m++) {
-        if (code == 0) {
+        if (controller->end.code == 0) {
             controller_send_empty(controller, controller->members[m].node.actor, MESSAGE_DONE);
         } else {
-            controller_send_abort(controller, controller->members[m].node.actor, code, text);
+            controller_send_abort(controller, controller->members[m].node.actor, controller->end.code,
+                                  controller->end.text);
         }
+    }
+}
+
+void controller_unstored(struct controller *controller, const struct error *error) {
+    struct controller_end *end = &controller->end;
+    if (controller->phase < PHASE_LEAVE) {
+        controller_abort(controller, error->code, error->text);
+    } else if (!end->told && end->code == 0) {
+        end->code = error->code;
+        snprintf(end->text, sizeof end->text, "%s", error->text);
+        controller->report.count--;
+        free(controller->report.lines[controller->report.count - controller->report.first]);
+        controller_report(controller, report_summary(controller, controller_seconds(controller)));
     }
 }
 

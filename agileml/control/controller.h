@@ -516,6 +516,7 @@ struct controller_stored {
 struct controller_end {
     int code;
     char text[ERROR_TEXT_MAX];
+    bool told;             /* the members may have been told of it, so it stands. Not stored */
     uint64_t observers_us; /* until when the end waits for observers to read on */
     uint64_t members_us;   /* until when the end waits for members to leave */
 };

@@ -42,6 +42,9 @@ static inline bool controller_feeds(const struct member *member) {
 /* Whether the member is only registered, that is, it has reported no plan, and no clock depends on it; or is a feeder.
  * Nobody waits for such a member, so a registration alone stops no job. */
 bool controller_is_outside(const struct controller *controller, const struct member *member);
+/* The store can't be written any more, for the reason in `error`: ends the job with it. That also becomes the end of a
+ * job that ends well and whose members have not been told so yet. */
+void controller_unstored(struct controller *controller, const struct error *error);
 /* Counts the members that stay, by tier. */
 void controller_count_members(const struct controller *controller, unsigned count[TIERS]);
 /* Takes a member's report that the clocks up to `clock` are committed. It counts only up to the last completed clock,

@@ -331,7 +331,7 @@ static bool write_entries(struct controller *controller, struct store_entry *ent
         return true;
     }
     controller->options.store = NULL; /* no more is written, so the store's entries remain consistent */
-    controller_abort(controller, error.code, error.text);
+    controller_unstored(controller, &error);
     nothing_to_store(controller); /* sends observers the last lines */
     return false;
 }

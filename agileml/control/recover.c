@@ -56,6 +56,13 @@ void recover_lost(struct controller *controller, struct member *member, const ch
 
 static void recover_if_all_fenced(struct controller *controller);
 
+/* Whether no clock depends on the member, and it has no copy of a partition. Of a member that it has not heard yet, a
+ * controller that has just started does not know this: the member may have copies by an earlier plan. */
+static bool is_not_asked(const struct controller *controller, const struct member *member) {
+    bool unknown = member->silence.lively_us == 0 && !controller_feeds(member);
+    return member->stay == MEMBER_DISMISSED || (controller_is_outside(controller, member) && !unknown);
+}
+
 /* Begins a new epoch: the members that are left stop working and report their restore points. */
 static void fence(struct controller *controller) {
     controller->recovery.due = false;
@@ -66,8 +73,7 @@ static void fence(struct controller *controller) {
     change_barrier_lift(controller);
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        member->fence.answered =
-            member->stay == MEMBER_DISMISSED || controller_is_outside(controller, member); /* no clock depends on it */
+        member->fence.answered = is_not_asked(controller, member);
         member->fence.begun = member->fence.committed = 0;
         buffer_drop(member->fence.restore_points);
         member->fence.restore_points = NULL;

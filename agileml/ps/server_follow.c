@@ -354,11 +354,13 @@ static struct durable own_has(const struct server *server, const struct server_r
 }
 
 /* Whether our server is on a reliable machine and has no backup now: servers on reliable nodes have backups in stage
- * transient only. */
+ * transient only. Of the clocks before the plan's next half a server of that half says what its own copy is worth only
+ * if it is the present backup: else the present server and its backup are to have them. */
 static bool is_paramserv(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
-    bool below = placement->server == server->self && replica->partition->clock < server->plan.terms.from_clock;
-    return server->reliable && (below ? placement->backup : placement->next_backup) == ACTOR_NONE;
+    bool below = replica->partition->clock < server->plan.terms.from_clock;
+    actor_id backup = below ? placement->backup : placement->next_backup;
+    return server->reliable && (backup == ACTOR_NONE || backup == server->self);
 }
 
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {

@@ -2691,6 +2691,30 @@ static void test_a_second_failure_while_fenced(void **state) {
     fake_close(fake);
 }
 
+/* A node that gets ready for its first part may have copies already. A controller that is started again knows of no
+ * plan that the node has, but asks it: in stage transient the recovery keeps what copies there are. */
+static void test_a_new_node_is_fenced_by_a_restarted_controller(void **state) {
+    (void)state;
+    struct fake *fake = stored_cluster(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 3);
+    play_to(fake, 5);
+    enter(fake, 3, TIER_TRANSIENT);
+    fake->players[2].stopped = true; /* so the change takes no effect yet */
+    for (unsigned r = 0; fake->controller.change.state != CHANGE_PREPARE; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    fake->players[2].stopped = false;
+    restart(fake);
+    forget(fake);
+    fake->players[1].there = false;
+    ask(fake, OPERATOR, MESSAGE_GONE, "n1");
+    assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
+    assert_true(sent(fake, node(3), MESSAGE_FENCE, NULL) > 0);
+    expect_good_end(fake, 40);
+    fake_close(fake);
+}
+
 /* One failure after another, each recovered from before the next. */
 static void test_catch_ups_are_taken_over(void **state) {
     (void)state;
@@ -4375,7 +4399,11 @@ static void test_a_store_that_fails_ends_the_job(void **state) {
             assert_int_equal(fake->end.code, AML_EFAIL);
             assert_string_equal(fake->end.text, "the store is full");
             assert_int_equal(lines_with(fake, "\"type\":\"summary\""), 1);
+            assert_int_equal(lines_with(fake, "the store is full"), 1);
             assert_int_equal(fake->store.writes, at); /* what is there stays whole */
+        }
+        for (unsigned n = 0; n < 3; n++) { /* nodes end as the job does */
+            assert_true(!failed || !fake->players[n].done);
         }
         assert_true(at > 1 || failed);
         fake_close(fake);
@@ -5204,6 +5232,7 @@ int main(void) {
         cmocka_unit_test(test_partial_objectives_are_not_compared),
         cmocka_unit_test(test_the_last_clock_is_evaluated_as_the_last),
         cmocka_unit_test(test_a_second_failure_while_fenced),
+        cmocka_unit_test(test_a_new_node_is_fenced_by_a_restarted_controller),
         cmocka_unit_test(test_catch_ups_are_taken_over),
         cmocka_unit_test(test_all_transient_nodes_die),
         cmocka_unit_test(test_the_only_replica_is_lost),

@@ -1243,6 +1243,31 @@ static void test_durable_where_the_server_becomes_the_backup(void **state) {
     world_close(world);
 }
 
+/* Stage transient: a change takes the backups away. Of clocks before the boundary a next server that has not been the
+ * backup says nothing, though its machine is reliable: the present server and its backup are to have them. */
+static void test_a_next_server_without_a_backup_waits_for_the_present_one(void **state) {
+    (void)state;
+    for (int backup = 1; backup <= 2; backup++) {
+        struct world *world = world_open();
+        world->plan.reliable[0] = world->plan.reliable[2] = true;
+        place(world, 0, backup, 2, NEVER);
+        new_plan(world, WIRE_CLOCK_NEVER, 1);
+        run_clocks(world, 0, 1, 2, 0);
+        assert_int_equal(durable(world, 0), 2);
+        world->down[1] = true;
+        run_clocks(world, 0, 3, 3, 0);
+        new_plan(world, 4, 1);
+        assert_int_equal(world->servers[2].replicas[0].state, REPLICA_SERVING);
+        assert_int_equal(durable(world, 2), backup == 2 ? 3 : 0);
+        world->down[1] = false;
+        pass(world, 2 * SERVER_FOLLOW_RETRY_MAX_US);
+        assert_int_equal(durable(world, 0), 3);
+        run_clocks(world, 2, 4, 4, 0);
+        assert_int_equal(durable(world, 2), 4);
+        world_close(world);
+    }
+}
+
 /* The last clock may be named when its state is there already: that it is durable then is told. */
 static void test_a_plan_that_makes_the_present_clock_durable_is_told_of(void **state) {
     (void)state;
@@ -1741,6 +1766,7 @@ int main(void) {
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
         cmocka_unit_test(test_what_is_durable),
         cmocka_unit_test(test_durable_where_the_server_becomes_the_backup),
+        cmocka_unit_test(test_a_next_server_without_a_backup_waits_for_the_present_one),
         cmocka_unit_test(test_a_plan_that_makes_the_present_clock_durable_is_told_of),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
         cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),
