@@ -201,7 +201,7 @@ static int caller_identify(const struct callers *callers, const struct routing *
     caller->serial = terms.serial;
     if (listed) { /* perhaps the controller was started again, and the token has expired since */
         caller->roles |= ROLE_NODE;
-        caller->has_place = true;
+        caller->has_place = caller->actor == actor_node(caller->actor); /* one for a process, not for its pulse too */
         return 0;
     }
     return genuine ? token_check_time(callers, &terms, key, error)

@@ -214,6 +214,7 @@ static void node_open(struct scale *scale, enum node_tier tier, bool serves) {
     options.registration.job = (struct job_terms){.app = "mf",
                                                   .staleness = model->staleness,
                                                   .clocks_per_iteration = model->clocks,
+                                                  .local_steps = 1,
                                                   .iterations = scale->options->iterations};
     snprintf(options.registration.name, sizeof options.registration.name, "node-%u", node->number + 1);
     machine_actor(&scale->machines, machine, id, "",
