@@ -148,10 +148,10 @@ class _Said:
 
 def _end(process, lines):
     """Ends a job that nobody waits for."""
+    lines.close()  # a job that waits for its report to be read goes on, and ends
     if process.poll() is None:
         process.terminate()
         process.wait()
-    lines.close()
 
 
 class Job:
