@@ -94,6 +94,7 @@ class _Program:
         self.struct = ffi.new("struct aml_app *")
         self.binding = ffi.new("struct binding *")
         self.targets = {}
+        self.by_index = list(app._tables.values())
         self._fill()
 
     def text(self, value):
@@ -286,18 +287,15 @@ def app_finish(handle, context):
 
 @ffi.def_extern()
 def each_ratings(handle, ratings, count, context):
-    state = ffi.from_handle(context)
-
-    def each(worker):
-        state.each(worker, worker.call.view("ratings", ratings, _worker.RATING, (count,)))
-
-    return _call("read", handle, each)
+    each = ffi.from_handle(context)
+    return _call("read", handle,
+                 lambda worker: each(worker, worker.call.view("ratings", ratings, _worker.RATING, (count,))))
 
 
 @ffi.def_extern()
 def each_lines(handle, lines, context):
-    state = ffi.from_handle(context)
-    return _call("read", handle, lambda worker: state.each(worker, _worker.Lines(worker, lines)))
+    each = ffi.from_handle(context)
+    return _call("read", handle, lambda worker: each(worker, _worker.Lines(worker, lines)))
 
 
 @ffi.def_extern()
@@ -319,7 +317,7 @@ def each_rows(context, keys, rows, count):
 
 @ffi.def_extern()
 def start_python(index, key, row):
-    table = list(_running.app._tables.values())[index]
+    table = _running.by_index[index]
     try:
         values = _worker.as_values(f"start of table {table.name}, key {key}", table.start(key), table.dtype,
                                    (table.width,))

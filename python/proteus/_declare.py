@@ -29,11 +29,6 @@ class Normal:
         self.kind, self.a, self.b = lib.START_NORMAL, float(mean), float(stddev)
 
 
-class _Constant:
-    def __init__(self, value):
-        self.kind, self.a, self.b = lib.START_CONSTANT, float(value), 0.0
-
-
 class Momentum:
     """Gradient descent with momentum, run by the servers: v = momentum v + g + l2 w; w -= rate v."""
 
@@ -116,8 +111,7 @@ class Table:
             return self.start.kind, self.start.a, self.start.b
         if callable(self.start):
             return lib.START_PYTHON, 0.0, 0.0
-        constant = _Constant(self.start)
-        return constant.kind, constant.a, constant.b
+        return lib.START_CONSTANT, float(self.start), 0.0
 
 
 class Metric:

@@ -8,7 +8,7 @@ import weakref
 import numpy as np
 
 from ._binding import ffi, lib
-from ._errors import Stopped, check
+from ._errors import check
 
 
 class _Memory:
@@ -196,8 +196,8 @@ class Rows:
         self._worker.only_in("begin", "clock", "evaluate", "finish")
         keys = as_keys(keys)
         values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
-        self._worker.check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys),
-                                               keys.size, _pointer("char[]", values)))
+        check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys), keys.size,
+                                  _pointer("char[]", values)))
         self._taken = None  # there may be more rows than before
         return values
 
@@ -208,8 +208,8 @@ class Rows:
         keys = as_keys(keys)
         table = self._table
         deltas = as_values(f"deltas for table {table.name}", deltas, table.dtype, keys.shape + (table.width,))
-        self._worker.check(lib.aml_update_params(self._worker.handle, table.index, _pointer("uint64_t[]", keys),
-                                                 keys.size, _pointer("char[]", deltas)))
+        check(lib.aml_update_params(self._worker.handle, table.index, _pointer("uint64_t[]", keys), keys.size,
+                                    _pointer("char[]", deltas)))
         self._taken = None  # there may be more rows than before
 
 
@@ -281,9 +281,6 @@ class Worker:
         if self.call.ended:
             raise RuntimeError(f"a worker is used after {self.call.function} has returned")
         return self._handle
-
-    def check(self, code):
-        return check(code)
 
     def only_in(self, *functions):
         """Refuses a call of the library outside of these functions of the app."""
@@ -421,8 +418,7 @@ class Worker:
 
     def _read(self, function, callback, path, each):
         self.only_in("read")
-        state = Each(self._app, each)
-        handle = ffi.new_handle(state)
+        handle = ffi.new_handle(each)
         check(function(self.handle, os.fsencode(path), callback, handle))
 
     def files(self, value) -> list:
@@ -568,13 +564,6 @@ class Scan:
         self.each(got, values)
 
 
-class Each:
-    """What the readers call back with."""
-
-    def __init__(self, app, each):
-        self.app, self.each = app, each
-
-
 RATING = np.dtype({"names": ["user", "item", "value"], "formats": [np.uint64, np.uint64, np.float32],
                    "offsets": [ffi.offsetof("struct aml_rating", name) for name in ("user", "item", "value")],
                    "itemsize": ffi.sizeof("struct aml_rating")})
@@ -592,6 +581,3 @@ class Lines:
     def number(self, at: int) -> int:
         """The number in its file, from 1, of the line at text[at]: for errors. Reads the file up to there."""
         return lib.aml_line_number(self._worker.handle, self._lines, self._lines.text + at)
-
-
-__all__ = ["Call", "Each", "Items", "Lines", "RATING", "Rows", "Scan", "Stopped", "VariedItem", "VariedItems", "Worker"]

@@ -177,6 +177,27 @@ class Python(unittest.TestCase):
             self.assertNotEqual(job.returncode, 0, job.stderr)
             self.assertIn("in <lambda>" if "{}" in start else "start of table w, key 1", job.stderr)
 
+    def test_lines(self):
+        """Each line of a file is read once in the job, by whichever node, and a bad one is named."""
+        app, data = self.path / "app.py", self.path / "lines"
+        app.write_text("import numpy as np, proteus\nclass A(proteus.App):\n    item = np.float64\n"
+                       "    data = proteus.Option(required=True)\n    sums = proteus.Table(np.float64, width=1)\n"
+                       "    total = proteus.Metric('sum')\n    read_only_emits = True\n    iterations = 1\n"
+                       "    def read(self, worker): worker.read_lines(self.data, self.some)\n"
+                       "    def some(self, worker, lines):\n        at = 0\n"
+                       "        for line in lines.text.splitlines(keepends=True):\n"
+                       "            if not line.strip().isdigit():\n"
+                       "                raise proteus.InputError(f'line {lines.number(at)}: expected a number')\n"
+                       "            worker.emit(np.array([float(line)]))\n            at += len(line)\n"
+                       "    def clock(self, worker, items): worker.metric('total', items.data.sum())\n"
+                       "if __name__ == '__main__': proteus.main(A)\n")
+        data.write_text("".join(f"{number}\n" for number in range(1, 1001)))
+        report = proteus.run([app], reliable=2, data=data)
+        self.assertEqual(report.iterations[-1]["total"], 500500)
+        data.write_text("1\n2\nthree\n")
+        with self.assertRaisesRegex(proteus.JobError, "line 3: expected a number"):
+            proteus.run([app], reliable=1, data=data)
+
     def test_a_node_starts_no_job(self):
         script = self.path / "script.py"
         script.write_text("import proteus\nfrom python_app import Mistaken\nclass Mine(Mistaken): pass\n"
