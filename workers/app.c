@@ -404,6 +404,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, 0, NULL},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 0, NULL},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, 0, NULL},
+        {"compress", "HOW", AML_OPTION_WORD, &o->compress, 0, 0, NULL},
     };
     const struct aml_option steering[] = {
         {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, 0, NULL},
@@ -412,6 +413,7 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
         {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0, NULL},
+        {"strategy", "NAME", AML_OPTION_WORD, &o->strategy, 0, 0, NULL},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0, NULL},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, 0, NULL},
     };
@@ -425,17 +427,6 @@ static int make_settings(struct runtime *runtime, struct error *error) {
     }
     for (unsigned i = 0; i < sizeof steering / sizeof *steering && result == 0; i++) {
         result = settings_add(list, &steering[i], true, error);
-    }
-    if (result == 0 && list->count < WIRE_OPTIONS_MAX) { /* text, but not a path: it must be the same too */
-        struct wire_option *compress = &list->options[list->count++];
-        snprintf(compress->name, sizeof compress->name, "compress");
-        snprintf(compress->value, sizeof compress->value, "%s", o->compress);
-    }
-    if (result == 0 && list->count < WIRE_OPTIONS_MAX) {
-        struct wire_option *strategy = &list->options[list->count++];
-        snprintf(strategy->name, sizeof strategy->name, "strategy");
-        snprintf(strategy->value, sizeof strategy->value, "%s", o->strategy);
-        strategy->steers = 1;
     }
     for (unsigned m = 0; m < runtime->terms.mark_count && result == 0; m++) {
         if (list->count == WIRE_OPTIONS_MAX) {
