@@ -196,7 +196,7 @@ static int choose_exchange(struct runtime *runtime, struct error *error) {
 
 enum { LOCAL_STEPS = 16 /* default of --local-steps, but with ssgd */ };
 
-/* Takes --strategy, which was checked for its name, before the app's configure. */
+/* Checks the name of --strategy, and sets the default of --local-steps for it, before the app's configure. */
 static int take_strategy(struct runtime_options *options, struct error *error) {
     enum strategy strategy;
     if (!strategy_of_name(options->strategy, &strategy)) {
@@ -649,8 +649,9 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
 
 enum { ARGUMENTS_MAX = 4096 };
 
-/* Fills arguments[ARGUMENTS_MAX] with the command line that this process was executed with, and returns its text. What
- * aml_main was given may be another one: a script's, without its interpreter. NULL when it can't be read. */
+/* Fills arguments[ARGUMENTS_MAX], ended by NULL, with the command line that this process was executed with. Returns the
+ * text that the arguments point into, which the caller frees; NULL when the command line can't be read. aml_main may
+ * have been given other arguments: those of a script, without its interpreter. */
 static char *own_command_line(char *arguments[ARGUMENTS_MAX]) {
     FILE *file = fopen("/proc/self/cmdline", "r");
     char *text = NULL;

@@ -10,8 +10,8 @@
 
 enum {
     PULSES_TICK_MS = 250, /* in a job without probes, where no question has a deadline */
-    /* A process that ends closes its connections a little before it stops listening: so long until the next dial, which
-     * doubles each time. */
+    /* The wait before the controller dials a broken pulse again; it doubles with each dial. A process that ends closes
+     * its connections a little before it stops listening, so the first dial may still succeed. */
     PULSES_DIAL_US = 4000,
     PULSES_DIAL_MAX_US = 256 * 1000
 };
@@ -21,7 +21,7 @@ static uint64_t period_us(const struct controller *controller) {
     return period_ms * UINT64_C(1000);
 }
 
-/* Whether the loss of members matters. Before the first plan the nodes' launcher reports it. */
+/* Whether this controller judges pulses now. Before the first plan the launcher reports nodes that are lost. */
 static bool judges(const struct controller *controller) {
     return controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE;
 }
@@ -49,7 +49,7 @@ static void lose(struct controller *controller, struct member *member, const cha
     }
 }
 
-/* Carries out a step but SUSPECT_LOST. */
+/* Carries out a step other than SUSPECT_LOST. */
 static void take_step(struct controller *controller, const struct member *member, enum suspect_step step) {
     if (step == SUSPECT_ASK) {
         ask(controller, member);
@@ -143,7 +143,8 @@ void controller_broken(void *self, actor_id peer) {
     dial_again(controller);
 }
 
-/* In stage traditional a node's end ends the job. A launcher knows more of it, and says so. */
+/* In stage traditional a node's end ends the job. A launcher reports the signal or exit status of its node, which makes
+ * the better error line. */
 static bool leaves_it_to_launcher(const struct controller *controller) {
     return controller->options.observed && controller->plan.stage == STAGE_TRADITIONAL;
 }
@@ -192,7 +193,7 @@ static void lose_unanswering(struct controller *controller, bool *lost) {
     for (unsigned m = controller->member_count; m-- > 0 && judges(controller);) {
         struct member *member = &controller->members[m];
         if (lost[m] && doubt) {
-            member->suspect.unanswered = 0; /* its silence will tell */
+            member->suspect.unanswered = 0; /* the failure timeout decides about this member */
         } else if (lost[m]) {
             char text[ERROR_TEXT_MAX];
             snprintf(text, sizeof text,
@@ -223,7 +224,7 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
         enum suspect_step step =
             suspect_tick(&member->suspect, now_us, late_us, period_us(controller), IO_RECONNECT_US, ++pulses->number);
         bool unanswered = step == SUSPECT_LOST;
-        lost[m] = unanswered && !member->left && controller->options.probe_ms > 0; /* else its silence will tell */
+        lost[m] = unanswered && !member->left && controller->options.probe_ms > 0; /* else silence decides */
         member->suspect.unanswered = unanswered ? SUSPECT_TICKS - 1 : member->suspect.unanswered;
         take_step(controller, member, step);
         open = open || member->suspect.number != 0;

@@ -23,7 +23,7 @@ enum suspect_step suspect_heard(struct suspect *suspect, uint64_t number, uint64
         return SUSPECT_WAIT;
     }
     if (number != 0) {
-        return SUSPECT_WAIT; /* the answer to an earlier question, which may have waited here */
+        return SUSPECT_WAIT; /* an answer to an earlier question, which this controller may have read late */
     }
     open_question(suspect, next); /* over a new connection: the question may be lost */
     return SUSPECT_ASK;
@@ -52,7 +52,7 @@ enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, uint64_
         return SUSPECT_WAIT;
     }
     if (suspect->broken_us != 0 && now_us < suspect->broken_us + reconnect_us) {
-        return SUSPECT_WAIT; /* even if it was heard: that may have waited here since before the connection ended */
+        return SUSPECT_WAIT; /* also after a message, which may have been sent before the connection ended */
     }
     if (suspect->broken_us != 0 || late_us > SUSPECT_LATE_TICKS * period_us) {
         suspect->broken_us = 0;
