@@ -149,8 +149,11 @@ static uint64_t committed_by_survivors(const struct cluster *cluster, const stru
     return committed;
 }
 
+/* Where strategies change, an epoch that is over may have other parts in its clocks than the one that does them
+ * again. */
 bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch) {
-    return cluster->app.kind->repeatable || epoch == cluster->seen.plan.epoch;
+    bool repeatable = cluster->app.kind->repeatable && !cluster_strategy_is_drawn(cluster);
+    return repeatable || epoch == cluster->seen.plan.epoch;
 }
 
 /* The highest clock that a node of the new plan has begun: what it has flushed stands. Later ones may have been done by
