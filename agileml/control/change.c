@@ -548,9 +548,22 @@ static uint64_t clock_to_switch(const struct controller *controller) {
     return early && change_clock_reached(controller) == under_way ? under_way : change_clock_ahead(controller);
 }
 
+/* Whether a member that the next plan has no part for waits to be dismissed. */
+static bool any_leaves(const struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (member->stay == MEMBER_LEAVING && !member->planned && !controller_feeds(member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Another strategy moves the barrier to the end of a group of clocks, but not while a node leaves: the strategy then
+ * waits for a change of its own, which follows. */
 static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = clock_to_switch(controller);
-    if (strategy_changes(controller)) {
+    if (strategy_changes(controller) && !any_leaves(controller)) {
         const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
         clock = strategy_boundary(&clocks, clock + 1) - 1;
     }
