@@ -191,6 +191,7 @@ struct node_work {
     bool again;                           /* EVALUATING: the clock was not computed just before */
     bool last;                            /* EVALUATING: the job's last clock, in the state of that very clock */
     uint64_t items, compute_us, began_us; /* of the clock */
+    uint64_t evaluates_us;                /* when the evaluation began */
     uint64_t items_fed, feed_wait_us;     /* of the clock: items from batches; how long it only waited for batches */
     uint64_t stages_us;                   /* of the clock: how long this process ran stages that its feeders run */
     uint64_t begun;                       /* the highest clock begun under any origin */

@@ -110,6 +110,7 @@ void node_reports_add(struct node *node, const struct wire_metric_sum *metrics) 
     progress->committed = node->client.committed;
     progress->compute_us = node->work.compute_us;
     progress->clock_us = node->work.again ? 0 : node_now(node) - node->work.began_us;
+    progress->evaluate_us = node->work.again ? 0 : node_now(node) - node->work.evaluates_us;
     if (hooks->memory_bytes != NULL) {
         progress->memory_bytes = hooks->memory_bytes(hooks->context);
     }

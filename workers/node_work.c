@@ -186,6 +186,7 @@ static void evaluate(struct node *node) {
     const struct node_hooks *hooks = &node->options.hooks;
     node->work.activity = NODE_EVALUATING;
     node->work.last = is_last(node, node->work.clock);
+    node->work.evaluates_us = node_now(node);
     client_freeze(&node->client);
     hooks->evaluate(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock,
                     node->work.again);

@@ -39,10 +39,12 @@ static void pause_begin(struct strategy_pause *pause, uint64_t iteration) {
     pause->wait = 2 * pause->wait < STRATEGY_AUTO_WAIT_MAX ? 2 * pause->wait : STRATEGY_AUTO_WAIT_MAX;
 }
 
-/* Other nodes: what was measured does not hold any more, but pauses do, as nodes may come and go all the time. */
+/* Other nodes, or another stage: what was measured does not hold any more, but pauses do, as nodes may come and go all
+ * the time. */
 static void membership_begin(struct strategy_auto *chooser, const struct strategy_sample *sample) {
     chooser->nodes = sample->nodes;
     chooser->threads = sample->threads;
+    chooser->stage = sample->stage;
     chooser->count = 0;
     chooser->before = 0;
 }
@@ -59,8 +61,9 @@ static void decide(struct strategy_auto *chooser) {
                seconds > chooser->before * (1 - STRATEGY_AUTO_MARGIN)) {
         change_to(chooser, STRATEGY_SSGD); /* in vain */
         pause_begin(&chooser->to_sma, chooser->iterations);
-    } else if (rate >= STRATEGY_AUTO_HIGH && chooser->iterations >= chooser->to_ssgd.until) {
-        change_to(chooser, STRATEGY_SSGD);
+    } else if ((rate >= STRATEGY_AUTO_HIGH || !(chooser->before > 0)) &&
+               chooser->iterations >= chooser->to_ssgd.until) {
+        change_to(chooser, STRATEGY_SSGD); /* as good, or not known here */
         pause_begin(&chooser->to_ssgd, chooser->iterations);
     }
 }
@@ -69,7 +72,7 @@ void strategy_auto_add(struct strategy_auto *chooser, const struct strategy_samp
     if (sample->strategy != chooser->wanted || !(sample->seconds > 0) || sample->nodes == 0) {
         return; /* the change is under way, or nothing was measured */
     }
-    if (sample->nodes != chooser->nodes || sample->threads != chooser->threads) {
+    if (sample->nodes != chooser->nodes || sample->threads != chooser->threads || sample->stage != chooser->stage) {
         membership_begin(chooser, sample);
     }
     chooser->iterations++;

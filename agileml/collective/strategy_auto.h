@@ -6,7 +6,9 @@
  * it holds; while S-MA holds, it is estimated by what an exchange takes there.
  *
  * It does not flap: several iterations must agree, the two limits are apart, S-MA must also be faster than S-SGD was
- * under the same membership, and after each return, and each vain change to S-MA, the next one waits twice as long. */
+ * under the same membership, and after each return, and each vain change to S-MA, the next one waits twice as long.
+ * Where nodes come or go, or the stage changes, while S-MA holds, S-SGD is tried once: how fast it is there must be
+ * known. */
 #ifndef AGILEML_COLLECTIVE_STRATEGY_AUTO_H
 #define AGILEML_COLLECTIVE_STRATEGY_AUTO_H
 
@@ -23,12 +25,13 @@ enum {
 #define STRATEGY_AUTO_HIGH   0.5  /* so much S-SGD must reach for a return */
 #define STRATEGY_AUTO_MARGIN 0.05 /* S-MA stays only if it is faster by this part */
 
-/* One iteration by one strategy, without a change of plan. */
+/* One iteration by one strategy and in one stage, without a change of plan. */
 struct strategy_sample {
     enum strategy strategy;
     unsigned nodes, threads; /* that worked */
+    unsigned stage;          /* enum stage: in another one, iterations are not comparable */
     double seconds;          /* that the iteration took */
-    double computed;         /* the part of it in which nodes computed, on average */
+    double computed;         /* the part of its clocks, without evaluations, in which the slowest node computed */
 };
 
 /* When a change may be made again. */
@@ -40,8 +43,8 @@ struct strategy_pause {
 struct strategy_auto {
     struct strategy_clocks clocks;
     enum strategy wanted;
-    unsigned nodes, threads; /* the membership */
-    unsigned count;          /* iterations by `wanted`, under this membership */
+    unsigned nodes, threads, stage; /* the membership */
+    unsigned count;                 /* iterations by `wanted`, under this membership */
     double rates[STRATEGY_AUTO_SAMPLES], seconds[STRATEGY_AUTO_SAMPLES];
     double before;       /* seconds of an iteration by S-SGD under this membership; 0: not known */
     uint64_t iterations; /* all so far */

@@ -153,7 +153,6 @@ struct member_usage {
     uint64_t items; /* of completed clocks */
     uint64_t memory_bytes;
     uint64_t disk_bytes; /* of data that does not fit in memory */
-    uint64_t compute_us; /* of the member's last clock */
     uint64_t worked_us;  /* how long training had lasted when the member joined, plus the time of its clocks since */
 };
 
@@ -253,11 +252,12 @@ struct controller_accusations {
 struct clock_report {
     actor_id origin;
     uint64_t items, items_fed;
-    uint64_t clock_us;   /* how long the origin took for the clock, waiting included */
-    uint64_t compute_us; /* ... of which it computed */
-    uint64_t starved_us; /* how long it waited for batches, or ran stages that feeders may run */
-    bool evaluation;     /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
-    bool last;           /* the clock was evaluated as the job's last clock, in its whole state */
+    uint64_t clock_us;    /* how long the origin took for the clock, waiting included */
+    uint64_t compute_us;  /* ... of which it computed */
+    uint64_t evaluate_us; /* ... and evaluated */
+    uint64_t starved_us;  /* how long it waited for batches, or ran stages that feeders may run */
+    bool evaluation;      /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
+    bool last;            /* the clock was evaluated as the job's last clock, in its whole state */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX];
 };
 
@@ -292,11 +292,13 @@ struct controller_feeding {
 
 /* What nodes have reported of clocks; only progress.c changes it, and the monitor when nodes go. Not stored. */
 struct controller_clocks {
-    struct clock_window *window;     /* clock c is at index c % entries */
-    uint64_t completed_us;           /* when this controller last completed a clock; 0: it has completed none */
-    uint64_t lasted_us;              /* how long that clock took */
-    uint64_t worked_us, computed_us; /* clock_us and compute_us of the iteration under way, in all nodes; not stored */
-    struct strategy_auto chooser;    /* of --strategy auto; not stored */
+    struct clock_window *window; /* clock c is at index c % entries */
+    uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
+    uint64_t lasted_us;          /* how long that clock took */
+    /* Of the iteration under way: how long its clocks took, without evaluations, and how long in each of them the node
+     * computed that computed longest. The difference is what the exchange took; waiting for slower nodes is none. */
+    uint64_t worked_us, computed_us;
+    struct strategy_auto chooser; /* of --strategy auto; not stored */
     struct monitor monitor;
     struct controller_balance balance;
     struct controller_feeding feeding;
@@ -424,6 +426,9 @@ struct controller_job {
     double totals[WIRE_TOTALS];
     uint64_t final; /* the last clock; 0: not known yet */
     bool stopping;  /* a barrier is to decide the last clock */
+    /* Of the checkpoint that the job goes on from; 0: of none. Needed until a node's terms are taken. */
+    struct strategy_clocks resumed_clocks;
+    enum strategy resumed_strategy;
 };
 
 /* The plan in force. Changed by change.c, and by recover.c where an epoch begins. */

@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 14 };
+enum { PERSIST_VERSION = 15 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -105,7 +105,7 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
                     each(job.stopping) each(job.final) each(recovery.redone_until) each(resume) each(checkpoint.kept)  \
                         each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)            \
                             each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)                      \
-                                each(change.strategy)
+                                each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)
 
 #define MEMBER_FIELDS(each)                                                                                            \
     each(node) each(name) each(key) each(host) each(group) each(process_id) each(threads_max) each(state) each(loaded) \

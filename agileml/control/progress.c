@@ -68,38 +68,40 @@ static void check_stop(struct controller *controller, bool known) {
 
 /* ---- Clocks and iterations ---- */
 
+/* Returns the part of the time that clocks of the iteration took in which nodes computed; the rest is exchange. */
+static double computed_part(const struct controller_clocks *clocks) {
+    return clocks->worked_us > 0 ? fmin(1, (double)clocks->computed_us / (double)clocks->worked_us) : 1;
+}
+
 static void add_sample(struct controller *controller, double seconds) {
     unsigned count[TIERS];
     controller_count_members(controller, count);
     if (controller->plan.steady && controller->change.state == CHANGE_NONE) {
-        struct tuner_sample sample = {
-            .stage = controller->plan.stage, .reliable = count[TIER_RELIABLE], .transient = count[TIER_TRANSIENT]};
-        uint64_t compute_us = 0;
+        struct tuner_sample sample = {.stage = controller->plan.stage,
+                                      .strategy =
+                                          plan_strategy_at(&controller->plan.view, controller->progress.completed),
+                                      .reliable = count[TIER_RELIABLE],
+                                      .transient = count[TIER_TRANSIENT],
+                                      .seconds = seconds,
+                                      .network_share = 1 - computed_part(&controller->clocks)};
         for (unsigned m = 0; m < controller->member_count; m++) {
             const struct member *member = &controller->members[m];
             sample.threads += controller_feeds(member) ? 0 : member->node.threads;
-            compute_us = controller->members[m].usage.compute_us > compute_us ? controller->members[m].usage.compute_us
-                                                                              : compute_us;
         }
-        sample.seconds = seconds;
-        double computed = (double)compute_us / 1e6 * controller->job.terms.clocks_per_iteration;
-        sample.network_share = seconds > 0 ? fmin(1, fmax(0, 1 - computed / seconds)) : 0;
         tuner_add(&controller->tuner, &sample);
     }
-    controller->plan.steady = true;
 }
 
 /* `--strategy auto` measures the iteration that has just ended. */
 static void choose_strategy(struct controller *controller, double seconds) {
     struct controller_clocks *clocks = &controller->clocks;
     const struct strategy_clocks job = job_clocks(&controller->job.terms);
-    double worked = (double)clocks->worked_us;
     struct strategy_sample sample = {.strategy =
                                          plan_strategy_at(&controller->plan.view, controller->progress.completed),
+                                     .stage = controller->plan.stage,
                                      .seconds = seconds,
-                                     .computed = worked > 0 ? fmin(1, (double)clocks->computed_us / worked) : 1};
+                                     .computed = computed_part(clocks)};
     bool measured = controller->plan.steady && controller->change.state == CHANGE_NONE;
-    clocks->worked_us = clocks->computed_us = 0;
     if (controller->job.terms.strategy != STRATEGY_AUTO || !measured) {
         return;
     }
@@ -184,6 +186,8 @@ static void complete_iteration(struct controller *controller) {
     }
     choose_strategy(controller, seconds);
     add_sample(controller, seconds);
+    controller->clocks.worked_us = controller->clocks.computed_us = 0;
+    controller->plan.steady = true;
     change_check_stage(controller);
     rebalance_step(controller);
     change_check_commit(controller);
@@ -249,18 +253,41 @@ static bool clock_reported(const struct controller *controller, const struct clo
     return found == expected && (expected > 0 || clock <= controller->plan.restore);
 }
 
-/* Returns the clock's duration: the mean over the nodes that worked on it. Over many clocks these means add up to the
- * time that has passed. */
-static uint64_t clock_lasted_us(const struct clock_window *window) {
-    uint64_t sum_us = 0;
+/* Returns how many nodes have worked on the clock. */
+static uint64_t clock_nodes(const struct clock_window *window) {
     uint64_t nodes = 0;
     for (unsigned r = 0; r < window->count; r++) {
         actor_id origin = window->reports[r].origin;
         bool worked = !window->reports[r].evaluation;
-        sum_us += window->reports[r].clock_us;
         nodes += worked && (!origin_is_catch_up(origin) || !has_report(window, actor_node(origin))) ? 1 : 0;
     }
+    return nodes;
+}
+
+/* Returns the clock's duration: the mean over the nodes that worked on it. Over many clocks these means add up to the
+ * time that has passed. */
+static uint64_t clock_lasted_us(const struct clock_window *window) {
+    uint64_t sum_us = 0;
+    uint64_t nodes = clock_nodes(window);
+    for (unsigned r = 0; r < window->count; r++) {
+        sum_us += window->reports[r].clock_us;
+    }
     return nodes > 0 ? sum_us / nodes : 0;
+}
+
+/* Adds the clock to how long the iteration's clocks have taken, and how long nodes have computed. */
+static void count_computed(struct controller_clocks *clocks, const struct clock_window *window) {
+    uint64_t evaluated_us = 0;
+    uint64_t most_us = 0;
+    uint64_t nodes = clock_nodes(window);
+    uint64_t lasted_us = clock_lasted_us(window);
+    for (unsigned r = 0; r < window->count; r++) {
+        evaluated_us += window->reports[r].evaluate_us;
+        most_us = window->reports[r].compute_us > most_us ? window->reports[r].compute_us : most_us;
+    }
+    evaluated_us = nodes > 0 ? evaluated_us / nodes : 0;
+    clocks->worked_us += lasted_us > evaluated_us ? lasted_us - evaluated_us : 0;
+    clocks->computed_us += most_us;
 }
 
 /* Adds the items and the time of the clock to each member. Adds the time for which training went on without a
@@ -270,8 +297,6 @@ static void count_usage(struct controller *controller, const struct clock_window
     uint64_t least_us = 0;
     for (unsigned r = 0; r < window->count; r++) {
         struct member *member = controller_find_member(controller, actor_node(window->reports[r].origin));
-        controller->clocks.worked_us += window->reports[r].clock_us;
-        controller->clocks.computed_us += window->reports[r].compute_us;
         if (member != NULL) {
             member->usage.worked_us += window->reports[r].clock_us;
             member->usage.items += window->reports[r].items;
@@ -339,6 +364,7 @@ void progress_step(struct controller *controller) {
         }
         struct clock_sums sums = sum_clock(controller, window);
         count_usage(controller, window);
+        count_computed(&controller->clocks, window);
         feeding_count(controller, window);
         window->count = 0;
         lost_forget(&controller->lost, clock);
@@ -548,6 +574,7 @@ static bool take_report(struct controller *controller, const struct message *mes
                                   .items_fed = report->items_fed < report->items ? report->items_fed : report->items,
                                   .clock_us = report->clock_us,
                                   .compute_us = report->compute_us,
+                                  .evaluate_us = report->evaluate_us,
                                   .starved_us = report->feed_wait_us + report->stages_us,
                                   .evaluation = report->evaluation != 0,
                                   .last = last};
@@ -559,9 +586,11 @@ static bool take_report(struct controller *controller, const struct message *mes
 }
 
 /* A node's first report of a clock, which may come after that of the next clock. A catch-up is done beside the node's
- * own clocks, and says nothing of its speed. */
+ * own clocks, and says nothing of its speed. Neither do clocks without work (strategy_parts). */
 static void measure(struct controller *controller, const struct member *member, const struct message_progress *report) {
-    if (!origin_is_catch_up(report->origin)) {
+    const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+    enum strategy strategy = plan_strategy_at(&controller->plan.view, report->clock);
+    if (!origin_is_catch_up(report->origin) && strategy_idle(strategy, &clocks, report->clock) == 0) {
         const struct monitor_sample sample = {.node = member->node.actor,
                                               .version = controller->plan.version,
                                               .now_us = controller_now(controller),
@@ -585,7 +614,6 @@ void progress_receive(struct controller *controller, struct member *member, cons
         fail_for_metrics(controller, member, metric_count);
         return;
     }
-    bool catch_up = origin_is_catch_up(report->origin);
     bool present = report->origin == origin_catch_up(member->node.actor, controller->plan.epoch);
     bool new = present &&
                report->clock == schedule_next(&controller->plan.schedule, report->origin, member->reported.catch_up);
@@ -611,6 +639,5 @@ void progress_receive(struct controller *controller, struct member *member, cons
                                                     .disk_wait_us = report->disk_wait_us};
     member->usage.memory_bytes = report->memory_bytes;
     member->usage.disk_bytes = report->disk_bytes;
-    member->usage.compute_us = catch_up ? member->usage.compute_us : report->compute_us;
     progress_step(controller);
 }

@@ -137,6 +137,7 @@ static void membership_begin(struct tuner *tuner, const struct tuner_sample *sam
     tuner->reliable = sample->reliable;
     tuner->transient = sample->transient;
     tuner->threads = sample->threads;
+    tuner->strategy = sample->strategy;
     tuner->chosen = tuner->trial = STAGE_AUTO;
     run_begin(&tuner->usual, sample->stage);
 }
@@ -148,7 +149,7 @@ void tuner_add(struct tuner *tuner, const struct tuner_sample *sample) {
     }
     tuner->iterations++;
     if (sample->reliable != tuner->reliable || sample->transient != tuner->transient ||
-        sample->threads != tuner->threads) {
+        sample->threads != tuner->threads || sample->strategy != tuner->strategy) {
         membership_begin(tuner, sample);
     }
     if (tuner->trial != STAGE_AUTO && sample->stage == tuner->trial) {

@@ -9,15 +9,17 @@
 #ifndef AGILEML_CONTROL_TUNER_H
 #define AGILEML_CONTROL_TUNER_H
 
+#include "agileml/collective/strategy.h"
 #include "agileml/control/plan.h"
 
-/* One iteration in one stage and under one membership, without a change of plan. */
+/* One iteration in one stage, by one strategy and under one membership, without a change of plan. */
 struct tuner_sample {
     enum stage stage;
     unsigned reliable, transient;
     uint64_t threads; /* of all nodes' workers, the reliable ones included */
     double seconds;
-    double network_share; /* the part of the iteration in which the busiest node's link was busy, as known: 0 to 1 */
+    double network_share; /* the part of the iteration, without evaluations, that the exchange took: 0 to 1 */
+    enum strategy strategy;
 };
 
 enum {
@@ -57,6 +59,7 @@ struct tuner_boundary {
 struct tuner {
     struct tuner_boundary boundaries[2]; /* between stages 1 and 2, 2 and 3 */
     unsigned reliable, transient;        /* nodes of the present membership */
+    enum strategy strategy;              /* as another membership, another strategy begins all trials anew */
     uint64_t threads;
     enum stage chosen;      /* the stage that a trial under this membership has chosen; STAGE_AUTO: none */
     enum stage trial;       /* the stage that is being tried; STAGE_AUTO: none */

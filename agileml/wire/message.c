@@ -20,7 +20,7 @@ struct field {
     const char *name; /* "MESSAGE.FIELD" */
 };
 
-enum { FIELDS_MAX = 20 };
+enum { FIELDS_MAX = 24 /* of a message, with the entry that ends them */ };
 
 /* What a message's payload frames hold. */
 enum frame_kind {
@@ -118,14 +118,26 @@ static const struct layout LAYOUTS[] = {
                           1,
                           {sizeof(struct wire_metric_sum)},
                           {WIRE_METRICS_MAX},
-                          {ID(progress.origin), U64(progress.clock, CLOCK), U8(progress.evaluation, 1),
-                           U8(progress.last, 1), U64(progress.items, ITEMS), U64(progress.helped, ITEMS),
-                           U64(progress.committed, CLOCK), U64(progress.compute_us, TIME), U64(progress.clock_us, TIME),
-                           U64(progress.bytes_sent, ANY), U64(progress.bytes_received, ANY),
-                           U64(progress.bytes_read, ANY), U64(progress.shards_taken, ANY),
-                           U64(progress.memory_bytes, ANY), U64(progress.disk_bytes, ANY),
-                           U64(progress.items_fed, ITEMS), U64(progress.feed_wait_us, TIME),
-                           U64(progress.stages_us, TIME), U64(progress.disk_wait_us, TIME)}},
+                          {ID(progress.origin),
+                           U64(progress.clock, CLOCK),
+                           U8(progress.evaluation, 1),
+                           U8(progress.last, 1),
+                           U64(progress.items, ITEMS),
+                           U64(progress.helped, ITEMS),
+                           U64(progress.committed, CLOCK),
+                           U64(progress.compute_us, TIME),
+                           U64(progress.clock_us, TIME),
+                           U64(progress.evaluate_us, TIME),
+                           U64(progress.bytes_sent, ANY),
+                           U64(progress.bytes_received, ANY),
+                           U64(progress.bytes_read, ANY),
+                           U64(progress.shards_taken, ANY),
+                           U64(progress.memory_bytes, ANY),
+                           U64(progress.disk_bytes, ANY),
+                           U64(progress.items_fed, ITEMS),
+                           U64(progress.feed_wait_us, TIME),
+                           U64(progress.stages_us, TIME),
+                           U64(progress.disk_wait_us, TIME)}},
     [MESSAGE_HEARTBEAT] = {"HEARTBEAT",
                            NO_FRAMES,
                            {U8(heartbeat.state, NODE_FINISHED), U64(heartbeat.clock, CLOCK),

@@ -63,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 24,
+    WIRE_VERSION = 25,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -268,14 +268,15 @@ struct message_start {
 struct message_progress {
     actor_id origin; /* of the sender's node */
     uint64_t clock;
-    uint8_t evaluation;  /* 1: the clock was only evaluated, not worked on: after EVALUATE, or again for `last` */
-    uint8_t last;        /* 1: evaluated as the job's last clock, in the complete state at that clock */
-    uint64_t items;      /* training items processed in this clock; 0 with `evaluation` */
-    uint64_t helped;     /* of them, those in lots that other nodes have worked on */
-    uint64_t committed;  /* the last commit point that the node's client knows to be committed */
-    uint64_t compute_us; /* wall time in the app's function */
-    uint64_t clock_us;   /* wall time of the whole clock, waiting included */
-    uint64_t bytes_sent; /* over the network by this node since it started */
+    uint8_t evaluation;   /* 1: the clock was only evaluated, not worked on: after EVALUATE, or again for `last` */
+    uint8_t last;         /* 1: evaluated as the job's last clock, in the complete state at that clock */
+    uint64_t items;       /* training items processed in this clock; 0 with `evaluation` */
+    uint64_t helped;      /* of them, those in lots that other nodes have worked on */
+    uint64_t committed;   /* the last commit point that the node's client knows to be committed */
+    uint64_t compute_us;  /* wall time in the app's function */
+    uint64_t clock_us;    /* wall time of the whole clock, waiting included */
+    uint64_t evaluate_us; /* ... of which the node evaluated it */
+    uint64_t bytes_sent;  /* over the network by this node since it started */
     uint64_t bytes_received;
     uint64_t bytes_read;   /* of input files, since the node began */
     uint64_t shards_taken; /* from other nodes, since the node began */

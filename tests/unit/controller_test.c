@@ -160,6 +160,13 @@ struct fake_feed {
     unsigned threads_max; /* of each feeder, each as good as a feeder with one; 0: they have one */
 };
 
+/* How long each player takes for a clock, as its PROGRESS says; zeros: nothing is known. */
+struct fake_times {
+    uint64_t clock_us;
+    uint64_t compute_us[PLAYERS_MAX];
+    uint64_t evaluate_us; /* after an iteration */
+};
+
 struct fake_end {
     int ended;
     int code;
@@ -196,6 +203,7 @@ struct fake {
     struct fake_checkpoints checkpoints;
     struct fake_saves saves;
     struct fake_feed feed;
+    struct fake_times times;
 };
 
 static int memory_write(struct store *base, const struct store_entry *entries, unsigned count, struct error *error) {
@@ -610,6 +618,25 @@ static unsigned working_feeders(const struct fake *fake) {
     return count;
 }
 
+/* PROGRESS of a clock with what the player has measured; clocks without work take a hundredth of others. */
+static void progress_measured(struct fake *fake, unsigned number, uint64_t clock, uint64_t items) {
+    const struct fake_times *times = &fake->times;
+    const struct strategy_clocks clocks = job_clocks(&fake->controller.job.terms);
+    enum strategy strategy = plan_strategy_at(&fake->controller.plan.view, clock);
+    unsigned parts = strategy_parts(strategy, &clocks, clock);
+    uint64_t evaluate_us = clock % fake->terms.clocks_per_iteration == 0 ? times->evaluate_us : 0;
+    uint64_t exchange_us = times->clock_us > times->compute_us[0] ? times->clock_us - times->compute_us[0] : 0;
+    const struct message_progress told = {
+        .origin = node(number),
+        .clock = clock,
+        .last = 1,
+        .items = items,
+        .clock_us = evaluate_us + (parts > 0 ? exchange_us + parts * times->compute_us[0] : times->clock_us / 100),
+        .compute_us = parts * times->compute_us[number],
+        .evaluate_us = evaluate_us};
+    progress_told(fake, number, &told, 1.0 / (double)clock);
+}
+
 /* With which a feeder makes batches. */
 static unsigned feed_threads(const struct player *player) {
     return player->tier != TIER_FEEDER ? 0 : player->feed_threads > 0 ? player->feed_threads : 1;
@@ -668,6 +695,8 @@ static void player_say(struct fake *fake, unsigned number) {
     for (unsigned r = 0; r < player->report_count; r++) {
         if (player->reports[r].clock > player->lost_until && fake->feed.alone > 0) {
             progress_fed(fake, number, player->reports[r].origin, player->reports[r].clock, player->reports[r].items);
+        } else if (player->reports[r].clock > player->lost_until && fake->times.clock_us > 0) {
+            progress_measured(fake, number, player->reports[r].clock, player->reports[r].items);
         } else if (player->reports[r].clock > player->lost_until) {
             progress_as(fake, number, player->reports[r].origin, player->reports[r].clock, player->reports[r].items,
                         1.0 / (double)player->reports[r].clock);
@@ -3876,6 +3905,135 @@ static void test_what_a_resumed_job_says(void **state) {
     remove_tree(root);
 }
 
+/* ---- Strategies ---- */
+
+/* Three nodes of which the first one is the slowest; each iteration has `per` clocks. */
+static struct fake *strategies_open(enum strategy strategy, uint32_t per, uint32_t steps, uint64_t iterations,
+                                    const struct fake_times *times) {
+    struct fake *fake = fake_new((struct job_terms){
+        .clocks_per_iteration = per, .local_steps = steps, .strategy = (uint8_t)strategy, .iterations = iterations});
+    fake->times = *times;
+    return fake;
+}
+
+static unsigned strategy_changes_to(const struct fake *fake, const char *name) {
+    char text[64];
+    snprintf(text, sizeof text, "\"nodes\":[],\"reason\":\"%s\"", name); /* of an event */
+    return lines_with(fake, text);
+}
+
+/* Only the exchange counts for --strategy auto: neither the evaluation nor what nodes wait for slower ones. */
+static void test_auto_sees_the_exchange_alone(void **state) {
+    (void)state;
+    static const struct fake_times times[] = {
+        {.clock_us = 1000, .compute_us = {300, 300, 300}},                       /* 30 % computes */
+        {.clock_us = 1000, .compute_us = {600, 600, 600}, .evaluate_us = 16000}, /* of all, 10 % computes */
+        {.clock_us = 1000, .compute_us = {900, 50, 50}},                         /* of all, 33 % computes */
+    };
+    for (unsigned t = 0; t < 3; t++) {
+        struct fake *fake = strategies_open(STRATEGY_AUTO, 4, 4, 12, &times[t]);
+        cluster_open(fake, 1, 2);
+        play_to_end(fake);
+        assert_int_equal(fake->end.code, 0);
+        assert_int_equal(strategy_changes_to(fake, "sma"), t == 0 ? 1 : 0);
+        fake_close(fake);
+    }
+}
+
+/* By S-MA the last clock of an iteration may have no work; that is no busy network, which would want another stage. */
+static void test_idle_clocks_are_no_busy_network(void **state) {
+    (void)state;
+    static const struct fake_times times = {.clock_us = 1000, .compute_us = {990, 990, 990, 990}};
+    struct fake *fake = strategies_open(STRATEGY_SMA, 4, 4, 2 * TUNER_STEADY, &times);
+    fake->options.policy.stage = STAGE_AUTO;
+    fake->options.thresholds = (struct plan_thresholds){0};
+    cluster_open(fake, 2, 2);
+    play_to_end(fake);
+    assert_int_equal(fake->end.code, 0);
+    assert_true(fake->controller.tuner.iterations > TUNER_STEADY);
+    assert_int_equal(fake->controller.tuner.spent, 0);
+    assert_int_equal(fake->controller.tuner.trial, STAGE_AUTO);
+    fake_close(fake);
+}
+
+/* The monitor of speeds measures clocks with work. */
+static void test_idle_clocks_are_no_measure(void **state) {
+    (void)state;
+    static const struct fake_times times = {.clock_us = 1000, .compute_us = {800, 800, 800}};
+    struct fake *fake = strategies_open(STRATEGY_SMA, 8, 8, 10, &times);
+    cluster_open(fake, 1, 2);
+    play_to(fake, 64);
+    struct monitor_speed speed = monitor_speed(&fake->controller.clocks.monitor, node(1), MONITOR_LONG, fake->now_us);
+    assert_true(speed.clocks > 0 && speed.clocks <= 8);
+    assert_true(fabs(speed.clock_seconds - 8 * 800e-6) < 1e-9);
+    fake_close(fake);
+}
+
+/* A change for which a node waits to leave comes as soon as any, though another strategy is wanted; the strategy
+ * changes where the next group of clocks begins. */
+static void test_who_leaves_does_not_wait_for_a_strategy(void **state) {
+    (void)state;
+    struct fake *fake = strategies_open(STRATEGY_AUTO, 64, 64, 4, &(struct fake_times){0});
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    controller_want_strategy(&fake->controller, STRATEGY_SMA);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n2");
+    play_to(fake, 40);
+    assert_true(fake->players[2].done);
+    play_to(fake, 66);
+    assert_int_equal(strategy_changes_to(fake, "sma"), 1);
+    assert_int_equal(fake->newest.plan.strategy_from, 65);
+    play_to_end(fake);
+    assert_int_equal(fake->end.code, 0);
+    fake_close(fake);
+}
+
+/* Jobs by S-SGD and by S-MA go on from each other's checkpoints. One of a clock within a group of local steps needs the
+ * same groups. */
+static void test_strategies_follow_each_other(void **state) {
+    (void)state;
+    char root[ROOT_BYTES];
+    struct fake *fake = checkpointed(STAGE_1, 7, root);
+    fake->terms.local_steps = 2;
+    fake->terms.strategy = STRATEGY_SMA;
+    cluster_open(fake, 1, 1);
+    play_to_end(fake);
+    fake_close(fake);
+    static const struct job_terms next[] = {{.local_steps = 1, .strategy = STRATEGY_SSGD},
+                                            {.local_steps = 7, .strategy = STRATEGY_SMA},
+                                            {.local_steps = 2, .strategy = STRATEGY_AUTO}};
+    for (unsigned n = 0; n < 3; n++) {
+        fake = cluster_new(STAGE_1, 10);
+        fake->terms.local_steps = next[n].local_steps;
+        fake->terms.strategy = next[n].strategy;
+        fake->options.resume = root;
+        fake->clock = 14;
+        cluster_open(fake, 1, 1);
+        play(fake);
+        assert_int_equal(plan_strategy_at(&fake->controller.plan.view, 15),
+                         n == 0 ? STRATEGY_SSGD : STRATEGY_SMA); /* auto: as before */
+        play_to_end(fake);
+        assert_int_equal(fake->end.code, 0);
+        fake_close(fake);
+    }
+    char command[2 * ROOT_BYTES + 128];
+    snprintf(command, sizeof command, "sed -i 's/\"clock\": 14/\"clock\": 13/' %s/clock-14/manifest.json", root);
+    assert_int_equal(system(command), 0);
+    fake = cluster_new(STAGE_1, 10);
+    fake->options.resume = root;
+    fake_start(fake);
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    expect_refused(fake, 0,
+                   "clock-14 is of clock 13, within a group of 2 local steps: expected --strategy sma or auto with "
+                   "--local-steps 2, got 1");
+    fake->terms.local_steps = 2;
+    fake->terms.strategy = STRATEGY_SMA;
+    join(fake, 0, "", TIER_RELIABLE, &fake->terms);
+    assert_int_equal(sent(fake, node(0), MESSAGE_WELCOME, NULL), 1);
+    fake_close(fake);
+    remove_tree(root);
+}
+
 static void test_checkpoints(void **state) {
     (void)state;
     char root[ROOT_BYTES];
@@ -5260,6 +5418,11 @@ int main(void) {
         cmocka_unit_test(test_the_option_that_differs_is_named),
         cmocka_unit_test(test_what_was_found_in_the_input_is_compared),
         cmocka_unit_test(test_what_a_resumed_job_says),
+        cmocka_unit_test(test_auto_sees_the_exchange_alone),
+        cmocka_unit_test(test_idle_clocks_are_no_busy_network),
+        cmocka_unit_test(test_idle_clocks_are_no_measure),
+        cmocka_unit_test(test_who_leaves_does_not_wait_for_a_strategy),
+        cmocka_unit_test(test_strategies_follow_each_other),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),
         cmocka_unit_test(test_time_without_a_controller),

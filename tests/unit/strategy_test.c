@@ -100,7 +100,7 @@ static void test_shares(void **state) {
 struct trace {
     struct strategy_auto chooser;
     enum strategy present;
-    unsigned nodes;
+    unsigned nodes, stage;
     double exchange, noise;
     uint64_t seed;
     unsigned changes;
@@ -120,6 +120,7 @@ static void trace_run(struct trace *trace, unsigned iterations) {
         const struct strategy_sample sample = {.strategy = trace->present,
                                                .nodes = trace->nodes,
                                                .threads = trace->nodes,
+                                               .stage = trace->stage,
                                                .seconds = 1 + waited,
                                                .computed = 1 / (1 + waited)};
         strategy_auto_add(&trace->chooser, &sample);
@@ -199,6 +200,40 @@ static void test_auto_begins_anew_with_other_nodes(void **state) {
     assert_int_equal(trace.present, STRATEGY_SSGD);
 }
 
+/* A membership that begins under S-MA: S-SGD is measured there once, and S-MA stays only if it is faster. */
+static void test_auto_tries_sums_under_other_nodes(void **state) {
+    (void)state;
+    for (unsigned other = 0; other < 2; other++) {
+        struct trace trace = trace_open();
+        trace.exchange = 4;
+        trace_run(&trace, 30);
+        assert_int_equal(trace.present, STRATEGY_SMA);
+        trace.nodes = other == 0 ? 5 : trace.nodes;
+        trace.stage = other == 1 ? 1 : trace.stage;
+        trace_run(&trace, STRATEGY_AUTO_LEAST);
+        assert_int_equal(trace.present, STRATEGY_SSGD);
+        trace_run(&trace, STRATEGY_AUTO_LEAST);
+        assert_int_equal(trace.present, STRATEGY_SMA);
+        trace_run(&trace, 1000);
+        assert_int_equal(trace.present, STRATEGY_SMA);
+        assert_int_equal(trace.changes, 3);
+
+        trace.nodes++; /* now as slow by either, while most of the time is no computing */
+        unsigned ssgd = 0;
+        for (unsigned i = 0; i < 1000; i++) {
+            const struct strategy_sample sample = {.strategy = trace.chooser.wanted,
+                                                   .nodes = trace.nodes,
+                                                   .threads = trace.nodes,
+                                                   .stage = trace.stage,
+                                                   .seconds = 1,
+                                                   .computed = 0.1};
+            strategy_auto_add(&trace.chooser, &sample);
+            ssgd += trace.chooser.wanted == STRATEGY_SSGD ? 1 : 0;
+        }
+        assert_true(ssgd > 900);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_each_clock),
@@ -211,6 +246,7 @@ int main(void) {
         cmocka_unit_test(test_auto_does_not_flap),
         cmocka_unit_test(test_auto_gives_up_what_is_not_faster),
         cmocka_unit_test(test_auto_begins_anew_with_other_nodes),
+        cmocka_unit_test(test_auto_tries_sums_under_other_nodes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -230,6 +230,28 @@ static void add_samples(struct tuner *tuner, enum stage stage, unsigned transien
     }
 }
 
+/* A trial compares iterations by one strategy: another strategy ends it, and forgets what was measured before. */
+static void test_another_strategy_begins_anew(void **state) {
+    (void)state;
+    struct tuner tuner;
+    tuner_init(&tuner, &(struct plan_thresholds){0});
+    add_samples(&tuner, STAGE_1, 2, TUNER_STEADY, 1, 0.3);
+    assert_int_equal(tuner_stage(&tuner, 2, 2, STAGE_1), STAGE_2);
+    struct tuner_sample sample = {.stage = STAGE_2,
+                                  .strategy = STRATEGY_SMA,
+                                  .reliable = 2,
+                                  .transient = 2,
+                                  .threads = 4,
+                                  .seconds = 0.1,
+                                  .network_share = 0.05};
+    for (unsigned i = 0; i < TUNER_STEADY - 1; i++) {
+        tuner_add(&tuner, &sample);
+        assert_int_equal(tuner.trial, STAGE_AUTO);
+        assert_int_equal(tuner.chosen, STAGE_AUTO);
+    }
+    assert_true(tuner_thresholds(&tuner).to_2 == PLAN_THRESHOLD_2);
+}
+
 /* The busier the network, the sooner the next stage is tried. */
 static void test_busy_network_is_urgent(void **state) {
     (void)state;
@@ -293,8 +315,9 @@ static void test_membership_ends_a_trial(void **state) {
 static void test_samples_without_meaning(void **state) {
     (void)state;
     static const struct tuner_sample samples[] = {
-        {STAGE_TRADITIONAL, 2, 2, 4, 1, 1}, {STAGE_AUTO, 2, 2, 4, 1, 1}, {STAGE_1, 0, 2, 2, 1, 1},
-        {STAGE_1, 2, 0, 2, 1, 1},           {STAGE_1, 2, 2, 4, 0, 1},    {STAGE_1, 2, 2, 4, (double)NAN, 1}};
+        {STAGE_TRADITIONAL, 2, 2, 4, 1, 1, STRATEGY_SSGD}, {STAGE_AUTO, 2, 2, 4, 1, 1, STRATEGY_SSGD},
+        {STAGE_1, 0, 2, 2, 1, 1, STRATEGY_SSGD},           {STAGE_1, 2, 0, 2, 1, 1, STRATEGY_SSGD},
+        {STAGE_1, 2, 2, 4, 0, 1, STRATEGY_SSGD},           {STAGE_1, 2, 2, 4, (double)NAN, 1, STRATEGY_SSGD}};
     struct tuner tuner;
     tuner_init(&tuner, &(struct plan_thresholds){0});
     for (size_t i = 0; i < 6 * 50; i++) {
@@ -306,10 +329,11 @@ static void test_samples_without_meaning(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ends_in_the_best_stage),   cmocka_unit_test(test_thresholds_carry_over),
-        cmocka_unit_test(test_equal_stages_do_not_flap), cmocka_unit_test(test_leaves_well_alone),
-        cmocka_unit_test(test_busy_network_is_urgent),   cmocka_unit_test(test_trials),
-        cmocka_unit_test(test_membership_ends_a_trial),  cmocka_unit_test(test_samples_without_meaning),
+        cmocka_unit_test(test_ends_in_the_best_stage),       cmocka_unit_test(test_thresholds_carry_over),
+        cmocka_unit_test(test_equal_stages_do_not_flap),     cmocka_unit_test(test_leaves_well_alone),
+        cmocka_unit_test(test_busy_network_is_urgent),       cmocka_unit_test(test_trials),
+        cmocka_unit_test(test_membership_ends_a_trial),      cmocka_unit_test(test_samples_without_meaning),
+        cmocka_unit_test(test_another_strategy_begins_anew),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

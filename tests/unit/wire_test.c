@@ -81,6 +81,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.committed, CLOCK),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.compute_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.clock_us, UINT64_C(1) << 48),
+    FIELD(MESSAGE_PROGRESS, WHOLE, progress.evaluate_us, UINT64_C(1) << 48),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_sent, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_received, UINT64_MAX),
     FIELD(MESSAGE_PROGRESS, WHOLE, progress.bytes_read, UINT64_MAX),
