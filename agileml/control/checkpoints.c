@@ -65,7 +65,8 @@ int checkpoints_open(struct controller *controller, struct error *error) {
     controller->job.terms = manifest.job;
     controller->options.policy.partitions = manifest.partitions;
     controller->options.policy.shards = manifest.shards;
-    controller->plan.strategy = (enum strategy)manifest.job.strategy;
+    controller->job.resumed_strategy = (enum strategy)manifest.job.strategy;
+    controller->job.resumed_clocks = job_clocks(&manifest.job);
     controller->plan.restore = controller->commit.clock = manifest.clock;
     controller->progress.completed = controller->progress.first = manifest.clock;
     controller->progress.objective = manifest.objective;
@@ -444,6 +445,13 @@ static uint64_t last_clock(const struct controller *controller) {
     return nothing ? controller->progress.first : controller->job.final;
 }
 
+/* Returns the last clock of the clock's group of local steps, so that the job can go on with others (take_strategy). */
+static uint64_t group_end(const struct controller *controller, uint64_t clock) {
+    const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
+    bool grouped = plan_strategy_at(&controller->plan.view, clock) != STRATEGY_SSGD;
+    return grouped ? strategy_boundary(&clocks, clock + 1) - 1 : clock;
+}
+
 /* Returns the clock of the next checkpoint, a commit point; 0 when it is too early or too late for one. If a request
  * waits this is the next clock that a barrier can have, else the end of the iteration that is due, or of a later one.
  * */
@@ -458,7 +466,7 @@ static uint64_t next_clock(const struct controller *controller) {
         }
         clock = clock > due ? (clock + each - 1) / each * each : due;
     }
-    clock = plan_next_commit_point(&controller->plan.view, clock);
+    clock = plan_next_commit_point(&controller->plan.view, group_end(controller, clock));
     bool late = controller->job.final != 0 && clock >= controller->job.final;
     return late && (controller->options.checkpoint_at_end || clock > controller->job.final) ? 0 : clock;
 }

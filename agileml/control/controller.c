@@ -441,15 +441,26 @@ static bool job_terms_equal(const struct job_terms *a, const struct job_terms *b
            a->tolerance == b->tolerance && a->tolerance_iterations == b->tolerance_iterations;
 }
 
-/* A resumed job may have other stopping criteria than the job of its checkpoint; all other terms must be equal. */
+/* A resumed job may have another strategy and other stopping criteria than the job of its checkpoint; all other terms
+ * must be equal. */
 static bool job_terms_resumable(const struct job_terms *new, const struct job_terms *old) {
     struct job_terms same = *old;
     same.strategy = new->strategy;
+    same.local_steps = new->local_steps;
     same.iterations = new->iterations;
     same.seconds = new->seconds;
     same.tolerance = new->tolerance;
     same.tolerance_iterations = new->tolerance_iterations;
     return job_terms_equal(new, &same);
+}
+
+/* Whether the checkpoint is of a clock within a group of local steps, and the new job would have other groups: parts
+ * whose work is done would be worked on again, or left out. */
+static bool group_is_cut(const struct controller *controller, const struct job_terms *new) {
+    const struct strategy_clocks *clocks = &controller->job.resumed_clocks;
+    uint64_t next = controller->plan.restore + 1;
+    return controller->job.resumed_strategy != STRATEGY_SSGD &&
+           clocks->local_steps != new->local_steps &&strategy_boundary(clocks, next) != next;
 }
 
 enum { DIFFERENCES_MAX = 240 /* bytes */ };
@@ -501,6 +512,13 @@ static bool registration_refusal(const struct controller *controller, const stru
                 !job_terms_resumable(&new->job, &controller->job.terms))) {
         snprintf(reason, size, "%s was started with other options than the job of the checkpoint in %.160s: %.200s",
                  new->job.app, controller->resume, differences);
+    } else if (known && first == NULL && group_is_cut(controller, &new->job)) {
+        snprintf(reason, size,
+                 "the checkpoint in %.160s is of clock %llu, within a group of %u local steps: expected --strategy sma "
+                 "or auto with --local-steps %u, got %u",
+                 controller->resume, (unsigned long long)controller->plan.restore,
+                 controller->job.resumed_clocks.local_steps, controller->job.resumed_clocks.local_steps,
+                 new->job.local_steps);
     } else if (new->job.clocks_per_iteration == 0) {
         snprintf(reason, size, "an iteration of 0 clocks");
     } else if (new->job.local_steps == 0) {
@@ -519,12 +537,16 @@ static bool is_refused_for_all(const struct controller *controller) {
     return controller->options.observed && controller->phase == PHASE_GATHER && controller->member_count == 0;
 }
 
-/* Begins with the requested strategy; `auto` with S-SGD, or that of the checkpoint, whose clock may be in the middle of
- * a group. */
+/* Begins with the requested strategy; `auto` with S-SGD, or that of the checkpoint. A checkpoint's clock may be within
+ * a group, which goes on by the checkpoint's strategy; where groups have other lengths now, the clocks until one begins
+ * go by S-SGD (group_is_cut). */
 static void take_strategy(struct controller *controller) {
     const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
     enum strategy asked = (enum strategy)controller->job.terms.strategy;
-    controller->plan.next_strategy = asked != STRATEGY_AUTO ? asked : controller->plan.strategy;
+    enum strategy before = controller->job.resumed_strategy;
+    bool same = controller->job.resumed_clocks.local_steps == clocks.local_steps;
+    controller->plan.strategy = same ? before : STRATEGY_SSGD;
+    controller->plan.next_strategy = asked != STRATEGY_AUTO ? asked : before;
     controller->plan.strategy_from = strategy_boundary(&clocks, controller->plan.restore + 1);
     controller->change.strategy = controller->plan.next_strategy;
 }
