@@ -51,7 +51,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
         {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0,
          "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
          "every node has as a whole; or auto, whichever costs less"},
-        {"strategy", "NAME", AML_OPTION_STRING, &o->strategy, 0, 0,
+        {"strategy", "NAME", AML_OPTION_STRING, &o->strategy_name, 0, 0,
          "how nodes agree on a model: ssgd, sma or auto (docs/api.md), with apps that can do it"},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
          "parts of a pass that a node works on between two exchanges, but with ssgd; 0: 16, with ssgd 1"},
@@ -189,8 +189,7 @@ static int choose_exchange(struct runtime *runtime, struct error *error) {
                          "whole (aml_table.whole), whose updates are summed, flushed as full rows%s",
                          job->tables[unfit].name, job->tables[unfit].compressed ? ", not --compress bf16" : "");
     }
-    bool averages = strcmp(runtime->options.strategy, "ssgd") != 0; /* check_strategy */
-    job->exchange = unfit < job->table_count || averages ? EXCHANGE_DIRECT : (enum exchange)e;
+    job->exchange = unfit < job->table_count ? EXCHANGE_DIRECT : (enum exchange)e;
     return 0;
 }
 
@@ -198,35 +197,31 @@ enum { LOCAL_STEPS = 16 /* default of --local-steps, but with ssgd */ };
 
 /* Checks the name of --strategy, and sets the default of --local-steps for it, before the app's configure. */
 static int take_strategy(struct runtime_options *options, struct error *error) {
-    enum strategy strategy;
-    if (!strategy_of_name(options->strategy, &strategy)) {
+    if (!strategy_of_name(options->strategy_name, &options->strategy)) {
         return error_set(error, AML_EINPUT, "--strategy: expected " STRATEGY_NAMES " or auto, got '%s'",
-                         options->strategy);
+                         options->strategy_name);
     }
-    if (strategy == STRATEGY_SSGD && options->local_steps > 1) {
+    if (options->strategy == STRATEGY_SSGD && options->local_steps > 1) {
         return error_set(error, AML_EINPUT, "--local-steps %lld: expected 1 with --strategy ssgd",
                          (long long)options->local_steps);
     }
-    int64_t steps = strategy == STRATEGY_SSGD ? 1 : LOCAL_STEPS;
+    int64_t steps = options->strategy == STRATEGY_SSGD ? 1 : LOCAL_STEPS;
     options->local_steps = options->local_steps > 0 ? options->local_steps : steps;
     return 0;
 }
 
 /* Whether the job can use the strategies that --strategy names. */
-static int check_strategy(const struct runtime *runtime, enum strategy *strategy, struct error *error) {
+static int check_strategy(const struct runtime *runtime, struct error *error) {
     const struct aml_app *app = runtime->app;
-    const char *name = runtime->options.strategy;
-    strategy_of_name(name, strategy);
-    if (*strategy == STRATEGY_SSGD) {
+    const char *name = runtime->options.strategy_name;
+    if (runtime->options.strategy == STRATEGY_SSGD) {
         return 0;
     }
     if (!app->strategies) {
         return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd, since %s has no other", name, app->name);
     }
-    if (runtime->options.lots > 0 || strcmp(runtime->options.compress, "none") != 0 ||
-        strcmp(runtime->options.exchange, "ring") == 0) {
-        return error_set(error, AML_EINPUT,
-                         "--strategy %s: expected ssgd with --lots, --compress bf16 or --exchange ring", name);
+    if (runtime->options.lots > 0 || strcmp(runtime->options.compress, "none") != 0) {
+        return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd with --lots or --compress bf16", name);
     }
     for (unsigned t = 0; t < app->table_count; t++) {
         if (app->tables[t].mode != AML_ADD || (app->tables[t].apply != NULL && table_is_real(&app->tables[t]))) {
@@ -263,8 +258,7 @@ static int make_job(struct runtime *runtime, struct error *error) {
     if (!compress && strcmp(how, "none") != 0) {
         return error_set(error, AML_EINPUT, "--compress: expected none or bf16, got '%s'", how);
     }
-    enum strategy strategy;
-    result = check_strategy(runtime, &strategy, error);
+    result = check_strategy(runtime, error);
     if (result != 0) {
         return result;
     }
@@ -274,7 +268,8 @@ static int make_job(struct runtime *runtime, struct error *error) {
     job->staleness = (uint32_t)runtime->options.staleness;
     job->reject_nan = runtime->options.reject_nan;
     for (unsigned t = 0; t < app->table_count; t++) {
-        make_table(&job->tables[t], &app->tables[t], compress, strategy != STRATEGY_SSGD, app->context);
+        make_table(&job->tables[t], &app->tables[t], compress, runtime->options.strategy != STRATEGY_SSGD,
+                   app->context);
         if (job->tables[t].mode == AML_PUT && runtime->memory.limit > 0) {
             job->tables[t].files = &runtime->memory.spill.rows;
         }
@@ -403,7 +398,6 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"seed", "N", AML_OPTION_INTEGER, &o->seed, 0, 0, NULL},
         {"staleness", "S", AML_OPTION_INTEGER, &o->staleness, 0, 0, NULL},
         {"clocks-per-iteration", "N", AML_OPTION_INTEGER, &o->clocks_per_iteration, 0, 0, NULL},
-        {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, 0, NULL},
         {"compress", "HOW", AML_OPTION_WORD, &o->compress, 0, 0, NULL},
     };
     const struct aml_option steering[] = {
@@ -413,7 +407,8 @@ static int make_settings(struct runtime *runtime, struct error *error) {
         {"tolerance-iterations", "N", AML_OPTION_INTEGER, &o->tolerance_iterations, 0, 0, NULL},
         {"evaluate-every", "N", AML_OPTION_INTEGER, &o->evaluate_every, 0, 0, NULL},
         {"exchange", "HOW", AML_OPTION_WORD, &o->exchange, 0, 0, NULL},
-        {"strategy", "NAME", AML_OPTION_WORD, &o->strategy, 0, 0, NULL},
+        {"strategy", "NAME", AML_OPTION_WORD, &o->strategy_name, 0, 0, NULL},
+        {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, 0, NULL},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0, NULL},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, 0, NULL},
     };
@@ -471,9 +466,7 @@ static int make_registration(struct runtime *runtime, struct error *error) {
     job->staleness = (uint32_t)options->staleness;
     job->clocks_per_iteration = (uint32_t)options->clocks_per_iteration;
     job->local_steps = (uint32_t)options->local_steps;
-    enum strategy strategy = STRATEGY_SSGD;
-    strategy_of_name(options->strategy, &strategy);
-    job->strategy = (uint8_t)strategy;
+    job->strategy = (uint8_t)options->strategy;
     job->iterations = (uint64_t)options->iterations;
     job->seconds = options->seconds;
     job->tolerance = options->tolerance;
@@ -603,7 +596,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     *options = (struct runtime_options){.tier = "reliable",
                                         .compress = "none",
                                         .exchange = "direct",
-                                        .strategy = "ssgd",
+                                        .strategy_name = "ssgd",
                                         .listen = "127.0.0.1",
                                         .server_threads = 1,
                                         .iterations = app->iterations > 0 ? app->iterations : 20,
@@ -1356,7 +1349,7 @@ unsigned aml_lag(const aml_worker *worker) {
 
 int aml_averages(const aml_worker *worker) {
     return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_averages") &&
-           strcmp(worker->runtime->options.strategy, "ssgd") != 0;
+           worker->runtime->options.strategy != STRATEGY_SSGD;
 }
 
 enum aml_strategy aml_strategy(const aml_worker *worker) {

@@ -54,7 +54,8 @@ enum {
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     struct log_options log;
-    const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange, *strategy;
+    const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange, *strategy_name;
+    enum strategy strategy;     /* of strategy_name */
     const char *memory, *spill; /* NULL: not given */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
     int64_t threads;     /* of the pool */

@@ -67,6 +67,31 @@ static void test_nodes_come_and_go(void **state) {
     assert_true(fabs(summary("test_accuracy") - accuracy) < 0.03);
 }
 
+/* Local steps and their mean learn as well as sums, directly or by a ring, and jobs by either go on from each other's
+ * checkpoints. */
+static void test_strategies(void **state) {
+    (void)state;
+    run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy sma --local-steps 5");
+    double loss = summary("test_loss");
+    assert_true(summary("test_accuracy") > 0.95);
+    run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy sma --local-steps 5 --exchange ring");
+    assert_true(fabs(summary("test_loss") - loss) < 0.1 * loss);
+    static const char *const next[] = {"ssgd", "sma --local-steps 4", "ssgd"};
+    run_well("rm -rf saved; $run --reliable 2 --checkpoint saved -- net " IMAGES
+             " --iterations 4 --optimizer sgd --strategy sma --local-steps 3");
+    for (int n = 0; n < 3; n++) {
+        run_well("$run --reliable 2 --checkpoint saved --resume saved -- net " IMAGES
+                 " --optimizer sgd --iterations %d --strategy %s",
+                 5 + n, next[n]);
+        assert_true(summary("items_processed") == 1.0 * SAMPLES);
+    }
+    run_refused("$run -- net " IMAGES " --strategy easgd", "--strategy: expected ssgd, sma or auto, got 'easgd'");
+    run_refused("$run -- net " IMAGES " --local-steps 2", "--local-steps 2: expected 1 with --strategy ssgd");
+    run_refused("$run -- mlr --data train.csv --strategy sma", "--strategy sma: expected ssgd, since mlr has no other");
+    run_refused("$run -- net " IMAGES " --optimizer adam --strategy sma",
+                "--optimizer adam: expected momentum or sgd with --strategy");
+}
+
 /* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
 static void test_devices_are_alike(void **state) {
     (void)state;
@@ -339,6 +364,7 @@ int main(void) {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
         cmocka_unit_test(test_layers_learn_more),
         cmocka_unit_test(test_nodes_come_and_go),
+        cmocka_unit_test(test_strategies),
         cmocka_unit_test(test_devices_are_alike),
         cmocka_unit_test(test_an_emulated_device_is_alike),
         cmocka_unit_test(test_a_device_without_memory),
