@@ -786,6 +786,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
         struct node_server *server = own_server(node, from);
         if (server != NULL) {
             receive_server(node, server, message);
+        } else if (message->type == MESSAGE_FAIL && from == actor_pulse(node->options.self)) {
+            node_fail(node, message->text.code, message->text.text);
         }
         client_receive(&node->client, from, message);
     }

@@ -26,8 +26,11 @@ static void thread_refused(void *self, const char *endpoint, const char *why) {
 static void *thread_main(void *argument) {
     const struct pulse_thread *thread = argument;
     struct error error = {0};
-    if (net_io_run(thread->io, &error) != 0) { /* without a pulse the node is judged by its heartbeats alone */
-        runtime_warning(NULL, error.text);
+    if (net_io_run(thread->io, &error) != 0) { /* else the node, which is well, would be given up */
+        struct io *io = net_io_of(thread->io);
+        struct message fail = {.type = MESSAGE_FAIL, .text.code = error.code};
+        snprintf(fail.text.text, sizeof fail.text.text, "the thread of the node's pulse: %.400s", error.text);
+        io->send(io, actor_node(thread->pulse.self), &fail);
     }
     return NULL;
 }
@@ -43,6 +46,7 @@ int pulse_thread_open(struct pulse_thread *thread, struct runtime *runtime, stru
     const struct net_io_options options = {
         .self = actor_pulse(runtime->self),
         .bind = bind,
+        .apart = true,
         .actor = {.receive = pulse_receive, .timer = pulse_timer, .broken = pulse_broken, .self = &thread->pulse},
         .refused = thread_refused,
         .connected = thread_connected,

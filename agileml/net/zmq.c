@@ -105,7 +105,8 @@ int net_open(struct net **opened, const struct net_options *options, struct erro
     }
     pthread_rwlock_init(&net->directory_lock, NULL);
     pthread_rwlock_init(&net->nodes_lock, NULL);
-    zmq_ctx_set(net->context, ZMQ_IO_THREADS, options->io_threads > 0 ? options->io_threads : 1);
+    net->io_threads = options->io_threads > 0 ? options->io_threads : 1;
+    zmq_ctx_set(net->context, ZMQ_IO_THREADS, net->io_threads + 1);
     zmq_ctx_set(net->context, ZMQ_MAX_SOCKETS, zmq_ctx_get(net->context, ZMQ_SOCKET_LIMIT));
     /* New threads inherit the mask, so that signals reach only the threads that wait for them. */
     sigset_t all, before;

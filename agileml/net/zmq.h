@@ -31,7 +31,7 @@ struct net_options {
     const struct net_key *key; /* the job's, or a token; NULL: none. Copied */
     bool controller;           /* the controller is in this process: the key, if any, must be the job's */
     bool insecure;             /* allow addresses other than loopback without a key */
-    int io_threads;            /* ZeroMQ's threads; 0: one, which fills about 10 Gbit/s */
+    int io_threads;            /* ZeroMQ's threads; 0: one, which fills about 10 Gbit/s. See net_io_options.apart */
 };
 
 /* All signals are blocked in the threads it starts. 0, AML_EINPUT (a bad key) or AML_EFAIL. */
@@ -64,6 +64,9 @@ struct net_io_options {
     /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process
      * borrows the loop to receive small messages of this type, after it has sent them. */
     unsigned lent_for;
+    /* The io's connections have an I/O thread of their own, beside net_options.io_threads: what other actors of the
+     * process send and receive does not delay them. */
+    bool apart;
     /* Called once per endpoint when a peer that io.connect names refuses the connection. NULL: a warning. */
     void (*refused)(void *self, const char *endpoint, const char *why);
     /* Called whenever a connection to a peer that io.connect named has come about. May be NULL. */

@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/dial.h"
+#include "agileml/net/ends.h"
 #include "agileml/net/zmq_private.h"
 
 #include <assert.h>
@@ -48,9 +49,8 @@ struct dial {
 
 /* The ends of connections that our listener had accepted. */
 struct net_broken {
-    actor_id *actors; /* by descriptor: who has sent the last message over the connection; ACTOR_NONE: nobody */
-    size_t count;
-    bool due; /* `reported` may not be empty */
+    struct ends ends; /* whose they are */
+    bool due;         /* `reported` may not be empty */
     pthread_mutex_t lock;
     int reported[BROKEN_MAX]; /* under `lock`: descriptors of connections that have ended, by the door */
     unsigned reported_count;  /* under `lock` */
@@ -144,20 +144,17 @@ void net_io_broken_later(struct net_io *io, int descriptor) {
     mailbox_raise(&io->mailbox);
 }
 
-/* Notes who speaks over the connection with this descriptor. A number may be used anew before the old connection's end
- * is reported: then the wrong actor is named, which makes the receiver look at it once. */
-static void net_io_note_descriptor(struct net_io *io, int descriptor, actor_id actor) {
-    struct net_broken *broken = &io->broken;
-    if (descriptor < 0) {
-        return;
+static void net_io_tell_broken(struct net_io *io, actor_id actor) {
+    if (actor != ACTOR_NONE && !loop_is_stopping(&io->loop)) {
+        io->options.actor.broken(io->options.actor.self, actor);
     }
-    if ((size_t)descriptor >= broken->count) {
-        size_t count = 2 * (size_t)descriptor + 1;
-        broken->actors = memory_resized(broken->actors, count, sizeof *broken->actors);
-        memset(broken->actors + broken->count, 0, (count - broken->count) * sizeof *broken->actors);
-        broken->count = count;
+}
+
+/* Notes who speaks over the connection that the link's last message has come over. */
+static void net_io_note_descriptor(struct net_io *io, const struct link *link, actor_id actor) {
+    if (link->names_descriptors) {
+        net_io_tell_broken(io, ends_note(&io->broken.ends, link->descriptor, actor));
     }
-    broken->actors[descriptor] = actor;
 }
 
 static void net_io_take_broken(struct net_io *io) {
@@ -172,12 +169,8 @@ static void net_io_take_broken(struct net_io *io) {
     memcpy(ended, broken->reported, count * sizeof *ended);
     broken->reported_count = 0;
     pthread_mutex_unlock(&broken->lock);
-    for (unsigned e = 0; e < count && !loop_is_stopping(&io->loop); e++) {
-        actor_id actor = (size_t)ended[e] < broken->count ? broken->actors[ended[e]] : ACTOR_NONE;
-        if (actor != ACTOR_NONE) {
-            broken->actors[ended[e]] = ACTOR_NONE;
-            io->options.actor.broken(io->options.actor.self, actor);
-        }
+    for (unsigned e = 0; e < count; e++) {
+        net_io_tell_broken(io, ends_take(&broken->ends, ended[e]));
     }
 }
 
@@ -689,7 +682,7 @@ static bool net_io_take_messages(struct net_io *io, struct link *link) {
         if (link->state != LINK_UP) {
             link->state = LINK_UP; /* the monitor reports it too, perhaps after the answer was sent */
         }
-        net_io_note_descriptor(io, link->descriptor, from);
+        net_io_note_descriptor(io, link, from);
         net_io_receive(io, from, &message);
     }
     return true;
@@ -841,7 +834,7 @@ static void net_io_close_parts(struct net_io *io) {
             dial_close(io, &io->dials[k]);
         }
     }
-    free(io->broken.actors);
+    ends_close(&io->broken.ends);
     if (io->epoll >= 0) {
         close(io->epoll);
     }

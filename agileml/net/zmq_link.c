@@ -103,10 +103,13 @@ static int link_set_options(struct link *link, struct net *net, const struct net
             return -1;
         }
     }
+    uint64_t apart = UINT64_C(1) << net->io_threads; /* a set of I/O threads */
+    uint64_t threads = options->apart ? apart : apart - 1;
     int64_t frame_max = net->secure ? LINK_PIECE_BYTES + LINK_PIECE_SLACK : (int64_t)WIRE_FRAME_BYTES_MAX;
     char peer_key[NET_KEY_TEXT] = "";
     link->to_node = net->secure && !listens && net_key_of(net, link->peer, peer_key);
-    if (zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0 ||
+    if (zmq_setsockopt(link->socket, ZMQ_AFFINITY, &threads, sizeof threads) != 0 ||
+        zmq_setsockopt(link->socket, ZMQ_MAXMSGSIZE, &frame_max, sizeof frame_max) != 0 ||
         (!listens && link_set_routing(link, net, options->self) != 0)) {
         return -1;
     }

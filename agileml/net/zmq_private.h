@@ -27,6 +27,7 @@ struct net_actor {
 
 struct net {
     void *context;
+    int io_threads;     /* beside the one of ios that are apart */
     bool secure;        /* has a key */
     bool insecure;      /* may use addresses other than loopback without a key */
     struct net_key key; /* the job's, or a token */

@@ -2,6 +2,7 @@
  * back what it gets; a probe runs in the test's thread and records. A wait that never ends is ended by alarm(). */
 #include "agileml/net/zmq.h"
 
+#include "agileml/net/ends.h"
 #include "agileml/net/mailbox.h"
 #include "agileml/wire/rows.h"
 
@@ -9,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -98,17 +100,13 @@ static void *echo_run(void *context) {
     return NULL;
 }
 
-static void echo_start_lent(struct echo *echo, struct net *net, const char *bind, unsigned lent_for) {
+static void echo_start_with(struct echo *echo, struct net *net, struct net_io_options options) {
     struct error error = {0};
     memset(echo, 0, sizeof *echo);
     echo->net = net;
-    struct net_io_options options = {
-        .self = ECHO,
-        .bind = bind,
-        .actor = {.receive = echo_receive, .self = echo},
-        .lent_for = lent_for,
-        .warning = echo_warning,
-    };
+    options.self = ECHO;
+    options.actor = (struct actor){.receive = echo_receive, .self = echo};
+    options.warning = echo_warning;
     if (net_io_open(&echo->io, net, &options, &error) != 0) {
         fail_msg("%s", error.text);
     }
@@ -119,7 +117,7 @@ static void echo_start_lent(struct echo *echo, struct net *net, const char *bind
 }
 
 static void echo_start(struct echo *echo, struct net *net, const char *bind) {
-    echo_start_lent(echo, net, bind, 0);
+    echo_start_with(echo, net, (struct net_io_options){.bind = bind});
 }
 
 /* Closes its net too. */
@@ -496,7 +494,7 @@ static void a_lent_actor_is_not_woken(void **state) {
     struct pinger pinger = {0};
     struct error error = {0};
     struct net *net = net_new(NULL);
-    echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
+    echo_start_with(&echo, net, (struct net_io_options){.bind = NULL, .lent_for = MESSAGE_FLUSH});
     struct net_io_options options = {.self = PROBE,
                                      .actor = {.receive = pinger_receive, .timer = pinger_timer, .self = &pinger}};
     assert_int_equal(net_io_open(&pinger.io, net, &options, &error), 0);
@@ -570,7 +568,7 @@ static void another_thread_borrows_a_loop(void **state) {
     struct borrowing borrowing = {0};
     struct error error = {0};
     struct net *net = net_new(NULL);
-    echo_start_lent(&echo, net, NULL, MESSAGE_FLUSH);
+    echo_start_with(&echo, net, (struct net_io_options){.bind = NULL, .lent_for = MESSAGE_FLUSH});
     struct net_io_options options = {
         .self = PROBE, .actor = {.receive = borrowing_receive, .timer = borrowing_timer, .self = &borrowing}};
     assert_int_equal(net_io_open(&borrowing.io, net, &options, &error), 0);
@@ -1567,7 +1565,7 @@ static void its_threads_take_no_signals(void **state) {
     probe_open_with(&probe, net, PROBE, "tcp://127.0.0.1:0", 0);
     count_threads(&blocked, &open);
     assert_int_equal(open, open_before);
-    assert_int_equal(blocked, blocked_before + 3); /* libzmq's reaper and its io thread, and ours for keys */
+    assert_int_equal(blocked, blocked_before + 4); /* libzmq's reaper and its two I/O threads, and the door */
     probe_close(&probe);
     net_close(net);
 }
@@ -1593,7 +1591,7 @@ static int warm_up(void **state) {
 /* ---- Ends of connections ---- */
 
 /* A listener, or one that dials: what its actor is told. */
-struct ends {
+struct told_ends {
     struct net_io *io;
     unsigned received, broken, dialed;
     actor_id peer; /* of the last call */
@@ -1601,7 +1599,7 @@ struct ends {
 };
 
 static void ends_receive(void *self, actor_id from, struct message *message) {
-    struct ends *ends = self;
+    struct told_ends *ends = self;
     (void)from;
     (void)message;
     ends->received++;
@@ -1609,23 +1607,23 @@ static void ends_receive(void *self, actor_id from, struct message *message) {
 }
 
 static void ends_broken(void *self, actor_id peer) {
-    struct ends *ends = self;
+    struct told_ends *ends = self;
     ends->broken++;
     ends->peer = peer;
     net_io_stop(ends->io);
 }
 
 static void ends_dialed(void *self, actor_id actor, bool listens) {
-    struct ends *ends = self;
+    struct told_ends *ends = self;
     ends->dialed++;
     ends->peer = actor;
     ends->listens = listens;
     net_io_stop(ends->io);
 }
 
-static void ends_open(struct ends *ends, struct net *net, actor_id self, const char *bind) {
+static void ends_open(struct told_ends *ends, struct net *net, actor_id self, const char *bind) {
     struct error error = {0};
-    *ends = (struct ends){0};
+    *ends = (struct told_ends){0};
     const struct net_io_options options = {
         .self = self,
         .bind = bind,
@@ -1636,7 +1634,7 @@ static void ends_open(struct ends *ends, struct net *net, actor_id self, const c
 }
 
 static void assert_end_is_told(const struct net_key *key) {
-    struct ends listener;
+    struct told_ends listener;
     struct probe probe;
     struct net *here = net_new_listening(key);
     struct net *there = net_new(key);
@@ -1665,7 +1663,7 @@ static void a_listener_is_told_whose_connection_has_ended(void **state) {
 
 static void an_actor_is_told_that_its_connection_has_ended(void **state) {
     (void)state;
-    struct ends connecter;
+    struct told_ends connecter;
     struct echo echo;
     struct net *net = net_new(NULL);
     echo_start(&echo, net_new_listening(NULL), "tcp://127.0.0.1:0");
@@ -1686,7 +1684,7 @@ static void an_actor_is_told_that_its_connection_has_ended(void **state) {
 
 static void who_dials_is_told_whether_somebody_listens(void **state) {
     (void)state;
-    struct ends caller;
+    struct told_ends caller;
     struct echo echo;
     struct net *net = net_new(NULL);
     char endpoint[WIRE_ENDPOINT_MAX];
@@ -1709,6 +1707,87 @@ static void who_dials_is_told_whether_somebody_listens(void **state) {
     }
     net_io_close(caller.io);
     net_close(net);
+}
+
+/* Frees its memory only once the test lets it: who drops the last reference waits until then. */
+struct stuck {
+    struct buffer buffer;
+    sem_t waits, go;
+    pthread_t owner;
+    bool by_owner;
+    unsigned char bytes[4096];
+};
+
+static void stuck_release(struct buffer *buffer) {
+    struct stuck *stuck = (struct stuck *)(void *)buffer;
+    stuck->by_owner = pthread_equal(pthread_self(), stuck->owner) != 0;
+    sem_post(&stuck->waits);
+    if (!stuck->by_owner) {
+        sem_wait(&stuck->go);
+    }
+}
+
+/* Sends frames until libzmq's I/O thread waits in stuck_release. */
+static void stuck_send(struct stuck *stuck, struct probe *probe, actor_id to) {
+    memset(stuck, 0, sizeof *stuck);
+    sem_init(&stuck->waits, 0, 0);
+    sem_init(&stuck->go, 0, 0);
+    stuck->owner = pthread_self();
+    do {
+        struct message message = {.type = MESSAGE_STATUS, .frame_count = 1};
+        stuck->buffer.size = sizeof stuck->bytes;
+        stuck->buffer.data = stuck->bytes;
+        stuck->buffer.release = stuck_release;
+        atomic_init(&stuck->buffer.references, 1);
+        message.frames[0] = &stuck->buffer;
+        probe->door->send(probe->door, to, &message);
+        sem_wait(&stuck->waits);
+    } while (stuck->by_owner);
+}
+
+/* A pulse answers however much the servers' connections have to do. */
+static void an_io_that_is_apart_does_not_wait_for_the_others(void **state) {
+    (void)state;
+    struct echo echo;
+    struct probe busy;
+    struct probe sink;
+    struct probe probe;
+    struct stuck stuck;
+    struct net *here = net_new_listening(NULL);
+    struct net *there = net_new(NULL);
+    echo_start_with(&echo, here, (struct net_io_options){.bind = "tcp://127.0.0.1:0", .apart = true});
+    probe_open_with(&sink, there, PROBE + 1, "tcp://127.0.0.1:0", 0);
+    probe_open(&busy, here, PROBE + 2);
+    busy.door->connect(busy.door, PROBE + 1, net_io_endpoint(sink.io));
+    stuck_send(&stuck, &busy, PROBE + 1);
+    probe_open(&probe, there, PROBE);
+    probe.door->connect(probe.door, ECHO, echo.endpoint);
+    assert_echoes(&probe);
+    sem_post(&stuck.go);
+    probe_close(&probe);
+    probe_close(&busy);
+    probe_close(&sink);
+    echo_stop(&echo);
+    net_close(there);
+    sem_destroy(&stuck.waits);
+    sem_destroy(&stuck.go);
+}
+
+/* The number of a closed connection's descriptor may be used again before the end is reported. */
+static void who_had_a_descriptor_that_is_used_again_is_told_of(void **state) {
+    (void)state;
+    struct ends ends = {0};
+    assert_int_equal(ends_note(&ends, -1, PROBE), ACTOR_NONE);
+    assert_int_equal(ends_take(&ends, 7), ACTOR_NONE);
+    assert_int_equal(ends_note(&ends, 7, PROBE), ACTOR_NONE);
+    assert_int_equal(ends_note(&ends, 700, ECHO), ACTOR_NONE);
+    assert_int_equal(ends_note(&ends, 7, PROBE), ACTOR_NONE);
+    assert_int_equal(ends_note(&ends, 7, PROBE + 1), PROBE);
+    assert_int_equal(ends_take(&ends, 7), PROBE + 1);
+    assert_int_equal(ends_take(&ends, 7), ACTOR_NONE);
+    assert_int_equal(ends_take(&ends, 700), ECHO);
+    assert_int_equal(ends_take(&ends, -1), ACTOR_NONE);
+    ends_close(&ends);
 }
 
 #define NET_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -1746,6 +1825,8 @@ int main(void) {
         NET_TEST(a_listener_is_told_whose_connection_has_ended),
         NET_TEST(an_actor_is_told_that_its_connection_has_ended),
         NET_TEST(who_dials_is_told_whether_somebody_listens),
+        NET_TEST(an_io_that_is_apart_does_not_wait_for_the_others),
+        NET_TEST(who_had_a_descriptor_that_is_used_again_is_told_of),
         NET_TEST(a_peer_that_connects_anew_takes_its_name_along),
         NET_TEST(peers_are_replaced_and_forgotten),
         NET_TEST(a_peer_may_be_replaced_while_it_is_heard),

@@ -1624,6 +1624,19 @@ static void test_a_server_that_fails_fails_the_node(void **state) {
     fake_close(fake);
 }
 
+static void test_a_pulse_that_fails_fails_the_node(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(1, 0);
+    struct message fail = {.type = MESSAGE_FAIL, .text = {.code = AML_EFAIL}};
+    give(fake, actor_pulse(REMOTE), &fail); /* not ours */
+    assert_int_equal(fake->asked.ends, 0);
+    struct message own = {.type = MESSAGE_FAIL, .text = {.code = AML_EFAIL}};
+    give(fake, actor_pulse(SELF), &own);
+    assert_int_equal(fake->asked.end_code, AML_EFAIL);
+    assert_int_equal(told(fake, MESSAGE_FAIL, NULL), 1);
+    fake_close(fake);
+}
+
 /* The controller hears of it at once, and with each heartbeat, until the epoch is over; then the next one may be
  * accused. */
 static void test_an_accusation_is_repeated_in_its_epoch(void **state) {
@@ -2835,6 +2848,7 @@ int main(void) {
         cmocka_unit_test(test_checkpoints_are_passed_on_and_answered),
         cmocka_unit_test(test_an_epoch_makes_checkpoints_void),
         cmocka_unit_test(test_a_server_that_fails_fails_the_node),
+        cmocka_unit_test(test_a_pulse_that_fails_fails_the_node),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
