@@ -15,7 +15,7 @@ static const char *const EVENTS[METRICS_EVENTS] = {"allocation",   "join",
                                                    "balance",      "replace",
                                                    "add-feeder",   "remove-feeders",
                                                    "keep-feeders", "feeder-threads",
-                                                   "take-part"};
+                                                   "take-part",    "unreachable"};
 enum { EVENT_RECOVER = 11, EVENT_CHECKPOINT = 12, EVENT_CHECKPOINT_FAILED = 13 };
 static const double BUCKETS[METRICS_BUCKETS] = {0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60};
 

@@ -12,7 +12,7 @@ enum {
     METRICS_NODES_MAX = 1000,  /* nodes with series of their own; proteus_nodes_omitted says how many have none */
     METRICS_MARKETS_MAX = 200, /* likewise markets */
     METRICS_BUCKETS = 9,       /* of recovery times */
-    METRICS_EVENTS = 23,       /* kinds of events that are counted */
+    METRICS_EVENTS = 24,       /* kinds of events that are counted */
 };
 
 #define METRICS_OPEN_TYPE "application/openmetrics-text; version=1.0.0; charset=utf-8"

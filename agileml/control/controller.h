@@ -181,6 +181,12 @@ struct member_shown {
     uint64_t roles; /* digest of the partitions that it serves and follows */
 };
 
+/* Attempts to connect to the member's pulse, until one succeeds. */
+struct member_reach {
+    uint32_t attempts;
+    uint64_t next_us; /* not before */
+};
+
 struct member {
     struct plan_node node;
     char name[WIRE_NAME_MAX];
@@ -204,6 +210,7 @@ struct member {
     struct member_reported reported;
     struct silence silence;
     struct suspect suspect;    /* only pulses.c changes it. Not stored */
+    struct member_reach reach; /* only pulses.c changes it. Not stored */
     uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
     struct member_usage usage;
@@ -542,9 +549,12 @@ struct controller_ended {
 /* The controller's questions to suspected nodes. Only pulses.c changes it. Not stored. */
 struct controller_pulses {
     uint64_t number;       /* of the last question */
-    uint64_t tick_us;      /* when the open questions are looked at next; 0: none is open */
-    uint64_t dial_us;      /* when pulses whose connections have ended are dialed again; 0: not */
-    uint64_t dial_wait_us; /* how long that waited */
+    uint64_t began_us;     /* when the present interval began */
+    uint64_t tick_us;      /* when the interval ends, and the open questions are looked at; 0: none is open */
+    uint64_t answered;     /* the highest number of a question that was answered in the interval; 0: none */
+    unsigned witness;      /* whom to ask next, modulo the number of members */
+    uint64_t dial_us;      /* when pulses that have not answered are dialed next; 0: not */
+    uint64_t dial_wait_us; /* how long that waits */
     struct controller_ended ended;
 };
 

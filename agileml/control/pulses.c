@@ -13,7 +13,15 @@ enum {
     /* The wait before the controller dials a broken pulse again; it doubles with each dial. A process that ends closes
      * its connections a little before it stops listening, so the first dial may still succeed. */
     PULSES_DIAL_US = 4000,
-    PULSES_DIAL_MAX_US = 256 * 1000
+    PULSES_DIAL_MAX_US = 256 * 1000,
+    /* Other pulses that are asked in each interval, so that their answers show that this controller could have received
+     * one. Some of them may be lost, too, and not suspected yet. */
+    PULSES_WITNESSES = 3,
+    /* The wait before the controller tries again to reach a pulse that it never could connect to; it doubles with each
+     * attempt. */
+    PULSES_REACH_US = 1000 * 1000,
+    PULSES_REACH_DOUBLINGS = 8,
+    PULSES_REACH_TOLD = 3 /* attempts without success after which the report tells of it */
 };
 
 static uint64_t period_us(const struct controller *controller) {
@@ -26,17 +34,40 @@ static bool judges(const struct controller *controller) {
     return controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE;
 }
 
-static void ask(struct controller *controller, const struct member *member) {
-    struct message question = {.type = MESSAGE_PULSE, .pulse = {.kind = PULSE_ASK, .number = member->suspect.number}};
+static void ask(struct controller *controller, const struct member *member, uint64_t number) {
+    struct message question = {.type = MESSAGE_PULSE, .pulse = {.kind = PULSE_ASK, .number = number}};
     controller_send(controller, actor_pulse(member->node.actor), &question);
+}
+
+/* Asks some pulses that nobody suspects, others in each interval. */
+static void ask_witnesses(struct controller *controller) {
+    struct controller_pulses *pulses = &controller->answers.pulses;
+    unsigned asked = 0;
+    for (unsigned m = 0; m < controller->member_count && asked < PULSES_WITNESSES; m++) {
+        const struct member *member = &controller->members[pulses->witness++ % controller->member_count];
+        if (member->suspect.there && member->suspect.number == 0 && !member->left) {
+            ask(controller, member, ++pulses->number);
+            asked++;
+        }
+    }
+}
+
+/* Begins an interval. */
+static void begin_interval(struct controller *controller, uint64_t now_us) {
+    struct controller_pulses *pulses = &controller->answers.pulses;
+    pulses->began_us = now_us;
+    pulses->tick_us = now_us + period_us(controller);
+    pulses->answered = 0;
+    if (controller->options.probe_ms > 0) {
+        ask_witnesses(controller);
+    }
 }
 
 /* Has the timer called for the next tick. */
 static void begin_ticks(struct controller *controller) {
-    struct controller_pulses *pulses = &controller->answers.pulses;
-    if (pulses->tick_us == 0) {
-        pulses->tick_us = controller_now(controller) + period_us(controller);
-        controller_tick_before(controller, pulses->tick_us);
+    if (controller->answers.pulses.tick_us == 0) {
+        begin_interval(controller, controller_now(controller));
+        controller_tick_before(controller, controller->answers.pulses.tick_us);
     }
 }
 
@@ -52,56 +83,99 @@ static void lose(struct controller *controller, struct member *member, const cha
 /* Carries out a step other than SUSPECT_LOST. */
 static void take_step(struct controller *controller, const struct member *member, enum suspect_step step) {
     if (step == SUSPECT_ASK) {
-        ask(controller, member);
+        ask(controller, member, member->suspect.number);
     }
     if (member->suspect.number != 0) {
         begin_ticks(controller);
     }
 }
 
-static const char *endpoint_of(const struct member *member) {
+static bool is_on_host_of(const char *endpoint, const char *other) {
+    const char *end = strrchr(endpoint, ':');
+    const char *other_end = strrchr(other, ':');
+    return end != NULL && other_end != NULL && end - endpoint == other_end - other &&
+           strncmp(endpoint, other, (size_t)(end - endpoint)) == 0;
+}
+
+/* Returns where the member's pulse listens; NULL: it names no pulse. Sets *own to whether that is where its servers
+ * listen, too: a node can't have this controller connect to machines of others. */
+static const char *endpoint_of(const struct member *member, bool *own) {
     const struct wire_endpoint *endpoints = (const void *)member->endpoints->data;
-    for (size_t e = 0; e < member->endpoints->size / sizeof *endpoints; e++) {
-        if (actor_is_pulse(endpoints[e].actor)) {
-            return endpoints[e].endpoint;
-        }
+    size_t count = member->endpoints->size / sizeof *endpoints;
+    const char *pulse = NULL;
+    for (size_t e = 0; e < count; e++) {
+        pulse = actor_is_pulse(endpoints[e].actor) ? endpoints[e].endpoint : pulse;
     }
-    return NULL;
+    *own = pulse != NULL;
+    for (size_t e = 0; e < count && *own; e++) {
+        *own = is_on_host_of(pulse, endpoints[e].endpoint);
+    }
+    return pulse;
 }
 
 /* Finds out whether the member's pulse still listens. */
 static void dial(struct controller *controller, const struct member *member) {
-    const char *endpoint = endpoint_of(member);
-    if (endpoint != NULL && controller->io->dial != NULL) {
+    bool own;
+    const char *endpoint = endpoint_of(member, &own);
+    if (own && controller->io->dial != NULL) {
         controller->io->dial(controller->io, actor_pulse(member->node.actor), endpoint);
     }
 }
 
-/* Has the timer called for the next dials. */
-static void dial_again(struct controller *controller) {
+/* Has the timer called for the next dials: `wait_us` from now, or before. */
+static void dial_within(struct controller *controller, uint64_t wait_us) {
     struct controller_pulses *pulses = &controller->answers.pulses;
-    uint64_t wait_us = pulses->dial_wait_us == 0 ? PULSES_DIAL_US : 2 * pulses->dial_wait_us;
-    pulses->dial_wait_us = wait_us < PULSES_DIAL_MAX_US ? wait_us : PULSES_DIAL_MAX_US;
-    pulses->dial_us = controller_now(controller) + pulses->dial_wait_us;
-    controller_tick_before(controller, pulses->dial_us);
+    uint64_t due_us = controller_now(controller) + wait_us;
+    if (pulses->dial_us == 0 || pulses->dial_us > due_us) {
+        pulses->dial_wait_us = wait_us;
+        pulses->dial_us = due_us;
+        controller_tick_before(controller, due_us);
+    }
 }
 
-static void dial_broken(struct controller *controller, uint64_t now_us) {
+/* Dials the pulses that have not answered yet and can be found to have ended. */
+static void dial_suspects(struct controller *controller, uint64_t now_us) {
+    struct controller_pulses *pulses = &controller->answers.pulses;
     bool any = false;
-    if (controller->answers.pulses.dial_us == 0 || now_us < controller->answers.pulses.dial_us) {
+    if (pulses->dial_us == 0 || now_us < pulses->dial_us) {
         return;
     }
-    controller->answers.pulses.dial_us = 0;
+    pulses->dial_us = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        if (member->suspect.broken && member->suspect.number != 0) {
+        if (member->suspect.listens && member->suspect.number != 0) {
             dial(controller, member);
             any = true;
         }
     }
     if (any) {
-        dial_again(controller);
+        dial_within(controller, 2 * pulses->dial_wait_us < PULSES_DIAL_MAX_US ? 2 * pulses->dial_wait_us
+                                                                             : PULSES_DIAL_MAX_US);
     }
+}
+
+/* The pulse of a member was heard to which this controller could not connect yet. Tries it, rarer and rarer, as a
+ * refusal only counts after a success. */
+static void reach(struct controller *controller, struct member *member) {
+    uint64_t now_us = controller_now(controller);
+    struct member_reach *reach = &member->reach;
+    if (member->suspect.listens || now_us < reach->next_us || controller->io->dial == NULL) {
+        return;
+    }
+    if (reach->attempts == PULSES_REACH_TOLD) {
+        char text[ERROR_TEXT_MAX];
+        bool own;
+        const char *endpoint = endpoint_of(member, &own);
+        snprintf(text, sizeof text,
+                 "the controller %s the node's pulse at %s: if the node's process ends, only the node's silence tells",
+                 own ? "can't connect to" : "does not connect to another machine than that of the node's servers for",
+                 endpoint != NULL ? endpoint : "no endpoint");
+        controller_report(controller, report_event(controller, "unreachable", member->name, text));
+    }
+    unsigned doublings = reach->attempts < PULSES_REACH_DOUBLINGS ? reach->attempts : PULSES_REACH_DOUBLINGS;
+    reach->next_us = now_us + ((uint64_t)PULSES_REACH_US << doublings);
+    reach->attempts += reach->attempts < UINT32_MAX ? 1 : 0;
+    dial(controller, member);
 }
 
 /* Returns the member whose pulse this is; NULL: none. */
@@ -114,19 +188,22 @@ void pulses_receive(struct controller *controller, actor_id from, const struct m
     if (sender == NULL || !judges(controller)) {
         return;
     }
+    struct controller_pulses *pulses = &controller->answers.pulses;
+    uint64_t now_us = controller_now(controller);
+    uint64_t number = message->pulse.number;
     if (message->pulse.kind == PULSE_ANSWER) {
-        bool first = !sender->suspect.listens;
-        take_step(controller, sender,
-                  suspect_heard(&sender->suspect, message->pulse.number, controller->answers.pulses.number + 1));
-        controller->answers.pulses.number++;
-        if (first && message->pulse.number == 0) {
-            dial(controller, sender);
+        pulses->answered = number > pulses->answered && number <= pulses->number ? number : pulses->answered;
+        pulses->number++;
+        take_step(controller, sender, suspect_heard(&sender->suspect, now_us, number, pulses->number));
+        if (number == 0) {
+            reach(controller, sender);
         }
         return;
     }
     struct member *accused = controller_find_member(controller, message->pulse.suspect);
     if (message->pulse.kind == PULSE_SUSPECT && accused != NULL && accused != sender && !accused->left) {
-        take_step(controller, accused, suspect_suspected(&accused->suspect, ++controller->answers.pulses.number));
+        take_step(controller, accused, suspect_suspected(&accused->suspect, now_us, ++pulses->number));
+        dial_within(controller, PULSES_DIAL_US); /* the end of its connection here may not have been noticed */
     }
 }
 
@@ -139,8 +216,7 @@ void controller_broken(void *self, actor_id peer) {
     uint64_t now_us = controller_now(controller);
     take_step(controller, member, suspect_broke(&member->suspect, now_us, ++controller->answers.pulses.number));
     dial(controller, member);
-    controller->answers.pulses.dial_wait_us = 0;
-    dial_again(controller);
+    dial_within(controller, PULSES_DIAL_US);
 }
 
 /* In stage traditional a node's end ends the job. A launcher reports the signal or exit status of its node, which makes
@@ -155,12 +231,14 @@ void controller_dialed(void *self, actor_id actor, bool listens) {
     if (member == NULL || !judges(controller)) {
         return;
     }
-    enum suspect_step step = suspect_dialed(&member->suspect, listens);
+    enum suspect_step step = suspect_dialed(&member->suspect, controller_now(controller), listens);
+    if (step == SUSPECT_WAIT && member->suspect.refused_us != 0) {
+        dial_within(controller, SUSPECT_REFUSED_US);
+    }
     if (step == SUSPECT_LOST && !member->left && !leaves_it_to_launcher(controller)) {
         char text[ERROR_TEXT_MAX];
         snprintf(text, sizeof text,
-                 "the process of %s (%s, pid %llu) has ended: its connections broke, and it does not "
-                 "listen any more",
+                 "the process of %s (%s, pid %llu) has ended: it answers nobody, and does not listen any more",
                  member->name, member->host, (unsigned long long)member->process_id);
         lose(controller, member, text);
         controller_settle(controller);
@@ -172,7 +250,8 @@ static void ask_unfenced(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && controller->options.probe_ms > 0; m++) {
         struct member *member = &controller->members[m];
         if (controller->change.state == CHANGE_RECOVER && !member->fence.answered) {
-            take_step(controller, member, suspect_suspected(&member->suspect, ++controller->answers.pulses.number));
+            uint64_t number = ++controller->answers.pulses.number;
+            take_step(controller, member, suspect_suspected(&member->suspect, controller_now(controller), number));
         }
     }
 }
@@ -199,7 +278,7 @@ static void lose_unanswering(struct controller *controller, bool *lost) {
             snprintf(text, sizeof text,
                      "%s (%s, pid %llu) does not answer other nodes, and has not answered for %.2f s", member->name,
                      member->host, (unsigned long long)member->process_id,
-                     (double)(SUSPECT_TICKS * period_us(controller)) / 1e6);
+                     (double)(controller_now(controller) - member->suspect.asked_us) / 1e6);
             lose(controller, member, text);
         }
     }
@@ -212,17 +291,20 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
         return;
     }
     ask_unfenced(controller);
-    dial_broken(controller, now_us);
+    dial_suspects(controller, now_us);
     if (pulses->tick_us == 0 || now_us < pulses->tick_us) {
         return;
     }
-    uint64_t late_us = now_us - pulses->tick_us;
+    const struct suspect_interval interval = {.began_us = pulses->began_us,
+                                              .period_us = period_us(controller),
+                                              .late_us = now_us - pulses->tick_us,
+                                              .reconnect_us = IO_RECONNECT_US,
+                                              .answered = pulses->answered};
     bool *lost = memory_zeroed(controller->member_count + 1, sizeof *lost);
     bool open = false;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        enum suspect_step step =
-            suspect_tick(&member->suspect, now_us, late_us, period_us(controller), IO_RECONNECT_US, ++pulses->number);
+        enum suspect_step step = suspect_tick(&member->suspect, now_us, &interval, ++pulses->number);
         bool unanswered = step == SUSPECT_LOST;
         lost[m] = unanswered && !member->left && controller->options.probe_ms > 0; /* else silence decides */
         member->suspect.unanswered = unanswered ? SUSPECT_TICKS - 1 : member->suspect.unanswered;
@@ -231,7 +313,10 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
     }
     lose_unanswering(controller, lost);
     free(lost);
-    pulses->tick_us = open ? now_us + period_us(controller) : 0;
+    pulses->tick_us = 0;
+    if (open) {
+        begin_interval(controller, now_us);
+    }
 }
 
 uint64_t pulses_due_us(const struct controller *controller) {

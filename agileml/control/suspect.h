@@ -1,10 +1,12 @@
 /* When a node that others suspect is lost (docs/design.md, "Pulses"). A suspicion only opens a question to the node's
  * pulse. The node is lost when
  *
- *   - the question was open for SUSPECT_TICKS ticks without an answer, and somebody still suspected the node. Only
- *     ticks count that came in time, after which this controller could have read an answer; or
- *   - the pulse's connection to this controller has ended, and where the pulse listened before nobody does any more.
- *     So its process has ended: this is known at once.
+ *   - the question was open for SUSPECT_TICKS whole intervals without an answer, and somebody still suspected the node.
+ *     Only intervals count in which this controller would have received an answer: in each another pulse has answered
+ *     a question that was asked later; or
+ *   - the question is open, and where the pulse listened before two connections were refused, at least
+ *     SUSPECT_REFUSED_US apart, with nothing heard of the pulse in between. So its process has ended. One refusal alone
+ *     proves nothing: a firewall that is being reloaded may refuse, too.
  *
  * A pulse whose connection has ended can't be asked: it gets the time in which connections stand again. Pure: knows no
  * controller, no messages and no clock. */
@@ -17,7 +19,8 @@
 enum {
     SUSPECT_TICKS = 4,       /* without an answer */
     SUSPECT_STALE_TICKS = 8, /* a suspicion that nobody repeats is over */
-    SUSPECT_LATE_TICKS = 4   /* a tick that is so late begins the question anew */
+    SUSPECT_LATE_TICKS = 4,  /* a tick that is so late begins the question anew */
+    SUSPECT_REFUSED_US = 50 * 1000
 };
 
 /* CALM --suspected--> ASKED --answered, or nobody suspects it any more--> CALM */
@@ -26,8 +29,10 @@ struct suspect {
     bool listens;        /* an attempt to connect to it has succeeded */
     bool broken;         /* its connection has ended, and the pulse was not heard since */
     uint64_t broken_us;  /* when a connection ended last; 0: that is long ago */
+    uint64_t refused_us; /* when the first of the latest attempts to connect was refused; 0: the last one was not */
     uint64_t number;     /* of the open question; 0: CALM */
-    unsigned unanswered; /* ticks */
+    uint64_t asked_us;   /* when the open question was asked */
+    unsigned unanswered; /* intervals */
     unsigned stale;      /* ticks since somebody suspected it */
 };
 
@@ -38,15 +43,23 @@ enum suspect_step {
 };
 
 /* Somebody suspects the node. `number`: of the question, if one is opened. */
-enum suspect_step suspect_suspected(struct suspect *suspect, uint64_t number);
+enum suspect_step suspect_suspected(struct suspect *suspect, uint64_t now_us, uint64_t number);
 /* The pulse was heard: an answer to question `number`, or 0, unasked. `next`: of a question that is sent anew. */
-enum suspect_step suspect_heard(struct suspect *suspect, uint64_t number, uint64_t next);
+enum suspect_step suspect_heard(struct suspect *suspect, uint64_t now_us, uint64_t number, uint64_t next);
 /* The pulse's connection to this controller has ended. */
 enum suspect_step suspect_broke(struct suspect *suspect, uint64_t now_us, uint64_t number);
 /* An attempt to connect to the pulse was answered. */
-enum suspect_step suspect_dialed(struct suspect *suspect, bool listens);
-/* A tick of `period_us` that came `late_us` late. `reconnect_us`: the longest time until a connection stands again. */
-enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, uint64_t late_us, uint64_t period_us,
-                               uint64_t reconnect_us, uint64_t next);
+enum suspect_step suspect_dialed(struct suspect *suspect, uint64_t now_us, bool listens);
+
+/* A tick, the end of an interval. */
+struct suspect_interval {
+    uint64_t began_us;     /* at the tick before */
+    uint64_t period_us;    /* how long it was to be */
+    uint64_t late_us;      /* how much longer it was */
+    uint64_t reconnect_us; /* the longest time until a connection stands again */
+    uint64_t answered;     /* the highest number of a question that some pulse has answered in it; 0: none */
+};
+enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const struct suspect_interval *interval,
+                               uint64_t next);
 
 #endif

@@ -188,7 +188,8 @@ static void action_happen(void *context) {
     cluster->faults.split = cluster->faults.split || network || machine;
     cluster->faults.apart_us = network && action->kind != ACTION_BREAK ? until_us : cluster->faults.apart_us;
     switch (action->kind) {
-    case ACTION_BREAK:
+    case ACTION_BREAK: /* and a firewall refuses new connections, for less time than would prove an end */
+        sim_refuse(cluster->sim, action->machine, sim_now(cluster->sim) + hash_mix(until_us) % SUSPECT_REFUSED_US);
         sim_break(cluster->sim, action->machine, action->other);
         break;
     case ACTION_PAUSE:

@@ -89,6 +89,7 @@ struct sim_node_state {
     uint64_t paused_until_us;
     bool removed;
     bool refuses; /* removed, but its machine says so */
+    uint64_t refuses_until_us;
     unsigned char side;
     actor_id *admitted; /* the nodes that its actors have been told of; part 0, ascending */
     size_t admitted_count;
@@ -595,6 +596,14 @@ void sim_break(struct sim *sim, unsigned node, int other) {
     }
 }
 
+void sim_refuse(struct sim *sim, unsigned node, uint64_t until_us) {
+    if (sim->config.trace != NULL) {
+        fprintf(sim->config.trace, "%12.6f refuse %u until %.6f\n", (double)sim->now_us / 1e6, node,
+                (double)until_us / 1e6);
+    }
+    sim->nodes[node].refuses_until_us = until_us;
+}
+
 /* Ends a connection whose process dies. Of what the process has sent, the oldest messages arrive and the others are
  * lost. What was sent to it reaches neither it nor the next process in its place. */
 static void lane_end(struct sim *sim, struct lane *lane, bool to_the_dead, uint64_t deaf_until_us) {
@@ -785,7 +794,7 @@ static bool execute_dialed(struct sim *sim, const struct event *event) {
     if (nodes_apart(sim, actor->node, peer->node) || (node->removed && !node->refuses) || actor->actor.dialed == NULL) {
         return false; /* no answer */
     }
-    actor->actor.dialed(actor->actor.self, peer->id, !node->removed);
+    actor->actor.dialed(actor->actor.self, peer->id, !node->removed && sim->now_us >= node->refuses_until_us);
     return true;
 }
 

@@ -3,8 +3,8 @@
  *
  * Messages between nodes pass the wire's encoder and decoder, take time (latency, bandwidth) and arrive in order on
  * each connection (a pair of actors, once one of them has called connect). What TCP and its reconnects do to them is
- * done by sim_break, sim_restart, sim_pause, sim_separate and sim_remove; the network by itself never loses or repeats
- * a message. Messages between actors of one node are not lost and take no time.
+ * done by sim_break, sim_refuse, sim_restart, sim_pause, sim_separate and sim_remove; the network by itself never
+ * loses or repeats a message. Messages between actors of one node are not lost and take no time.
  *
  * Does not know what the actors are: cluster.c and bench/scale put clusters together. */
 #ifndef TESTS_SIM_SIM_H
@@ -64,6 +64,8 @@ const struct sim_statistics *sim_statistics(const struct sim *sim);
 /* Breaks every connection between two nodes (or of one node: `other` SIM_ALL_NODES): a run of the messages under way
  * is lost, some arrive twice, later ones may overtake those that were delayed. */
 void sim_break(struct sim *sim, unsigned node, int other);
+/* Refuses every attempt to dial the node until `until_us`, as a firewall does; what is connected goes on. */
+void sim_refuse(struct sim *sim, unsigned node, uint64_t until_us);
 /* Kills the process on `node`, to which others connect; the next process listens there from `up_us` on. Each connection
  * stands again within IO_RECONNECT_MS after that. Until then everything that either side sends over it is lost. */
 void sim_restart(struct sim *sim, unsigned node, uint64_t up_us);

@@ -177,6 +177,8 @@ struct fake {
     struct io io;
     uint64_t now_us;
     unsigned threadless; /* a set of nodes that come without worker threads */
+    unsigned elsewhere;  /* a set of nodes whose pulses name another host than their servers */
+    unsigned dials[PLAYERS_MAX];
     struct {
         actor_id to;
         struct message message;
@@ -251,6 +253,15 @@ static void fake_send(struct io *io, actor_id to, struct message *message) {
     fake->sent[fake->count++].message = *message;
 }
 
+static void fake_dial(struct io *io, actor_id actor, const char *endpoint) {
+    struct fake *fake = (struct fake *)(void *)io;
+    assert_string_equal(endpoint, "tcp://host:2");
+    assert_true(actor_is_pulse(actor));
+    for (unsigned n = 0; n < PLAYERS_MAX; n++) {
+        fake->dials[n] += actor_node(actor) == node(n);
+    }
+}
+
 static void fake_admit(struct io *io, const struct wire_node *nodes, size_t count) {
     (void)io;
     (void)nodes;
@@ -275,7 +286,11 @@ static void fake_end(void *context, int code, const char *text) {
 static struct fake *fake_new(struct job_terms terms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .admit = fake_admit};
+    fake->io = (struct io){.now_us = fake_now,
+                           .send = fake_send,
+                           .set_timer = fake_set_timer,
+                           .admit = fake_admit,
+                           .dial = fake_dial};
     fake->now_us = 1000 * 1000;
     fake->terms = terms;
     memcpy(fake->terms.app, "app", sizeof "app");
@@ -405,10 +420,13 @@ static void join(struct fake *fake, unsigned number, const char *name, enum node
     message.registration.job.seconds = terms->seconds;
     message.registration.job.tolerance = terms->tolerance;
     message.registration.job.tolerance_iterations = terms->tolerance_iterations;
-    struct wire_endpoint endpoint = {.actor = actor_of_part(node(number), 1), .endpoint = "tcp://host:1"};
+    bool elsewhere = number < PLAYERS_MAX && (fake->elsewhere >> number & 1) != 0;
+    struct wire_endpoint endpoints[2] = {{.actor = actor_of_part(node(number), 1), .endpoint = "tcp://host:1"},
+                                         {.actor = actor_pulse(node(number)), .endpoint = "tcp://host:2"}};
+    memcpy(endpoints[1].endpoint, elsewhere ? "tcp://else:2" : "tcp://host:2", sizeof "tcp://host:2");
     static const struct wire_metric metric = {.name = "loss", .kind = 0, .evaluated = 1};
     message.frame_count = 3;
-    message.frames[0] = buffer_copy(&endpoint, sizeof endpoint);
+    message.frames[0] = buffer_copy(endpoints, sizeof endpoints);
     message.frames[1] = buffer_copy(&metric, sizeof metric);
     message.frames[2] = buffer_copy(fake->settings, fake->setting_count * sizeof *fake->settings);
     give(fake, number, &message);
@@ -2282,13 +2300,25 @@ static struct fake *with_pulses(void) {
         controller_dialed(&fake->controller, actor_pulse(node(n)), true);
     }
     forget(fake);
+    memset(fake->dials, 0, sizeof fake->dials);
     return fake;
 }
 
-/* So many ticks in time, in which node 1 repeats its suspicion. */
+/* All nodes but `silent` answer what their pulses were asked last. */
+static void pulses_answer(struct fake *fake, unsigned silent) {
+    for (unsigned n = 0; n < 4; n++) {
+        uint64_t number = n != silent ? asked(fake, n) : 0;
+        if (number != 0) {
+            pulse(fake, n, PULSE_ANSWER, number, 0);
+        }
+    }
+}
+
+/* So many intervals, in which node 1 repeats its suspicion and the others answer. */
 static void suspect_on(struct fake *fake, unsigned ticks, unsigned suspect) {
     for (unsigned t = 0; t < ticks; t++) {
         pulse(fake, 1, PULSE_SUSPECT, 2, suspect);
+        pulses_answer(fake, suspect);
         tick(fake, PROBE_US);
     }
 }
@@ -2322,6 +2352,22 @@ static void test_a_suspected_node_that_does_not_answer_is_lost(void **state) {
     fake_close(fake);
 }
 
+/* What the suspected node has answered may lie in the controller's socket behind what others have sent. So it is judged
+ * only while others' answers to later questions arrive. */
+static void test_a_controller_that_is_busy_gives_up_nobody(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    for (unsigned t = 0; t < 10 * SUSPECT_TICKS; t++) {
+        pulse(fake, 1, PULSE_SUSPECT, 2, 2);
+        tick(fake, PROBE_US + t % 4 * PROBE_US / 2);
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    pulses_answer(fake, 2);
+    suspect_on(fake, SUSPECT_TICKS + 1, 2);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake_close(fake);
+}
+
 /* Neither the controller's own stop, nor questions that none of most nodes answers, tell of lost nodes. */
 static void test_a_controller_that_hears_nobody_gives_up_nobody(void **state) {
     (void)state;
@@ -2342,17 +2388,71 @@ static void test_a_controller_that_hears_nobody_gives_up_nobody(void **state) {
     fake_close(fake);
 }
 
-static void test_a_process_that_ends_is_lost_at_once(void **state) {
+/* The node's machine refuses two connections, SUSPECT_REFUSED_US apart. */
+static void refuse(struct fake *fake, unsigned number) {
+    controller_dialed(&fake->controller, actor_pulse(node(number)), false);
+    tick(fake, SUSPECT_REFUSED_US);
+    controller_dialed(&fake->controller, actor_pulse(node(number)), false);
+}
+
+static void test_a_process_that_ends_is_lost_soon(void **state) {
     (void)state;
     struct fake *fake = with_pulses();
     controller_broken(&fake->controller, actor_pulse(node(2)));
     controller_dialed(&fake->controller, actor_pulse(node(2)), true); /* its listener is closed last */
-    assert_int_equal(fake->controller.progress.failures, 0);
     controller_dialed(&fake->controller, actor_pulse(node(2)), false);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    refuse(fake, 2);
     assert_int_equal(fake->controller.progress.failures, 1);
     assert_int_equal(lines_with(fake, "the process of n2 "), 1);
     fake->players[2].there = false;
     expect_good_end(fake, 30);
+    fake_close(fake);
+}
+
+/* The controller has not noticed that the connection ended. */
+static void test_a_suspected_process_is_dialed(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    pulse(fake, 1, PULSE_SUSPECT, 0, 2);
+    tick(fake, PROBE_US);
+    assert_int_equal(fake->dials[2], 1);
+    assert_int_equal(fake->dials[1] + fake->dials[3], 0);
+    refuse(fake, 2);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake->players[2].there = false;
+    expect_good_end(fake, 30);
+    fake_close(fake);
+}
+
+/* A firewall that is being reloaded refuses connections to nodes that are well. */
+static void test_a_refusal_costs_no_node_that_answers(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    for (unsigned round = 0; round < 5; round++) {
+        controller_broken(&fake->controller, actor_pulse(node(2)));
+        controller_dialed(&fake->controller, actor_pulse(node(2)), false);
+        pulse(fake, 2, PULSE_ANSWER, asked(fake, 2), 0);
+        refuse(fake, 2);
+    }
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
+/* A pulse that the controller can't reach is dialed rarer and rarer, and the report tells of it once. */
+static void test_a_pulse_that_cannot_be_reached(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    for (unsigned second = 0; second < 100; second++) {
+        fake->now_us += 1000 * 1000;
+        pulse(fake, 2, PULSE_ANSWER, 0, 0);
+        controller_dialed(&fake->controller, actor_pulse(node(2)), false);
+    }
+    assert_int_equal(fake->dials[2], 7); /* after 0, 1, 3, 7, 15, 31 and 63 seconds */
+    assert_int_equal(lines_with(fake, "\"event\":\"unreachable\""), 1);
+    assert_int_equal(fake->controller.progress.failures, 0);
     fake_close(fake);
 }
 
@@ -2383,7 +2483,7 @@ static void test_a_crash_that_is_told_late(void **state) {
     for (unsigned n = 2; n < 4; n++) {
         assert_int_equal(fake->end.ended, 0);
         controller_broken(&fake->controller, actor_pulse(node(n)));
-        controller_dialed(&fake->controller, actor_pulse(node(n)), false);
+        refuse(fake, n);
         fake->players[n].there = false;
         char name[8];
         snprintf(name, sizeof name, "n%u", n);
@@ -2396,6 +2496,23 @@ static void test_a_crash_that_is_told_late(void **state) {
     }
     assert_true(lines_with(fake, " and then n3 ") > 0);
     assert_true(fake->controller.phase >= PHASE_LEAVE);
+    fake_close(fake);
+}
+
+/* A node can't have the controller connect to any machine: only to that of its servers. */
+static void test_a_pulse_on_another_host_is_not_dialed(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    fake->elsewhere = 1U << 2;
+    cluster_open(fake, 1, 3);
+    play_to(fake, 5);
+    for (unsigned second = 0; second < 10; second++) {
+        fake->now_us += 1000 * 1000;
+        pulse(fake, 2, PULSE_ANSWER, 0, 0);
+    }
+    controller_broken(&fake->controller, actor_pulse(node(2)));
+    assert_int_equal(fake->dials[2], 0);
+    assert_int_equal(lines_with(fake, "does not connect to another machine"), 1);
     fake_close(fake);
 }
 
@@ -5380,7 +5497,12 @@ int main(void) {
         cmocka_unit_test(test_a_suspected_node_that_answers_stays),
         cmocka_unit_test(test_a_suspected_node_that_does_not_answer_is_lost),
         cmocka_unit_test(test_a_controller_that_hears_nobody_gives_up_nobody),
-        cmocka_unit_test(test_a_process_that_ends_is_lost_at_once),
+        cmocka_unit_test(test_a_process_that_ends_is_lost_soon),
+        cmocka_unit_test(test_a_controller_that_is_busy_gives_up_nobody),
+        cmocka_unit_test(test_a_suspected_process_is_dialed),
+        cmocka_unit_test(test_a_refusal_costs_no_node_that_answers),
+        cmocka_unit_test(test_a_pulse_that_cannot_be_reached),
+        cmocka_unit_test(test_a_pulse_on_another_host_is_not_dialed),
         cmocka_unit_test(test_a_broken_connection_costs_no_node),
         cmocka_unit_test(test_a_crash_that_is_told_late),
         cmocka_unit_test(test_recovery_step_by_step),
