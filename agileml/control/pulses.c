@@ -63,11 +63,27 @@ static void begin_interval(struct controller *controller, uint64_t now_us) {
     }
 }
 
+/* Asks all pulses: several nodes may be lost at once, and with them those that watched them. */
+static void ask_all(struct controller *controller, uint64_t now_us) {
+    uint64_t number = ++controller->answers.pulses.number;
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        struct member *member = &controller->members[m];
+        if (!member->left && suspect_suspected(&member->suspect, now_us, number) == SUSPECT_ASK) {
+            ask(controller, member, number);
+        }
+    }
+}
+
 /* Has the timer called for the next tick. */
 static void begin_ticks(struct controller *controller) {
-    if (controller->answers.pulses.tick_us == 0) {
-        begin_interval(controller, controller_now(controller));
-        controller_tick_before(controller, controller->answers.pulses.tick_us);
+    uint64_t now_us = controller_now(controller);
+    if (controller->answers.pulses.tick_us != 0) {
+        return;
+    }
+    begin_interval(controller, now_us);
+    controller_tick_before(controller, controller->answers.pulses.tick_us);
+    if (controller->options.probe_ms > 0) {
+        ask_all(controller, now_us);
     }
 }
 
@@ -232,8 +248,9 @@ void controller_dialed(void *self, actor_id actor, bool listens) {
         return;
     }
     enum suspect_step step = suspect_dialed(&member->suspect, controller_now(controller), listens);
-    if (step == SUSPECT_WAIT && member->suspect.refused_us != 0) {
-        dial_within(controller, SUSPECT_REFUSED_US);
+    uint64_t refused_us = member->suspect.refused_us;
+    if (step == SUSPECT_WAIT && refused_us != 0) {
+        dial_within(controller, refused_us + SUSPECT_REFUSED_US - controller_now(controller));
     }
     if (step == SUSPECT_LOST && !member->left && !leaves_it_to_launcher(controller)) {
         char text[ERROR_TEXT_MAX];
@@ -245,7 +262,7 @@ void controller_dialed(void *self, actor_id actor, bool listens) {
     }
 }
 
-/* Asks the members that a recovery waits for: several may be lost at once, and with them those who watched them. */
+/* Asks the members that a recovery waits for: they may have been lost since. */
 static void ask_unfenced(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && controller->options.probe_ms > 0; m++) {
         struct member *member = &controller->members[m];

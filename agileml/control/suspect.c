@@ -72,6 +72,6 @@ enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const s
         open_question(suspect, now_us, next);
         return SUSPECT_ASK;
     }
-    suspect->unanswered += interval->answered > suspect->number && suspect->asked_us <= interval->began_us ? 1 : 0;
+    suspect->unanswered += interval->answered >= suspect->number && suspect->asked_us <= interval->began_us ? 1 : 0;
     return suspect->unanswered >= SUSPECT_TICKS ? SUSPECT_LOST : SUSPECT_WAIT;
 }

@@ -3,7 +3,7 @@
  *
  *   - the question was open for SUSPECT_TICKS whole intervals without an answer, and somebody still suspected the node.
  *     Only intervals count in which this controller would have received an answer: in each another pulse has answered
- *     a question that was asked later; or
+ *     a question that was asked no earlier; or
  *   - the question is open, and where the pulse listened before two connections were refused, at least
  *     SUSPECT_REFUSED_US apart, with nothing heard of the pulse in between. So its process has ended. One refusal alone
  *     proves nothing: a firewall that is being reloaded may refuse, too.

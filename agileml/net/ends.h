@@ -13,9 +13,9 @@ struct ends {
 
 void ends_close(struct ends *ends);
 
-/* Notes that the actor has sent a message over the connection with this descriptor; -1: unknown. Returns the actor whose
- * connection had the descriptor until then, and so has ended, though its end may not be reported yet; ACTOR_NONE: there
- * is no such actor. */
+/* Notes that the actor has sent a message over the connection with this descriptor; -1: unknown. Returns the actor
+ * whose connection had the descriptor until then, and so has ended, though its end may not be reported yet; ACTOR_NONE:
+ * there is no such actor. */
 actor_id ends_note(struct ends *ends, int descriptor, actor_id actor);
 /* The end of the connection with this descriptor is reported. Returns whose connection it was; ACTOR_NONE: nobody has
  * spoken over it. If another connection already has the descriptor, returns the actor of that one, who must be looked

@@ -2352,6 +2352,31 @@ static void test_a_suspected_node_that_does_not_answer_is_lost(void **state) {
     fake_close(fake);
 }
 
+/* Of nodes that are lost at once some may have watched the others: all are asked with the first suspicion. */
+static void test_nodes_that_are_lost_with_those_who_watched_them(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_1, 30);
+    fake->options.probe_ms = PROBE_MS;
+    cluster_open(fake, 2, 4);
+    play_to(fake, 5);
+    for (unsigned n = 0; n < 6; n++) {
+        pulse(fake, n, PULSE_ANSWER, 0, 0);
+    }
+    for (unsigned t = 0; t < SUSPECT_TICKS; t++) {
+        assert_int_equal(fake->controller.progress.failures, 0);
+        pulse(fake, 1, PULSE_SUSPECT, 2, 2);
+        for (unsigned n = 0; n < 6; n++) {
+            uint64_t number = n != 2 && n != 3 ? asked(fake, n) : 0;
+            if (number != 0) {
+                pulse(fake, n, PULSE_ANSWER, number, 0);
+            }
+        }
+        tick(fake, PROBE_US);
+    }
+    assert_int_equal(fake->controller.progress.failures, 2);
+    fake_close(fake);
+}
+
 /* What the suspected node has answered may lie in the controller's socket behind what others have sent. So it is judged
  * only while others' answers to later questions arrive. */
 static void test_a_controller_that_is_busy_gives_up_nobody(void **state) {
@@ -2415,6 +2440,7 @@ static void test_a_suspected_process_is_dialed(void **state) {
     (void)state;
     struct fake *fake = with_pulses();
     pulse(fake, 1, PULSE_SUSPECT, 0, 2);
+    pulses_answer(fake, 2);
     tick(fake, PROBE_US);
     assert_int_equal(fake->dials[2], 1);
     assert_int_equal(fake->dials[1] + fake->dials[3], 0);
@@ -5499,6 +5525,7 @@ int main(void) {
         cmocka_unit_test(test_a_controller_that_hears_nobody_gives_up_nobody),
         cmocka_unit_test(test_a_process_that_ends_is_lost_soon),
         cmocka_unit_test(test_a_controller_that_is_busy_gives_up_nobody),
+        cmocka_unit_test(test_nodes_that_are_lost_with_those_who_watched_them),
         cmocka_unit_test(test_a_suspected_process_is_dialed),
         cmocka_unit_test(test_a_refusal_costs_no_node_that_answers),
         cmocka_unit_test(test_a_pulse_that_cannot_be_reached),

@@ -30,7 +30,7 @@ static enum suspect_step tick_after(struct suspect *suspect, uint64_t now_us, ui
     return suspect_tick(suspect, now_us, &interval, 100);
 }
 
-/* The same where the controller could have received an answer. */
+/* The same where the controller would have received an answer. */
 static enum suspect_step tick(struct suspect *suspect, uint64_t now_us, uint64_t late_us) {
     return tick_after(suspect, now_us, late_us, 1000);
 }
@@ -66,7 +66,7 @@ static void test_only_whole_intervals_count(void **state) {
 }
 
 /* What has come from the node may lie unread in this controller's socket, or the question may not have left: as long as
- * no other pulse's answer to a later question arrives, nobody can tell. */
+ * no other pulse's answer to a question that is no older arrives, nobody can tell. */
 static void test_only_intervals_in_which_another_pulse_answers_count(void **state) {
     (void)state;
     struct suspect suspect = suspected();
