@@ -181,10 +181,12 @@ struct member_shown {
     uint64_t roles; /* digest of the partitions that it serves and follows */
 };
 
-/* Attempts to connect to the member's pulse, until one succeeds. */
-struct member_reach {
-    uint32_t attempts;
-    uint64_t next_us; /* not before */
+/* What the controller has tried to hear of the member's pulse, besides `suspect`. Not stored. */
+struct member_pulse {
+    uint64_t asked; /* number of the last question; 0: it was answered */
+    uint64_t asked_us;
+    uint32_t reach_attempts; /* to connect to the pulse, until one succeeds */
+    uint64_t reach_us;       /* no other attempt before */
 };
 
 struct member {
@@ -209,8 +211,8 @@ struct member {
     struct member_goes_by goes_by;
     struct member_reported reported;
     struct silence silence;
-    struct suspect suspect;    /* only pulses.c changes it. Not stored */
-    struct member_reach reach; /* only pulses.c changes it. Not stored */
+    struct suspect suspect;    /* only pulses.c changes it and `pulse`. Not stored */
+    struct member_pulse pulse;
     uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
     struct member_usage usage;
@@ -552,6 +554,7 @@ struct controller_pulses {
     uint64_t began_us;     /* when the present interval began */
     uint64_t tick_us;      /* when the interval ends, and the open questions are looked at; 0: none is open */
     uint64_t answered;     /* the highest number of a question that was answered in the interval; 0: none */
+    uint64_t slowest_us;   /* the longest that an answer took since a suspicion came while no question was open */
     unsigned witness;      /* whom to ask next, modulo the number of members */
     uint64_t dial_us;      /* when pulses that have not answered are dialed next; 0: not */
     uint64_t dial_wait_us; /* how long that waits */

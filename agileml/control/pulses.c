@@ -17,6 +17,10 @@ enum {
     /* Other pulses that are asked in each interval, so that their answers show that this controller could have received
      * one. Some of them may be lost, too, and not suspected yet. */
     PULSES_WITNESSES = 3,
+    /* A question stays open for so many times as long as the slowest other answer took, where this is longer than
+     * SUSPECT_TICKS intervals, up to so many intervals. */
+    PULSES_PATIENCE = 3,
+    PULSES_PATIENCE_TICKS = 8,
     /* The wait before the controller tries again to reach a pulse that it never could connect to; it doubles with each
      * attempt. */
     PULSES_REACH_US = 1000 * 1000,
@@ -34,7 +38,9 @@ static bool judges(const struct controller *controller) {
     return controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE;
 }
 
-static void ask(struct controller *controller, const struct member *member, uint64_t number) {
+static void ask(struct controller *controller, struct member *member, uint64_t number) {
+    member->pulse.asked = number;
+    member->pulse.asked_us = controller_now(controller);
     struct message question = {.type = MESSAGE_PULSE, .pulse = {.kind = PULSE_ASK, .number = number}};
     controller_send(controller, actor_pulse(member->node.actor), &question);
 }
@@ -44,7 +50,7 @@ static void ask_witnesses(struct controller *controller) {
     struct controller_pulses *pulses = &controller->answers.pulses;
     unsigned asked = 0;
     for (unsigned m = 0; m < controller->member_count && asked < PULSES_WITNESSES; m++) {
-        const struct member *member = &controller->members[pulses->witness++ % controller->member_count];
+        struct member *member = &controller->members[pulses->witness++ % controller->member_count];
         if (member->suspect.there && member->suspect.number == 0 && !member->left) {
             ask(controller, member, ++pulses->number);
             asked++;
@@ -80,6 +86,7 @@ static void begin_ticks(struct controller *controller) {
     if (controller->answers.pulses.tick_us != 0) {
         return;
     }
+    controller->answers.pulses.slowest_us = 0;
     begin_interval(controller, now_us);
     controller_tick_before(controller, controller->answers.pulses.tick_us);
     if (controller->options.probe_ms > 0) {
@@ -97,7 +104,7 @@ static void lose(struct controller *controller, struct member *member, const cha
 }
 
 /* Carries out a step other than SUSPECT_LOST. */
-static void take_step(struct controller *controller, const struct member *member, enum suspect_step step) {
+static void take_step(struct controller *controller, struct member *member, enum suspect_step step) {
     if (step == SUSPECT_ASK) {
         ask(controller, member, member->suspect.number);
     }
@@ -165,8 +172,8 @@ static void dial_suspects(struct controller *controller, uint64_t now_us) {
         }
     }
     if (any) {
-        dial_within(controller, 2 * pulses->dial_wait_us < PULSES_DIAL_MAX_US ? 2 * pulses->dial_wait_us
-                                                                             : PULSES_DIAL_MAX_US);
+        dial_within(controller,
+                    2 * pulses->dial_wait_us < PULSES_DIAL_MAX_US ? 2 * pulses->dial_wait_us : PULSES_DIAL_MAX_US);
     }
 }
 
@@ -174,11 +181,11 @@ static void dial_suspects(struct controller *controller, uint64_t now_us) {
  * refusal only counts after a success. */
 static void reach(struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
-    struct member_reach *reach = &member->reach;
-    if (member->suspect.listens || now_us < reach->next_us || controller->io->dial == NULL) {
+    struct member_pulse *pulse = &member->pulse;
+    if (member->suspect.listens || now_us < pulse->reach_us || controller->io->dial == NULL) {
         return;
     }
-    if (reach->attempts == PULSES_REACH_TOLD) {
+    if (pulse->reach_attempts == PULSES_REACH_TOLD) {
         char text[ERROR_TEXT_MAX];
         bool own;
         const char *endpoint = endpoint_of(member, &own);
@@ -188,10 +195,27 @@ static void reach(struct controller *controller, struct member *member) {
                  endpoint != NULL ? endpoint : "no endpoint");
         controller_report(controller, report_event(controller, "unreachable", member->name, text));
     }
-    unsigned doublings = reach->attempts < PULSES_REACH_DOUBLINGS ? reach->attempts : PULSES_REACH_DOUBLINGS;
-    reach->next_us = now_us + ((uint64_t)PULSES_REACH_US << doublings);
-    reach->attempts += reach->attempts < UINT32_MAX ? 1 : 0;
+    unsigned doublings =
+        pulse->reach_attempts < PULSES_REACH_DOUBLINGS ? pulse->reach_attempts : PULSES_REACH_DOUBLINGS;
+    pulse->reach_us = now_us + ((uint64_t)PULSES_REACH_US << doublings);
+    pulse->reach_attempts += pulse->reach_attempts < UINT32_MAX ? 1 : 0;
     dial(controller, member);
+}
+
+static void count_answer(struct controller *controller, struct member *member, uint64_t number) {
+    struct controller_pulses *pulses = &controller->answers.pulses;
+    if (number != 0 && number == member->pulse.asked) {
+        uint64_t took_us = controller_now(controller) - member->pulse.asked_us;
+        pulses->slowest_us = took_us > pulses->slowest_us ? took_us : pulses->slowest_us;
+        pulses->answered = number > pulses->answered ? number : pulses->answered;
+        member->pulse.asked = 0;
+    }
+}
+
+static uint64_t patience_us(const struct controller *controller) {
+    uint64_t most_us = PULSES_PATIENCE_TICKS * period_us(controller);
+    uint64_t wanted_us = PULSES_PATIENCE * controller->answers.pulses.slowest_us;
+    return wanted_us < most_us ? wanted_us : most_us;
 }
 
 /* Returns the member whose pulse this is; NULL: none. */
@@ -208,7 +232,7 @@ void pulses_receive(struct controller *controller, actor_id from, const struct m
     uint64_t now_us = controller_now(controller);
     uint64_t number = message->pulse.number;
     if (message->pulse.kind == PULSE_ANSWER) {
-        pulses->answered = number > pulses->answered && number <= pulses->number ? number : pulses->answered;
+        count_answer(controller, sender, number);
         pulses->number++;
         take_step(controller, sender, suspect_heard(&sender->suspect, now_us, number, pulses->number));
         if (number == 0) {
@@ -316,6 +340,7 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
                                               .period_us = period_us(controller),
                                               .late_us = now_us - pulses->tick_us,
                                               .reconnect_us = IO_RECONNECT_US,
+                                              .patience_us = patience_us(controller),
                                               .answered = pulses->answered};
     bool *lost = memory_zeroed(controller->member_count + 1, sizeof *lost);
     bool open = false;

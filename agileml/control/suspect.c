@@ -73,5 +73,6 @@ enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const s
         return SUSPECT_ASK;
     }
     suspect->unanswered += interval->answered >= suspect->number && suspect->asked_us <= interval->began_us ? 1 : 0;
-    return suspect->unanswered >= SUSPECT_TICKS ? SUSPECT_LOST : SUSPECT_WAIT;
+    bool patient = now_us >= suspect->asked_us + interval->patience_us;
+    return suspect->unanswered >= SUSPECT_TICKS && patient ? SUSPECT_LOST : SUSPECT_WAIT;
 }

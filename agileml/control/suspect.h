@@ -3,7 +3,8 @@
  *
  *   - the question was open for SUSPECT_TICKS whole intervals without an answer, and somebody still suspected the node.
  *     Only intervals count in which this controller would have received an answer: in each another pulse has answered
- *     a question that was asked no earlier; or
+ *     a question that was asked no earlier. Where others' answers take long, as on busy machines, the question must
+ *     have been open for longer; or
  *   - the question is open, and where the pulse listened before two connections were refused, at least
  *     SUSPECT_REFUSED_US apart, with nothing heard of the pulse in between. So its process has ended. One refusal alone
  *     proves nothing: a firewall that is being reloaded may refuse, too.
@@ -57,6 +58,7 @@ struct suspect_interval {
     uint64_t period_us;    /* how long it was to be */
     uint64_t late_us;      /* how much longer it was */
     uint64_t reconnect_us; /* the longest time until a connection stands again */
+    uint64_t patience_us;  /* the least time that a question must be open: others' answers took about so long */
     uint64_t answered;     /* the highest number of a question that some pulse has answered in it; 0: none */
 };
 enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const struct suspect_interval *interval,

@@ -2377,6 +2377,25 @@ static void test_nodes_that_are_lost_with_those_who_watched_them(void **state) {
     fake_close(fake);
 }
 
+/* Others answer after two intervals: the suspected node gets six. */
+static void test_a_slow_answer_of_another_gives_a_suspected_node_time(void **state) {
+    (void)state;
+    struct fake *fake = with_pulses();
+    pulse(fake, 1, PULSE_SUSPECT, 2, 2);
+    uint64_t late = asked(fake, 3);
+    assert_true(late > 0);
+    pulse(fake, 1, PULSE_ANSWER, asked(fake, 1), 0);
+    pulse(fake, 0, PULSE_ANSWER, asked(fake, 0), 0);
+    tick(fake, PROBE_US);
+    tick(fake, PROBE_US);
+    pulse(fake, 3, PULSE_ANSWER, late, 0);
+    suspect_on(fake, 3, 2);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    suspect_on(fake, 3, 2);
+    assert_int_equal(fake->controller.progress.failures, 1);
+    fake_close(fake);
+}
+
 /* What the suspected node has answered may lie in the controller's socket behind what others have sent. So it is judged
  * only while others' answers to later questions arrive. */
 static void test_a_controller_that_is_busy_gives_up_nobody(void **state) {
@@ -5526,6 +5545,7 @@ int main(void) {
         cmocka_unit_test(test_a_process_that_ends_is_lost_soon),
         cmocka_unit_test(test_a_controller_that_is_busy_gives_up_nobody),
         cmocka_unit_test(test_nodes_that_are_lost_with_those_who_watched_them),
+        cmocka_unit_test(test_a_slow_answer_of_another_gives_a_suspected_node_time),
         cmocka_unit_test(test_a_suspected_process_is_dialed),
         cmocka_unit_test(test_a_refusal_costs_no_node_that_answers),
         cmocka_unit_test(test_a_pulse_that_cannot_be_reached),

@@ -80,6 +80,18 @@ static void test_only_intervals_in_which_another_pulse_answers_count(void **stat
     assert_int_equal(tick_after(&suspect, (99 + SUSPECT_TICKS) * PERIOD_US, 0, 8), SUSPECT_LOST);
 }
 
+/* Where others answer late, on machines that have too much to do, the node has more time. */
+static void test_a_node_has_time_where_others_answer_late(void **state) {
+    (void)state;
+    struct suspect suspect = suspected();
+    struct suspect_interval interval = {.period_us = PERIOD_US, .patience_us = 8 * PERIOD_US, .answered = 8};
+    for (unsigned t = 1; t < 8; t++) {
+        interval.began_us = (t - 1) * PERIOD_US;
+        assert_int_equal(suspect_tick(&suspect, t * PERIOD_US, &interval, 100), SUSPECT_WAIT);
+    }
+    assert_int_equal(suspect_tick(&suspect, 8 * PERIOD_US, &interval, 100), SUSPECT_LOST);
+}
+
 static void test_an_answer_ends_the_suspicion(void **state) {
     (void)state;
     struct suspect suspect = suspected();
@@ -428,6 +440,7 @@ int main(void) {
         cmocka_unit_test(test_an_unanswered_question_loses_the_node),
         cmocka_unit_test(test_only_whole_intervals_count),
         cmocka_unit_test(test_only_intervals_in_which_another_pulse_answers_count),
+        cmocka_unit_test(test_a_node_has_time_where_others_answer_late),
         cmocka_unit_test(test_an_answer_ends_the_suspicion),
         cmocka_unit_test(test_only_the_answer_counts),
         cmocka_unit_test(test_a_pulse_that_was_never_heard_is_not_judged),
