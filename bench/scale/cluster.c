@@ -5,6 +5,7 @@
 #include "agileml/control/controller.h"
 #include "agileml/ps/server.h"
 #include "workers/node.h"
+#include "workers/pulse.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -17,7 +18,8 @@ enum {
     FIRST_MACHINE = 2,
     HEARTBEAT_MS = 100,
     TIMEOUT_MS = 600 * 1000, /* nothing fails here, and queues may be long */
-    NOTICE_MS = 120 * 1000
+    NOTICE_MS = 120 * 1000,
+    LOSS_EVERY = 6 /* iterations between two losses, in which others take part in place of the lost nodes */
 };
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 static const actor_id OPERATOR = UINT64_C(0xFFFF) << ACTOR_PART_BITS;
@@ -28,6 +30,8 @@ struct scale_node {
     struct node node;
     struct server server;
     struct wire_endpoint endpoint;
+    struct pulse pulse;
+    struct wire_endpoint pulse_endpoint;
     enum node_tier tier;
     bool serves; /* has a server thread */
     struct model_set *sets;
@@ -35,7 +39,17 @@ struct scale_node {
     struct node_set *preparing; /* a copy; NULL: nothing */
     unsigned at_set;            /* the set at work */
     uint64_t clock, began_us;
-    bool opened, ended;
+    bool opened, ended, lost;
+};
+
+/* A loss and the recovery from it. */
+struct scale_loss {
+    enum loss_state { LOSS_NONE, LOSS_LOST, LOSS_NOTICED, LOSS_PLANNED } state;
+    uint64_t lost_us;
+    uint64_t failures; /* that were reported before it */
+    uint64_t clock;    /* the last one that was completed before it */
+    struct cluster_recovery recovery;
+    unsigned next_iteration; /* before which nothing more is lost */
 };
 
 struct scale {
@@ -51,6 +65,7 @@ struct scale {
     size_t line_next; /* of the report */
     double seconds;   /* at the last iteration's end ... */
     double bytes;     /* ... and what all links had sent by then */
+    struct scale_loss loss;
     bool ended;
     int code;
     char text[ERROR_TEXT_MAX];
@@ -180,6 +195,18 @@ static void node_begin(void *context) {
     node_start(&((struct scale_node *)context)->node);
 }
 
+static void open_pulse(struct scale_node *node, actor_id id) {
+    struct wire_endpoint *endpoint = &node->pulse_endpoint;
+    struct io *io;
+    endpoint->actor = actor_pulse(id);
+    snprintf(endpoint->endpoint, sizeof endpoint->endpoint, "tcp://node-%u:7002", node->number + 1);
+    machine_actor(
+        &node->scale->machines, FIRST_MACHINE + node->number, endpoint->actor, endpoint->endpoint,
+        (struct actor){.receive = pulse_receive, .timer = pulse_timer, .broken = pulse_broken, .self = &node->pulse},
+        &io);
+    pulse_init(&node->pulse, io, endpoint->actor, CONTROLLER_ENDPOINT);
+}
+
 static void node_open(struct scale *scale, enum node_tier tier, bool serves) {
     static const struct wire_metric metric = {.name = "objective", .kind = 1};
     struct scale_node *node = &scale->nodes[scale->node_count];
@@ -193,11 +220,16 @@ static void node_open(struct scale *scale, enum node_tier tier, bool serves) {
     machine_actor(&scale->machines, machine, node->endpoint.actor, node->endpoint.endpoint,
                   (struct actor){.receive = server_receive, .timer = server_timer, .self = &node->server}, &io);
     server_init(&node->server, io, node->endpoint.actor, &model->job, NULL);
+    bool pulse = scale->options->losses.times > 0;
+    if (pulse) {
+        open_pulse(node, id);
+    }
     struct node_options options = {.self = id,
                                    .controller = CONTROLLER_ENDPOINT,
                                    .registration = {.tier = (uint8_t)tier, .threads = model->threads},
                                    .servers = &node->endpoint,
                                    .server_count = serves ? 1 : 0,
+                                   .pulse = pulse ? &node->pulse_endpoint : NULL,
                                    .metrics = &metric,
                                    .metric_count = 1,
                                    .timeout_ms = TIMEOUT_MS,
@@ -233,8 +265,83 @@ static void node_shut(struct scale_node *node) {
         model_set_close(&node->sets[s]);
     }
     free(node->sets);
+    pulse_close(&node->pulse);
     server_close(&node->server);
     node_close(&node->node);
+}
+
+/* ---- Losses ---- */
+
+static void lose_one(struct scale_node *node) {
+    unsigned machine = FIRST_MACHINE + node->number;
+    node->lost = node->ended = true;
+    if (node->scale->options->losses.silent) {
+        sim_remove(node->scale->sim, machine);
+    } else {
+        sim_end(node->scale->sim, machine);
+    }
+}
+
+static void lose_some(void *context) {
+    struct scale *scale = context;
+    scale->loss.state = LOSS_LOST;
+    scale->loss.lost_us = sim_now(scale->sim);
+    scale->loss.failures = scale->controller.progress.failures;
+    scale->loss.clock = scale->controller.progress.completed;
+    for (unsigned n = 0; n < scale->options->losses.at_once;) {
+        struct scale_node *node = &scale->nodes[sim_random(scale->sim) % scale->node_count];
+        if (node->tier == TIER_TRANSIENT && !node->ended) {
+            lose_one(node);
+            n++;
+        }
+    }
+}
+
+/* Draws when the next loss is, within the iteration that begins. */
+static void plan_loss(struct scale *scale, double iteration_seconds) {
+    const struct cluster_losses *losses = &scale->options->losses;
+    struct scale_loss *loss = &scale->loss;
+    if (scale->result->recovery_count < losses->times && loss->state == LOSS_NONE &&
+        scale->result->count >= loss->next_iteration) {
+        loss->next_iteration = UINT32_MAX;
+        sim_schedule(scale->sim, OPERATOR_MACHINE,
+                     sim_now(scale->sim) + sim_random(scale->sim) % (uint64_t)(iteration_seconds * 1e6 + 1), lose_some,
+                     scale);
+    }
+}
+
+static void recovered(struct scale *scale) {
+    struct scale_loss *loss = &scale->loss;
+    struct cluster_result *result = scale->result;
+    result->recoveries =
+        memory_resized(result->recoveries, result->recovery_count + 1, sizeof *result->recoveries);
+    result->recoveries[result->recovery_count++] = loss->recovery;
+    *loss = (struct scale_loss){.next_iteration = result->count + LOSS_EVERY};
+    for (unsigned n = 0; n < scale->options->losses.at_once; n++) {
+        node_open(scale, TIER_TRANSIENT, true);
+    }
+    scale->ended = result->recovery_count == scale->options->losses.times;
+}
+
+/* Looks how far the recovery from a loss is, after each step of the controller. */
+static void watch_loss(struct scale *scale) {
+    const struct controller *controller = &scale->controller;
+    struct scale_loss *loss = &scale->loss;
+    double seconds = (double)(sim_now(scale->sim) - loss->lost_us) / 1e6;
+    if (loss->state == LOSS_LOST &&
+        controller->progress.failures >= loss->failures + scale->options->losses.at_once) {
+        loss->state = LOSS_NOTICED;
+        loss->recovery.noticed = seconds;
+    }
+    if (loss->state == LOSS_NOTICED && !controller->recovery.due && controller->change.state != CHANGE_RECOVER) {
+        loss->state = LOSS_PLANNED;
+        loss->recovery.planned = seconds;
+    }
+    if (loss->state == LOSS_PLANNED && controller->progress.completed > loss->clock &&
+        controller->progress.completed > controller->plan.restore) {
+        loss->recovery.completed = seconds;
+        recovered(scale);
+    }
 }
 
 /* ---- The controller and what it reports ---- */
@@ -274,6 +381,7 @@ static void iteration_ended(struct scale *scale, const json_t *line) {
                                    .stage = json_is_integer(stage) ? (unsigned)json_integer_value(stage) : 0,
                                    .nodes = (unsigned)(json_integer_value(json_object_get(line, "reliable")) +
                                                        json_integer_value(json_object_get(line, "transient")))};
+    plan_loss(scale, seconds - scale->seconds);
     scale->seconds = seconds;
     scale->bytes = bytes;
     if (options->join > 0 && result->count + 1 == options->join_iteration) {
@@ -304,16 +412,33 @@ static void read_report(struct scale *scale) {
     }
 }
 
+static void control_stepped(struct scale *scale) {
+    watch_loss(scale);
+    read_report(scale);
+}
+
 static void control_receive(void *self, actor_id from, struct message *message) {
     struct scale *scale = self;
     controller_receive(&scale->controller, from, message);
-    read_report(scale);
+    control_stepped(scale);
 }
 
 static void control_timer(void *self) {
     struct scale *scale = self;
     controller_timer(&scale->controller);
-    read_report(scale);
+    control_stepped(scale);
+}
+
+static void control_broken(void *self, actor_id peer) {
+    struct scale *scale = self;
+    controller_broken(&scale->controller, peer);
+    control_stepped(scale);
+}
+
+static void control_dialed(void *self, actor_id actor, bool listens) {
+    struct scale *scale = self;
+    controller_dialed(&scale->controller, actor, listens);
+    control_stepped(scale);
 }
 
 static void control_end(void *context, int code, const char *text) {
@@ -348,10 +473,15 @@ static int control_open(struct scale *scale, struct error *error) {
         .timeout_ms = TIMEOUT_MS,
         .answer_ms = 3 * TIMEOUT_MS,
         .start_timeout_ms = TIMEOUT_MS,
+        .probe_ms = options->losses.probe_ms,
         .end = control_end,
         .context = scale};
     machine_actor(&scale->machines, CONTROLLER_MACHINE, ACTOR_CONTROLLER, CONTROLLER_ENDPOINT,
-                  (struct actor){.receive = control_receive, .timer = control_timer, .self = scale},
+                  (struct actor){.receive = control_receive,
+                                 .timer = control_timer,
+                                 .broken = control_broken,
+                                 .dialed = control_dialed,
+                                 .self = scale},
                   &scale->controller_io);
     machine_actor(&scale->machines, OPERATOR_MACHINE, OPERATOR, "",
                   (struct actor){.receive = operator_receive, .timer = operator_timer, .self = scale},
@@ -365,7 +495,8 @@ static int control_open(struct scale *scale, struct error *error) {
 static void scale_open(struct scale *scale) {
     const struct cluster_options *options = scale->options;
     unsigned nodes = options->reliable + options->transient + options->join;
-    const struct sim_config network = {.nodes = FIRST_MACHINE + nodes,
+    unsigned machines = nodes + options->losses.times * options->losses.at_once;
+    const struct sim_config network = {.nodes = FIRST_MACHINE + machines,
                                        .latency_min_us = (uint64_t)options->costs.latency_us,
                                        .latency_max_us = (uint64_t)options->costs.latency_us,
                                        .bytes_per_second_min = UINT64_C(1) << 50, /* links are machine.h's */
@@ -373,7 +504,8 @@ static void scale_open(struct scale *scale) {
                                        .hold_max_us = 1,
                                        .reconnect_max_us = 1};
     scale->shards = controller_shards(nodes);
-    scale->nodes = memory_zeroed(nodes, sizeof *scale->nodes);
+    scale->nodes = memory_zeroed(machines, sizeof *scale->nodes);
+    scale->loss.next_iteration = LOSS_EVERY;
     scale->sim = sim_open(options->seed, &network);
     machines_open(&scale->machines, scale->sim, network.nodes, &options->costs);
 }

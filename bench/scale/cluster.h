@@ -9,6 +9,15 @@
 
 #include <stdio.h>
 
+/* Nodes that are lost without notice, again and again, at times that are drawn; others join in their place. The run
+ * ends after the last recovery. */
+struct cluster_losses {
+    unsigned times;    /* 0: none is lost, and processes have no pulses */
+    unsigned at_once;  /* transient nodes */
+    bool silent;       /* the machines are gone; else the processes end, which their machines tell */
+    uint32_t probe_ms; /* between two probes of a pulse */
+};
+
 struct cluster_options {
     const struct model *model;
     struct machine_costs costs;
@@ -21,6 +30,7 @@ struct cluster_options {
     unsigned join; /* transient nodes that join ... */
     unsigned join_iteration,
         evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
+    struct cluster_losses losses;
     uint64_t seed;
     FILE *report; /* where the job's report goes, docs/proteus.md; NULL: nowhere */
 };
@@ -32,15 +42,25 @@ struct cluster_iteration {
     unsigned nodes;
 };
 
+/* Seconds after a loss. */
+struct cluster_recovery {
+    double noticed;   /* the controller has given up all nodes that were lost */
+    double planned;   /* it has sent the plan without them */
+    double completed; /* the first clock is completed that was not before the loss */
+};
+
 struct cluster_result {
     struct cluster_iteration *iterations;
     unsigned count;
+    struct cluster_recovery *recoveries; /* options.losses.times of them */
+    unsigned recovery_count;
     double link_share; /* how much of the time the busiest link was busy, in its busier direction */
     uint64_t events;
     uint64_t items_redone;
 };
 
-/* 0, or AML_EFAIL when the job did not end well. The caller frees result->iterations. */
+/* 0, or AML_EFAIL when the job did not end well. The caller frees result->iterations and
+ * result->recoveries. */
 int cluster_run(const struct cluster_options *options, struct cluster_result *result, struct error *error);
 
 #endif

@@ -160,6 +160,10 @@ static void part_admit(struct io *io, const struct wire_node *nodes, size_t coun
     io_part(io)->network->admit(io_part(io)->network, nodes, count);
 }
 
+static void part_dial(struct io *io, actor_id actor, const char *endpoint) {
+    io_part(io)->network->dial(io_part(io)->network, actor, endpoint);
+}
+
 static void part_connect(struct io *io, actor_id actor, const char *endpoint) {
     io_part(io)->network->connect(io_part(io)->network, actor, endpoint);
 }
@@ -178,7 +182,7 @@ static void part_send(struct io *io, actor_id to, struct message *message) {
     }
     double bytes = message_bytes(message, &part->machine->machines->costs);
     part_works(part, bytes);
-    if (to == ACTOR_CONTROLLER) {
+    if (to == ACTOR_CONTROLLER || message->type == MESSAGE_PULSE) {
         part->network->send(part->network, to, message);
         return;
     }
@@ -230,7 +234,7 @@ static void part_receive(void *self, actor_id from, struct message *message) {
     double bytes = local ? 0 : message_bytes(message, &machine->machines->costs);
     *passing = (struct passing){.part = part, .peer = from, .bytes = bytes, .message = *message};
     message->frame_count = 0; /* taken over */
-    if (local || from == ACTOR_CONTROLLER) {
+    if (local || from == ACTOR_CONTROLLER || message->type == MESSAGE_PULSE) {
         part_take(passing);
         return;
     }
@@ -246,6 +250,16 @@ static void part_timer(void *self) {
         return;
     }
     part->actor.timer(part->actor.self);
+}
+
+static void part_broken(void *self, actor_id peer) {
+    const struct part *part = self;
+    part->actor.broken(part->actor.self, peer);
+}
+
+static void part_dialed(void *self, actor_id actor, bool listens) {
+    const struct part *part = self;
+    part->actor.dialed(part->actor.self, actor, listens);
 }
 
 /* ---- Life cycle ---- */
@@ -291,7 +305,8 @@ void machine_actor(struct machines *machines, unsigned number, actor_id id, cons
                            .send = part_send,
                            .set_timer = part_set_timer,
                            .connect = part_connect,
-                           .admit = part_admit};
+                           .admit = part_admit,
+                           .dial = part_dial};
     part->machine = machine;
     part->actor = actor;
     part->next = machine->parts;
@@ -300,6 +315,11 @@ void machine_actor(struct machines *machines, unsigned number, actor_id id, cons
         index_map_add(&machines->index, actor_node(id), number);
     }
     sim_actor(machines->sim, number, id, endpoint,
-              (struct actor){.receive = part_receive, .timer = part_timer, .self = part}, &part->network);
+              (struct actor){.receive = part_receive,
+                             .timer = part_timer,
+                             .self = part,
+                             .broken = actor.broken != NULL ? part_broken : NULL,
+                             .dialed = actor.dialed != NULL ? part_dialed : NULL},
+              &part->network);
     *io = &part->io;
 }

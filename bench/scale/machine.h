@@ -3,8 +3,8 @@
  * between sim's io and themselves; what they are is not known here.
  *
  * A machine's messages to several others share its link in turn, as connections do, in pieces of MACHINE_PIECE_BYTES;
- * pieces that come in wait for one another. What goes between a node and the controller does not wait for others' bytes
- * at the node: a few packets among many connections. */
+ * pieces that come in wait for one another. What goes between a node and the controller, or between pulses, does not
+ * wait for others' bytes at the node: a few packets among many connections. */
 #ifndef BENCH_SCALE_MACHINE_H
 #define BENCH_SCALE_MACHINE_H
 

@@ -1,5 +1,6 @@
-/* bench_scale: time per iteration of clusters far larger than this machine, in the simulator: the paper's figures 11 to
- * 14 and 16, for matrix factorization of a data set of the Netflix data's shape, with costs that were measured. */
+/* bench_scale: clusters far larger than this machine, in the simulator, for matrix factorization of a data set of the
+ * Netflix data's shape, with costs that were measured: the time of an iteration in the paper's figures 11 to 14 and 16,
+ * and how long recoveries from lost nodes take. */
 #include "bench/measure.h"
 #include "bench/scale/cluster.h"
 
@@ -13,6 +14,7 @@ struct bench {
     int64_t figure, nodes, partitions, iterations, users, items, rank, clocks, staleness, commit_every, threads;
     double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
     double megabits, latency_us, message_us, byte_ns;
+    int64_t losses, probe;
     bool quick, elastic, whole;
     const char *exchange;
     const char *report_path;
@@ -157,6 +159,71 @@ static int run_elastic(const struct bench *bench, struct error *error) {
     return code;
 }
 
+/* ---- Recoveries ---- */
+
+enum { LOST_MOST = 3 }; /* at once */
+
+/* Prints the median and the maximum. */
+static void print_series(struct series *series) {
+    double most = 0;
+    for (size_t v = 0; v < series->count; v++) {
+        most = fmax(most, series->values[v]);
+    }
+    printf(" %.0f, %.0f |", 1e3 * series_median(series), 1e3 * most);
+    series_close(series);
+}
+
+static int run_losses(const struct bench *bench, const struct cluster_losses *losses, struct error *error) {
+    struct cluster_options options = options_of(bench);
+    struct cluster_result result;
+    unsigned few = bench->nodes / 16 > 0 ? (unsigned)bench->nodes / 16 : 1;
+    options.reliable = few;
+    options.transient = (unsigned)bench->nodes - few;
+    options.partitions = bench->partitions > 0 ? (uint32_t)bench->partitions : partitions_for((unsigned)bench->nodes);
+    options.stage = STAGE_AUTO;
+    options.report = bench->report;
+    options.iterations = UINT32_MAX / MODEL_CLOCKS_MAX / 2; /* the run ends after the last recovery */
+    options.losses = *losses;
+    int code = cluster_run(&options, &result, error);
+    if (code == 0) {
+        struct series noticed = {0};
+        struct series planned = {0};
+        struct series completed = {0};
+        for (unsigned l = 0; l < result.recovery_count; l++) {
+            series_add(&noticed, result.recoveries[l].noticed);
+            series_add(&planned, result.recoveries[l].planned - result.recoveries[l].noticed);
+            series_add(&completed, result.recoveries[l].completed);
+        }
+        printf("| %u | %s |", losses->at_once, losses->silent ? "silent" : "ended");
+        print_series(&noticed);
+        print_series(&planned);
+        print_series(&completed);
+        printf(" %.0f |\n", 1e3 * median_seconds(&result) / (double)bench->clocks);
+        fflush(stdout);
+    }
+    free(result.iterations);
+    free(result.recoveries);
+    return code;
+}
+
+static int run_recoveries(const struct bench *bench, struct error *error) {
+    int code = 0;
+    printf("%lld times some of %lld nodes are lost, probes every %lld ms; ms, median and maximum\n\n"
+           "| lost at once | how | until it is noticed | from then until the new plan | from the loss until the next "
+           "clock is completed | a clock |\n|---|---|---|---|---|---|\n",
+           (long long)bench->losses, (long long)bench->nodes, (long long)bench->probe);
+    for (unsigned lost = 1; lost <= LOST_MOST && code == 0; lost++) {
+        for (unsigned silent = 0; silent < 2 && code == 0; silent++) {
+            const struct cluster_losses losses = {.times = (unsigned)bench->losses,
+                                                  .at_once = lost,
+                                                  .silent = silent != 0,
+                                                  .probe_ms = (uint32_t)bench->probe};
+            code = run_losses(bench, &losses, error);
+        }
+    }
+    return code;
+}
+
 /* ---- The program ---- */
 
 static int run(struct bench *bench, struct error *error) {
@@ -189,7 +256,9 @@ static int run(struct bench *bench, struct error *error) {
            bench->ratings, (long long)bench->users, (long long)bench->items, (long long)bench->rank,
            (long long)bench->clocks, (long long)bench->staleness, (long long)bench->threads, bench->rating_ns,
            bench->megabits, bench->latency_us, bench->message_us, bench->byte_ns);
-    int code = bench->elastic ? run_elastic(bench, error) : run_figures(bench, error);
+    int code = bench->losses > 0 ? run_recoveries(bench, error)
+               : bench->elastic  ? run_elastic(bench, error)
+                                 : run_figures(bench, error);
     model_close(&bench->model);
     if (bench->report != NULL) {
         fclose(bench->report);
@@ -212,6 +281,7 @@ int main(int argc, char **argv) {
                           .gather_byte_ns = 0.3,
                           .jitter = 0.05,
                           .megabits = 1000,
+                          .probe = 25,
                           .latency_us = 100,
                           .message_us = 1.3,
                           .byte_ns = 0.25};
@@ -220,6 +290,10 @@ int main(int argc, char **argv) {
         {"figure", "N", AML_OPTION_INTEGER, &bench.figure, 0, 14, "this one alone of figures 11 to 14; 0: all"},
         {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
+        {"losses", "N", AML_OPTION_INTEGER, &bench.losses, 0, 1000,
+         "instead of figures 11 to 14: how long the recoveries from N losses take, of 1, 2 and 3 nodes at once, that "
+         "end or are silent"},
+        {"probe", "MS", AML_OPTION_INTEGER, &bench.probe, 10, 1000, "with --losses: between two probes of a node"},
         {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 0, WIRE_PARTITIONS_MAX,
          "of the tables; 0: about as many as nodes"},
         {"whole", NULL, AML_OPTION_FLAG, &bench.whole, 0, 0,
