@@ -111,10 +111,11 @@ static bool was_refused(const struct launched_node *node) {
     return has_ended(node) && WIFEXITED(node->process.status) && WEXITSTATUS(node->process.status) == 2;
 }
 
-/* Returns whether the node ended unasked, and the job can't go on without it. Any job can go on without a feeder. */
+/* Returns whether the node ended unasked, and the job can't go on without it. Any job can go on without a feeder that
+ * has joined, whatever its exit status: the controller ends the job if what the feeder found is wrong for all nodes. */
 static bool is_fatal(const struct launcher *launcher, const struct launched_node *node) {
-    bool may_go = launcher->elastic || node->tier == TIER_FEEDER;
-    return has_ended(node) && !node->excused && !node->extra && (!may_go || !node->joined || was_refused(node));
+    bool needed = node->tier != TIER_FEEDER && (!launcher->elastic || was_refused(node));
+    return has_ended(node) && !node->excused && !node->extra && (!node->joined || needed);
 }
 
 /* Returns whether the node ended unwell. A late node that never joined is excepted: the job may have been over. */

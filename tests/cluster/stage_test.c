@@ -184,6 +184,10 @@ static void test_a_feeder_that_cannot_read(void **state) {
              "node feeder 2>feeder; test $? = 2 && wait $controller && grep '^sums ' sums");
     assert_text("feeder", "numbers: no such file");
     assert_text("report", "\"reason\":\"numbers: no such file\"");
+    /* One that the launcher has started, too. */
+    run_well("$run --feeders 1 -- $tests/stage_app --items 300 --sleep-us 2000 --iterations 8 "
+             "--clocks-per-iteration 1 --mistake read-at-feeder");
+    assert_text("report", "\"reason\":\"numbers: no such file\"");
 }
 
 static int set_up(void **state) {
