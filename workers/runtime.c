@@ -15,6 +15,7 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/signalfd.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 /* ---- The app's functions ---- */
@@ -319,11 +320,29 @@ static int open_net(struct runtime *runtime, struct error *error) {
     return result != 0 ? result : net_io_connect(runtime->agent, ACTOR_CONTROLLER, runtime->options.controller, error);
 }
 
+/* Runs in a thread that was started before aml_main, such as one of OpenBLAS, and has the signal not blocked. Blocks
+ * the signal in this thread from now on, and sends it again: to the next such thread, or at last to signalfd. */
+static void pass_signal_on(int number, siginfo_t *info, void *context) {
+    int before = errno;
+    ucontext_t *thread = context;
+    (void)info;
+    sigaddset(&thread->uc_sigmask, number); /* restored when we return */
+    kill(getpid(), number);
+    errno = before;
+}
+
 static int open_signals(struct runtime *runtime, struct error *error) {
+    static const int numbers[] = {SIGINT, SIGTERM};
     sigset_t stop;
     sigemptyset(&stop);
-    sigaddset(&stop, SIGINT);
-    sigaddset(&stop, SIGTERM);
+    for (size_t n = 0; n < sizeof numbers / sizeof numbers[0]; n++) {
+        struct sigaction action;
+        sigaddset(&stop, numbers[n]);
+        if (sigaction(numbers[n], NULL, &action) == 0 && action.sa_handler != SIG_IGN) {
+            action = (struct sigaction){.sa_sigaction = pass_signal_on, .sa_flags = SA_SIGINFO | SA_RESTART};
+            sigaction(numbers[n], &action, NULL);
+        }
+    }
     pthread_sigmask(SIG_BLOCK, &stop, NULL);
     signal(SIGXFSZ, SIG_IGN); /* a write beyond a limit of file sizes fails instead */
     runtime->signals = signalfd(-1, &stop, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -1,6 +1,7 @@
 """An app for python_test: right in all it does, but for the mistake that --mistake names."""
 import pathlib
 import sys
+import threading
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import proteus
 ITEMS = 100
 kept = []
 addresses = set()
+threading.Thread(target=threading.Event().wait, daemon=True).start()  # as numpy's libraries do, but on any machine
 
 
 class Mistaken(proteus.App):
