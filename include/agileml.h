@@ -92,6 +92,11 @@ struct aml_table {
     const void *parameters;
     uint32_t state_width; /* elements of a row's state, of the table's type; zeros at first. It may be 0. A table with
                            * states counts as two of the 16 */
+    /* Advanced. In place of `apply`, and with the same rules, but called for many rows at once: for up to some
+     * thousands, in any order and in any division of a clock's rows. For optimizers of which a call costs more than a
+     * row's step, such as those in other languages. It may fail: returns 0, or a negative code, which ends the job with
+     * the line that it has written to steps->error. */
+    int (*apply_rows)(const struct aml_steps *steps, const void *parameters);
 };
 
 /* How a metric's value follows from the sums of aml_metric_add over all workers. */

@@ -151,6 +151,7 @@ static void make_table(struct table_spec *spec, const struct aml_table *table, b
                             .start = table->start,
                             .context = context,
                             .apply = table->apply,
+                            .apply_rows = table->apply_rows,
                             .parameters = table->parameters};
     snprintf(spec->name, sizeof spec->name, "%s", table->name);
 }
@@ -224,7 +225,8 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
         return error_set(error, AML_EINPUT, "--strategy %s: expected ssgd with --lots or --compress bf16", name);
     }
     for (unsigned t = 0; t < app->table_count; t++) {
-        if (app->tables[t].mode != AML_ADD || (app->tables[t].apply != NULL && table_is_real(&app->tables[t]))) {
+        bool stepped = app->tables[t].apply != NULL || app->tables[t].apply_rows != NULL;
+        if (app->tables[t].mode != AML_ADD || (stepped && table_is_real(&app->tables[t]))) {
             return error_set(error, AML_EINPUT,
                              "--strategy %s: table %s can't be averaged: expected AML_ADD, without `apply`", name,
                              app->tables[t].name);
@@ -306,7 +308,7 @@ static uint64_t job_digest(const struct runtime *runtime) {
         digest_add(&digest, spec->whole);
         digest_add(&digest, spec->compressed);
         digest_add(&digest, spec->flushed_sparse); /* servers refuse flushes in another encoding than their table's */
-        digest_add(&digest, spec->apply != NULL);  /* then workers send sums */
+        digest_add(&digest, table_stepped(spec));  /* then workers send sums */
     }
     digest_add(&digest, app->metric_count);
     digest_add(&digest, app->item_rows);

@@ -135,11 +135,11 @@ static inline void cache_prefetch(const struct cache_table *table, const uint32_
 }
 /* Whether a row's changes are found by comparison with its base. */
 static inline bool cache_based(const struct cache_table *table) {
-    return table->spec->mode == AML_ADD && !table->spec->given && table->spec->apply == NULL;
+    return table->spec->mode == AML_ADD && !table->spec->given && !table_stepped(table->spec);
 }
 /* Whether a row's changes are kept beside it, as their sum. */
 static inline bool cache_summed(const struct cache_table *table) {
-    return table->spec->apply != NULL;
+    return table_stepped(table->spec);
 }
 static inline unsigned char *cache_sum(const struct cache_table *table, uint32_t slot) {
     return table->base.base + slot * table->stride;

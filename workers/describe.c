@@ -158,14 +158,17 @@ static int check_table_rows(const struct aml_app *app, const struct aml_table *t
         return error_set(error, AML_EINPUT, "table %s: rows %llu: 1 to %d are possible for a table that is whole",
                          table->name, (unsigned long long)table->rows, TABLE_SLOTS_MAX);
     }
-    if (table->apply != NULL && (table->mode != AML_ADD || table->changes_given)) {
+    bool stepped = table->apply != NULL || table->apply_rows != NULL;
+    if (table->apply != NULL && table->apply_rows != NULL) {
+        return error_set(error, AML_EINPUT, "table %s: apply and apply_rows: expected one of them", table->name);
+    }
+    if (stepped && (table->mode != AML_ADD || table->changes_given)) {
         return error_set(error, AML_EINPUT, "table %s: apply: expected mode AML_ADD and changes_given 0", table->name);
     }
     size_t most = WIRE_ROW_BYTES_MAX / aml_type_size((unsigned)table->type);
-    if (table->state_width > (table->apply != NULL ? most : 0)) {
+    if (table->state_width > (stepped ? most : 0)) {
         return error_set(error, AML_EINPUT, "table %s: state_width %u: 0 to %zu are possible %s apply", table->name,
-                         table->state_width, table->apply != NULL ? most : 0,
-                         table->apply != NULL ? "with" : "without");
+                         table->state_width, stepped ? most : 0, stepped ? "with" : "without");
     }
     if (check_ready_optimizer(table, error) != 0) {
         return AML_EINPUT;

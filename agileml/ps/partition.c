@@ -1,5 +1,6 @@
 /* A partition's clocks: flushes, commit points, updates. See partition.h. */
 #include "agileml/ps/partition_private.h"
+#include "agileml/ps/steps.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -646,22 +647,9 @@ static void table_add_sums(const struct table *table, const uint32_t *slots, uin
 }
 
 /* Has the optimizer step rows with slots from `slot` on, whose sums lie one behind the other. */
-static void table_step(const struct table *table, uint32_t slot, uint32_t rows, const unsigned char *sums,
-                       uint64_t clock) {
-    const struct table_spec *spec = table->spec;
-    const struct table *states = table->partner;
-    struct aml_step step = {.clock = clock,
-                            .type = spec->type,
-                            .width = spec->width,
-                            .state_width = states != NULL ? states->spec->width : 0};
-    table_feed(table, slot, rows);
-    for (uint32_t i = 0; i < rows; i++) {
-        step.key = table_key(table, slot + i);
-        step.row = table_row(table, slot + i);
-        step.state = states != NULL ? table_row(states, slot + i) : NULL;
-        step.sum = sums + (size_t)i * spec->row_bytes;
-        spec->apply(&step, spec->parameters);
-    }
+static void table_step(struct steps *steps, uint32_t slot, uint32_t rows, const unsigned char *sums) {
+    table_feed(steps->table, slot, rows);
+    steps_add(steps, slot, rows, sums);
 }
 
 static void table_stamp(struct table *table, const uint32_t *slots, uint32_t count, uint64_t clock, uint32_t writer) {
@@ -764,14 +752,14 @@ static void late_compact(struct late_puts *late, uint64_t since, uint64_t clock)
 /* Whether to keep the deltas, to go back, instead of the old values: if they can be subtracted exactly and are much
  * smaller than the rows. Otherwise the deltas of many clocks would take more memory than the values. */
 static bool deltas_kept(const struct partition *partition, const struct table *table, const struct contribution *one) {
-    return partition->point_count > 0 && one->writer != 0 && table->spec->apply == NULL &&
+    return partition->point_count > 0 && one->writer != 0 && !table_stepped(table->spec) &&
            rows_codec(one->encoding)->subtract != NULL &&
            one->values->size <= (size_t)one->count * table->shape.row_bytes / PARTITION_SPARSE_KEPT;
 }
 
-/* The first half of a clock's steps: old rows and states are kept, new clocks set. */
-static void steps_begin(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
-                        uint64_t clock) {
+/* Before a clock's steps: old rows and states are kept, new clocks set. */
+static void prepare_steps(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
+                          uint64_t clock) {
     const unsigned both[] = {t, partition->job->tables[t].state};
     for (unsigned i = 0; i < (both[1] != 0 ? 2U : 1U); i++) {
         rows_keep(partition, both[i], slots, count);
@@ -785,18 +773,21 @@ static void contribution_step(struct partition *partition, unsigned t, struct co
     const struct rows_codec *codec = rows_codec(one->encoding);
     const unsigned char *value = one->values->data;
     unsigned char *sum = one->encoding == WIRE_FULL ? NULL : memory_resized(NULL, table->spec->row_bytes, 1);
-    steps_begin(partition, t, one->slots, one->count, one->clock);
+    struct steps steps;
+    prepare_steps(partition, t, one->slots, one->count, one->clock);
+    steps_open(&steps, table, one->clock, one->count, &partition->step_error);
     for (uint32_t i = 0; i < one->count;) {
         uint32_t run = sum == NULL ? slots_run(one->slots + i, one->count - i) : 1;
         if (sum == NULL) {
-            table_step(table, one->slots[i], run, value, one->clock);
+            table_step(&steps, one->slots[i], run, value);
             value += (size_t)run * table->spec->row_bytes;
         } else {
             value += codec->copy(&table->shape, sum, value, 1);
-            table_step(table, one->slots[i], 1, sum, one->clock);
+            table_step(&steps, one->slots[i], 1, sum);
         }
         i += run;
     }
+    steps_close(&steps);
     free(sum);
     contribution_close(one);
 }
@@ -805,18 +796,21 @@ static void contribution_step(struct partition *partition, unsigned t, struct co
 static void sums_step(struct partition *partition, unsigned t, const uint32_t *slots, uint32_t count,
                       const unsigned char *sums, uint64_t clock) {
     const struct table *table = &partition->tables[t];
-    steps_begin(partition, t, slots, count, clock);
+    struct steps steps;
+    prepare_steps(partition, t, slots, count, clock);
+    steps_open(&steps, table, clock, count, &partition->step_error);
     for (uint32_t i = 0; i < count;) {
         uint32_t run = slots_run(slots + i, count - i);
-        table_step(table, slots[i], run, sums + (size_t)slots[i] * table->spec->row_bytes, clock);
+        table_step(&steps, slots[i], run, sums + (size_t)slots[i] * table->spec->row_bytes);
         i += run;
     }
+    steps_close(&steps);
 }
 
 /* Takes over a contribution. */
 static void contribution_apply(struct partition *partition, unsigned t, struct contribution *one) {
     struct table *table = &partition->tables[t];
-    if (table->spec->apply != NULL && one->writer != 0) {
+    if (table_stepped(table->spec) && one->writer != 0) {
         contribution_step(partition, t, one);
         return;
     }
@@ -852,7 +846,7 @@ static void pending_apply(struct partition *partition, struct pending *pending) 
         }
         sum->waiting_count = 0;
         const uint32_t *slots = (const uint32_t *)(const void *)sum->slots.base;
-        if (sum->summed > 0 && partition->job->tables[t].apply != NULL) {
+        if (sum->summed > 0 && table_stepped(&partition->job->tables[t])) {
             sums_step(partition, t, slots, sum->summed, sum->sums.base, pending->clock);
         } else if (sum->summed > 0) {
             rows_keep(partition, t, slots, sum->summed);

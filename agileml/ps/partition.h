@@ -124,6 +124,7 @@ struct partition {
     struct index_map subscription_index; /* actor -> index */
     uint32_t *scratch;                   /* changed slots while a message is built */
     uint32_t scratch_capacity;
+    struct error step_error; /* the first failure of an optimizer: the rows are wrong from then on */
 };
 
 /* An empty partition at clock 0, all rows at their start values. NULL on error. */

@@ -148,10 +148,10 @@ void partition_changes(struct partition *partition, const struct subscription *s
         const struct table *table = &partition->tables[t];
         const struct slot_list *list = &subscription->lists[t];
         bool put = table->spec->mode == AML_PUT;
-        if (list->count == 0 || (knows && table->spec->apply == NULL)) {
+        if (list->count == 0 || (knows && !table_stepped(table->spec))) {
             continue;
         }
-        bool lacking = model_lacks && table->spec->apply == NULL; /* the model has nothing of the table */
+        bool lacking = model_lacks && !table_stepped(table->spec); /* the model has nothing of the table */
         if (!put && model != NULL && model->frame_count > 0 && !lacking) {
             const struct slot_list *other = &model_subscription->lists[t];
             if (other->count == list->count && memcmp(other->slots, list->slots, list->count * sizeof(uint32_t)) == 0) {

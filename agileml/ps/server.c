@@ -268,6 +268,9 @@ void replica_step(struct server *server, struct server_replica *replica) {
         advanced = true;
         replica_at_clock(server, replica);
     }
+    if (advanced && partition->step_error.code != 0) {
+        server_fail(server, &partition->step_error);
+    }
     if (replica->state == REPLICA_SERVING && (replica_raise_durable(server, replica) || advanced)) {
         replica_push(server, replica, false);
     } else if (promoted) {

@@ -15,6 +15,8 @@ typedef void table_start(void *context, uint64_t key, void *row);
 
 /* Changes a row and its state by the sum of a clock's updates: aml_table.apply. Called from any server thread. */
 typedef void table_apply(const struct aml_step *step, const void *parameters);
+/* The same for many rows at once: aml_table.apply_rows. */
+typedef int table_apply_rows(const struct aml_steps *steps, const void *parameters);
 
 struct table_spec {
     char name[WIRE_NAME_MAX];
@@ -33,10 +35,12 @@ struct table_spec {
                                   For put tables */
     table_start *start;        /* NULL: rows start as zeros */
     void *context;
-    table_apply *apply; /* NULL: the sum of a clock's updates is added to the row. For add tables */
+    table_apply *apply; /* an optimizer, for add tables; if neither is there, the sum of a clock's updates is added */
+    table_apply_rows *apply_rows; /* an optimizer instead of `apply` */
     const void *parameters;
-    unsigned state; /* with `apply`: the number of the table of its rows' states, a higher one; 0: rows have no state */
-    bool hidden;    /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
+    unsigned
+        state; /* with an optimizer: the number of the table of its rows' states, a higher one; 0: rows have no state */
+    bool hidden; /* a table of states: servers, their followers and checkpoints have it; apps and workers do not */
 };
 
 /* Add tables of whole numbers are flushed sparse from this width on, in elements: narrower rows gain little. */
@@ -87,7 +91,12 @@ static inline struct row_shape table_shape(const struct table_spec *spec) {
                               .hidden = spec->hidden};
 }
 
-/* The spec of the table of states of a table with `apply`: `width` elements of its type for each of its rows. */
+/* Whether an optimizer makes the table's rows of the sums of updates. */
+static inline bool table_stepped(const struct table_spec *spec) {
+    return spec->apply != NULL || spec->apply_rows != NULL;
+}
+
+/* The spec of the table of states of a table with an optimizer: `width` elements of its type for each of its rows. */
 struct table_spec table_state_spec(const struct table_spec *spec, uint32_t width);
 
 /* The partition of a key: dense keys are dealt in turn, sparse ones by hash. */

@@ -28,6 +28,20 @@ struct aml_step {
     const void *sum; /* [width] of all workers' updates in the clock */
 };
 
+/* The steps of several rows, in one clock: for aml_table.apply_rows. */
+struct aml_steps {
+    uint64_t clock;
+    enum aml_type type;
+    uint32_t width, state_width;
+    size_t count;   /* rows */
+    uint64_t *keys; /* [count] of the rows, none twice; to be read */
+    void *rows;     /* [count][width] to be changed */
+    void *states;   /* [count][state_width] to be changed; NULL: the table has no state */
+    void *sums;     /* [count][width] of all workers' updates in the clock; may be changed */
+    char *error;    /* [error_bytes] for the job's error line, when the function fails */
+    size_t error_bytes;
+};
+
 /* Gradient descent with momentum: v = momentum v + g + l2 w; w -= rate v.
  * With `nesterov`: w -= rate (g + l2 w + momentum v), with the new v.
  * (Sutskever et al., On the importance of initialization and momentum in deep learning, ICML 2013, in the form of

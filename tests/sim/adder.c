@@ -98,6 +98,23 @@ static void adder_step(const struct aml_step *step, const void *parameters) {
     put_elements(step, step->state, step->state_width, state);
 }
 
+/* table_spec.apply_rows */
+static int adder_steps(const struct aml_steps *steps, const void *parameters) {
+    size_t element = aml_type_size(steps->type);
+    for (size_t i = 0; i < steps->count; i++) {
+        struct aml_step step = {.key = steps->keys[i],
+                                .clock = steps->clock,
+                                .type = steps->type,
+                                .width = steps->width,
+                                .state_width = steps->state_width,
+                                .row = (unsigned char *)steps->rows + i * steps->width * element,
+                                .sum = (const unsigned char *)steps->sums + i * steps->width * element};
+        step.state = steps->states != NULL ? (unsigned char *)steps->states + i * steps->state_width * element : NULL;
+        adder_step(&step, parameters);
+    }
+    return 0;
+}
+
 static void adder_add_table(struct app *app, const char *name, enum aml_type type, enum aml_mode mode,
                             uint64_t dense_rows, unsigned rows, uint64_t *random) {
     struct table_spec spec = {.type = type, .mode = mode, .rows = dense_rows};
@@ -131,7 +148,9 @@ static void adder_add_stepped(struct app *app) {
     adder->stepped = app->job.table_count - 1;
     struct table_spec *spec = &app->job.tables[adder->stepped];
     spec->given = false;
-    spec->apply = adder_step;
+    bool many = app_random(&random) % 2 == 0;
+    spec->apply = many ? NULL : adder_step;
+    spec->apply_rows = many ? adder_steps : NULL;
     spec->parameters = app;
 }
 

@@ -480,7 +480,7 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
     struct app *app = &node->cluster->app;
     const struct app_row *row = &app->rows[number];
     memcpy(expected + row->first, app_state(app, clock) + row->first, app_width(app, number) * sizeof *expected);
-    bool plain = app->job.tables[row->table].apply == NULL;
+    bool plain = !table_stepped(&app->job.tables[row->table]);
     for (unsigned o = 0; o < node->app.own_count && plain; o++) {
         if (node->app.own[o].clock > clock) {
             app_changes_apply(app, &node->app.own[o].changes, number, expected);

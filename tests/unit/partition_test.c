@@ -1,6 +1,7 @@
 /* A partition: clocks advance when every origin has delivered, each flush counts once, and only rows that changed
  * are pushed. */
 #include "agileml/ps/partition.h"
+#include "agileml/ps/steps.h"
 #include "agileml/wire/sparse.h"
 
 #include <setjmp.h>
@@ -644,6 +645,21 @@ static void step_counts(const struct aml_step *step, const void *parameters) {
     }
 }
 
+/* The same for many rows. */
+static int steps_counts(const struct aml_steps *steps, const void *parameters) {
+    for (size_t i = 0; i < steps->count; i++) {
+        const struct aml_step step = {.key = steps->keys[i],
+                                      .clock = steps->clock,
+                                      .type = steps->type,
+                                      .width = steps->width,
+                                      .row = (int64_t *)steps->rows + i * steps->width,
+                                      .sum = (const int64_t *)steps->sums + i * steps->width};
+        assert_true(steps->states == NULL && steps->state_width == 0);
+        step_counts(&step, parameters);
+    }
+    return 0;
+}
+
 /* Tables of whole numbers and of floats, to add to and to put, dense and sparse, one whose deltas come as WIRE_SPARSE,
  * and two with optimizers. */
 static struct job mixed_job(void) {
@@ -666,7 +682,7 @@ static struct job mixed_job(void) {
     job.tables[STEPPED_COUNTS].width = WIDE;
     job.tables[STEPPED_COUNTS].row_bytes = WIDE * sizeof(int64_t);
     job.tables[STEPPED_COUNTS].flushed_sparse = true;
-    job.tables[STEPPED_COUNTS].apply = step_counts;
+    job.tables[STEPPED_COUNTS].apply_rows = steps_counts;
     job.tables[STEPPED_COUNTS].parameters = &adam;
     job.shapes[STEPPED_COUNTS] = table_shape(&job.tables[STEPPED_COUNTS]);
     job.tables[STATES] = table_state_spec(&job.tables[STEPPED], aml_adam_state(WIDTH));
@@ -1152,11 +1168,33 @@ static void step_noted(const struct aml_step *step, const void *parameters) {
     note[1] = (int64_t)(step->key * 1000 + step->clock);
 }
 
-static struct job noted_job(uint64_t rows) {
+/* The same for many rows. */
+static int steps_noted(const struct aml_steps *steps, const void *parameters) {
+    assert_true(steps->count > 0);
+    for (size_t i = 0; i < steps->count; i++) {
+        const struct aml_step step = {.key = steps->keys[i],
+                                      .clock = steps->clock,
+                                      .type = steps->type,
+                                      .width = steps->width,
+                                      .state_width = steps->state_width,
+                                      .row = (int64_t *)steps->rows + i * steps->width,
+                                      .state = (int64_t *)steps->states + i * steps->state_width,
+                                      .sum = (const int64_t *)steps->sums + i * steps->width};
+        step_noted(&step, parameters);
+    }
+    if (steps->clock == 13) {
+        snprintf(steps->error, steps->error_bytes, "an unlucky clock");
+        return AML_EINPUT;
+    }
+    return 0;
+}
+
+static struct job noted_job(uint64_t rows, bool many) {
     static struct job job;
     job = (struct job){.staleness = STALENESS};
     job_add(&job, AML_INT64, AML_ADD, rows);
-    job.tables[0].apply = step_noted;
+    job.tables[0].apply = many ? NULL : step_noted;
+    job.tables[0].apply_rows = many ? steps_noted : NULL;
     job.tables[0].start = NULL;
     job.tables[0].state = 1;
     job.tables[1] = table_state_spec(&job.tables[0], 2);
@@ -1178,8 +1216,8 @@ static void assert_noted(struct partition *partition, uint64_t key, int64_t firs
 static void test_a_sum_is_applied_once(void **state) {
     (void)state;
     static const actor_id origins[] = {1 << 16, 2 << 16};
-    for (unsigned dense = 0; dense < 2; dense++) {
-        struct job job = noted_job(dense * ROWS * PARTITIONS);
+    for (unsigned kind = 0; kind < 4; kind++) {
+        struct job job = noted_job(kind % 2 * ROWS * PARTITIONS, kind / 2 != 0);
         struct partition *partition = open_partition(&job, origins, 2);
         uint64_t one = key_at(&job.tables[0], 0);
         uint64_t two = key_at(&job.tables[0], 1);
@@ -1204,11 +1242,52 @@ static void test_a_sum_is_applied_once(void **state) {
     }
 }
 
+/* Many rows are stepped once each, in the order and the portions in which they come. */
+static void test_many_rows_at_once(void **state) {
+    (void)state;
+    enum { MANY = 3 * STEPS_ROWS_MAX };
+    struct job job = noted_job(MANY, true);
+    struct table table;
+    struct table states;
+    struct error error = {0};
+    assert_int_equal(table_open(&table, &job.tables[0], 0, 1, &error), 0);
+    assert_int_equal(table_open(&states, &job.tables[1], 0, 1, &error), 0);
+    table_pair(&table, &states);
+    int64_t(*sums)[WIDTH] = memory_zeroed(MANY, sizeof *sums);
+    struct steps steps;
+    steps_open(&steps, &table, 5, MANY - 7, &error);
+    for (uint32_t slot = 7, run; slot < MANY; slot += run) { /* rows 0 to 6 are in no step */
+        run = 1 + (uint32_t)(hash_mix(slot) % (STEPS_ROWS_MAX / 2 * 3));
+        run = run < MANY - slot ? run : MANY - slot;
+        for (uint32_t i = 0; i < run; i++) {
+            sums[i][0] = slot + i;
+        }
+        steps_add(&steps, slot, run, (const unsigned char *)sums);
+    }
+    steps_close(&steps);
+    for (uint32_t slot = 0; slot < MANY; slot++) {
+        const int64_t *row = (const void *)table_row(&table, slot);
+        const int64_t *note = (const void *)table_row(&states, slot);
+        assert_int_equal(row[0], slot < 7 ? 0 : slot);
+        assert_int_equal(note[0], slot < 7 ? 0 : 1);
+        assert_int_equal(note[1], slot < 7 ? 0 : (int64_t)table_key(&table, slot) * 1000 + 5);
+    }
+    assert_int_equal(error.code, 0);
+    steps_open(&steps, &table, 13, 1, &error);
+    steps_add(&steps, 0, 1, (const unsigned char *)sums);
+    steps_close(&steps);
+    assert_int_equal(error.code, AML_EINPUT);
+    assert_string_equal(error.text, "table t: apply_rows: an unlucky clock");
+    free(sums);
+    table_close(&table);
+    table_close(&states);
+}
+
 /* A worker that is alone does not know what the server makes of its updates. Another one's push is not made of its. */
 static void test_a_lone_worker_gets_rows_with_apply(void **state) {
     (void)state;
     static const actor_id origins[] = {1 << 16};
-    struct job job = noted_job(0);
+    struct job job = noted_job(0, false);
     struct partition *partition = open_partition(&job, origins, 1);
     uint64_t key = key_at(&job.tables[0], 0);
     int64_t value;
@@ -1223,7 +1302,7 @@ static void test_a_lone_worker_gets_rows_with_apply(void **state) {
 static void test_what_one_worker_knows_others_are_pushed(void **state) {
     (void)state;
     static const actor_id origins[] = {1 << 16, 2 << 16};
-    struct job job = noted_job(0);
+    struct job job = noted_job(0, false);
     job_add(&job, AML_INT64, AML_ADD, 0); /* a plain table, last: the partition does not mind */
     struct partition *partition = open_partition(&job, origins, 1);
     uint64_t keys[2] = {key_at(&job.tables[0], 0), key_at(&job.tables[2], 0)};
@@ -1258,7 +1337,7 @@ static void test_states_are_in_updates_alone(void **state) {
     (void)state;
     static const enum message_type types[] = {MESSAGE_FLUSH, MESSAGE_PUSH, MESSAGE_SUBSCRIBE, MESSAGE_ROWS,
                                               MESSAGE_UPDATE};
-    struct job job = noted_job(0);
+    struct job job = noted_job(0, false);
     job.tables[1].width = WIDTH; /* as rows_message writes rows */
     job.tables[1].row_bytes = job.tables[0].row_bytes;
     job.shapes[1] = table_shape(&job.tables[1]);
@@ -1277,6 +1356,7 @@ static void test_states_are_in_updates_alone(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_sum_is_applied_once),
+        cmocka_unit_test(test_many_rows_at_once),
         cmocka_unit_test(test_a_lone_worker_gets_rows_with_apply),
         cmocka_unit_test(test_what_one_worker_knows_others_are_pushed),
         cmocka_unit_test(test_states_are_in_updates_alone),
