@@ -6,6 +6,7 @@
 int command_checkpoint(int argc, char **argv);
 int command_controller(int argc, char **argv);
 int command_evict(int argc, char **argv);
+int command_follow(int argc, char **argv);
 int command_join(int argc, char **argv);
 int command_keygen(int argc, char **argv);
 int command_report(int argc, char **argv);

@@ -17,6 +17,7 @@ static const struct {
     {"join", command_join, "start nodes on this machine that join a running job"},
     {"status", command_status, "show a running job, its nodes and what they do"},
     {"top", command_top, "show a running job's nodes, live"},
+    {"follow", command_follow, "print a running job's report, line by line"},
     {"evict", command_evict, "have nodes leave a running job in time"},
     {"checkpoint", command_checkpoint, "have a running job write a checkpoint now"},
     {"stop", command_stop, "end a running job well, before its time"},
@@ -25,7 +26,7 @@ static const struct {
 };
 enum { COMMAND_COUNT = sizeof COMMANDS / sizeof *COMMANDS };
 static const char EXPECTED[] =
-    "expected run, controller, join, status, top, evict, checkpoint, stop, report or keygen, see --help";
+    "expected run, controller, join, status, top, follow, evict, checkpoint, stop, report or keygen, see --help";
 
 static void print_help(void) {
     printf("usage: proteus COMMAND [OPTIONS]\n\n");

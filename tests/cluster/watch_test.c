@@ -33,6 +33,24 @@ static void test_json_is_the_report(void **state) {
     assert_text("lines", "\"iterations\":5");
 }
 
+/* `proteus follow` prints the report from its beginning, and ends as the job does. */
+static void test_the_report_is_followed(void **state) {
+    (void)state;
+    static const char begin[] = "rm -f report notes followed; { $bin/proteus controller --listen tcp://127.0.0.1:0 "
+                                "--report report --progress json >lines 2>notes & } && "
+                                "while ! grep -q nodes notes; do sleep 0.05; done; read -r listening on at more <notes";
+    run_well("%s; $bin/mf --data ratings --iterations 5 --controller=$at --tier=reliable & "
+             "$bin/proteus follow --controller $at >followed && wait && cmp followed report",
+             begin);
+    run_well("%s; " SUMS " 1000000 --controller=$at --tier=reliable 2>node & "
+             "while ! grep -qs '\"type\":\"iteration' report; do sleep 0.05; done; "
+             "$bin/proteus follow --controller $at >followed 2>said & follows=$!; "
+             "while ! grep -qs '\"type\":\"iteration' followed; do sleep 0.05; done; "
+             "$bin/proteus stop --now --controller $at; ! wait $follows && wait; cmp followed report",
+             begin);
+    assert_text("said", "proteus: error: stopped by 'proteus stop'");
+}
+
 /* Without a terminal: the first and the last iteration, and at most one a second of the others. */
 static void test_plain_lines_are_few(void **state) {
     (void)state;
@@ -201,10 +219,10 @@ static int set_up(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_json_is_the_report), cmocka_unit_test(test_plain_lines_are_few),
-        cmocka_unit_test(test_no_progress),        cmocka_unit_test(test_a_live_line),
-        cmocka_unit_test(test_top_once),           cmocka_unit_test(test_top_ends_with_the_job),
-        cmocka_unit_test(test_top_on_a_screen),
+        cmocka_unit_test(test_json_is_the_report),    cmocka_unit_test(test_the_report_is_followed),
+        cmocka_unit_test(test_plain_lines_are_few),   cmocka_unit_test(test_no_progress),
+        cmocka_unit_test(test_a_live_line),           cmocka_unit_test(test_top_once),
+        cmocka_unit_test(test_top_ends_with_the_job), cmocka_unit_test(test_top_on_a_screen),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }

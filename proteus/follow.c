@@ -1,0 +1,71 @@
+/* proteus follow: prints the report of a running job, line by line, until the job ends. */
+#include "proteus/command.h"
+#include "proteus/operator.h"
+
+#include <stdio.h>
+
+enum {
+    FOLLOW_CONNECT_MS = 30 * 1000,   /* as long as nodes wait for a controller by default */
+    FOLLOW_PATIENCE_MS = 300 * 1000, /* for a controller that is started again, as nodes wait by default */
+};
+
+struct follow_call {
+    bool heard;      /* the controller has answered */
+    json_t *summary; /* NULL until it comes */
+};
+
+static void ask_lines(void *context, struct observer *observer) {
+    (void)context;
+    observer_ask_lines(observer);
+    observer_ask_status(observer, 0); /* the answer shows that a silent controller runs */
+}
+
+static bool take_lines(void *context, struct observer *observer, const struct message *message) {
+    struct follow_call *call = context;
+    json_t *line = NULL;
+    call->heard = true;
+    if (observer_take_line(observer, message, &line) && line != NULL) {
+        json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
+        putchar('\n');
+    }
+    if (observer->ended) {
+        call->summary = json_incref(line);
+    }
+    json_decref(line);
+    return observer->ended;
+}
+
+static bool bear_silence(void *context, unsigned silent_ms) {
+    const struct follow_call *call = context;
+    return silent_ms < (call->heard ? FOLLOW_PATIENCE_MS : FOLLOW_CONNECT_MS);
+}
+
+static int tell_end(void *context, struct error *error) {
+    const struct follow_call *call = context;
+    const char *text = json_string_value(json_object_get(call->summary, "error"));
+    if (json_is_true(json_object_get(call->summary, "ok"))) {
+        return 0;
+    }
+    bool input = json_integer_value(json_object_get(call->summary, "status")) == 2;
+    return error_set(error, input ? AML_EINPUT : AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+}
+
+static const char USAGE[] =
+    "usage: proteus follow --controller tcp://HOST:PORT [OPTIONS]\n\n"
+    "Prints the report of a running job, lines of JSON: those that the controller still has, and the others as they\n"
+    "come, until the job ends. Exit status and error line are the job's.\n\n";
+
+int command_follow(int argc, char **argv) {
+    struct follow_call follow = {0};
+    const struct aml_option own[] = {{0}};
+    const struct operator_call call = {.usage = USAGE,
+                                       .own = own,
+                                       .ask = ask_lines,
+                                       .answer = take_lines,
+                                       .wait = bear_silence,
+                                       .tell = tell_end,
+                                       .context = &follow};
+    int code = operator_main(&call, argc, argv);
+    json_decref(follow.summary);
+    return code;
+}
