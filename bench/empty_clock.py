@@ -1,5 +1,6 @@
 """bench/empty_clock.c in Python. Also writes how its memory grows, and that a table's rows stay where they are."""
 import resource
+import sys
 
 import numpy as np
 import proteus
@@ -14,6 +15,7 @@ class EmptyClock(proteus.App):
     items = proteus.Option(1000000, minimum=1, help="items of a clock")
     rows = proteus.Option(10, minimum=1, help="rows of 100 floats")
     update = proteus.Option(False, help="add to each row in each clock")
+    optimizer = proteus.Option("none", choices=["none", "momentum", "python"], help="of the rows, with --update")
     w = proteus.Table(np.float32, width=WIDTH, whole=True)
     none = proteus.Metric("mean")
     item = np.float32
@@ -23,12 +25,24 @@ class EmptyClock(proteus.App):
 
     def configure(self, worker):
         self.w.rows = self.rows
+        if self.optimizer == "momentum":
+            self.w.optimizer = proteus.Momentum(0.1)
+        elif self.optimizer == "python":
+            self.w.optimizer = proteus.Optimizer(self.momentum, state=WIDTH)
+
+    def momentum(self, steps):
+        steps.states *= 0.9
+        steps.states += steps.sums
+        steps.rows -= 0.1 * steps.states
 
     def read(self, worker):
         yield np.arange(self.items, dtype=np.float32)
 
     def clock(self, worker, items):
-        if self.update:
+        if self.update and self.optimizer != "none":
+            sums = worker.table("w").gradients()
+            sums += 1
+        elif self.update:
             rows = worker.table("w").change()
             rows += 1
             address = rows.__array_interface__["data"][0]
@@ -45,5 +59,15 @@ class EmptyClock(proteus.App):
             print(f"memory grown since clock 1000: {grown} KiB", flush=True)
 
 
+class Staged(EmptyClock):
+    """clocks that do nothing, of items that a stage passes on"""
+
+    staged = proteus.Option(False, help="run a stage on each item")
+
+    @proteus.stage()
+    def same(self, worker, item):
+        return item
+
+
 if __name__ == "__main__":
-    proteus.main(EmptyClock)
+    proteus.main(Staged if "--staged" in sys.argv else EmptyClock)

@@ -63,7 +63,9 @@ static double start_value(const struct start *start, uint64_t key, uint32_t at) 
     return start->a + start->b * sqrt(-2 * log(unit)) * cos(angle);
 }
 
-static void start_python(unsigned table, uint64_t key, void *row); /* the generated module's */
+/* The generated module's: */
+static void start_python(unsigned table, uint64_t key, void *row);
+static int run_stage(aml_worker *worker, unsigned stage, uint64_t random, const void *in, void *out);
 
 static void start_row(void *context, unsigned table, uint64_t key, void *row) {
     const struct binding *binding = context;
@@ -77,28 +79,37 @@ static void start_row(void *context, unsigned table, uint64_t key, void *row) {
     }
 }
 
-/* The library does not tell a start function which table it is for: so there is one for each. */
+/* The library does not tell a start function which table it is for, nor a stage which one it is: so there is one for
+ * each. */
 #define START(table)                                                                                                   \
     static void start_of_##table(void *context, uint64_t key, void *row) {                                             \
         start_row(context, table, key, row);                                                                           \
     }
-START(0)
-START(1)
-START(2)
-START(3)
-START(4)
-START(5)
-START(6)
-START(7)
-START(8)
-START(9)
-START(10)
-START(11)
-START(12)
-START(13)
-START(14)
-START(15)
+#define STAGE(stage)                                                                                                   \
+    static int stage_##stage(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {          \
+        (void)context;                                                                                                 \
+        return run_stage(worker, stage, random, in, out);                                                              \
+    }
+#define EACH(n) START(n) STAGE(n)
+EACH(0)
+EACH(1)
+EACH(2)
+EACH(3)
+EACH(4)
+EACH(5)
+EACH(6)
+EACH(7)
+EACH(8)
+EACH(9)
+EACH(10)
+EACH(11)
+EACH(12)
+EACH(13)
+EACH(14)
+EACH(15)
+#undef EACH
 #undef START
+#undef STAGE
 
 typedef void start_function(void *context, uint64_t key, void *row);
 
@@ -107,6 +118,15 @@ static start_function *start_for(unsigned table) {
         start_of_0, start_of_1, start_of_2,  start_of_3,  start_of_4,  start_of_5,  start_of_6,  start_of_7,
         start_of_8, start_of_9, start_of_10, start_of_11, start_of_12, start_of_13, start_of_14, start_of_15};
     return all[table];
+}
+
+typedef int stage_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+
+static stage_function *stage_for(unsigned stage) {
+    static stage_function *const all[AML_STAGES_MAX] = {stage_0,  stage_1,  stage_2,  stage_3, stage_4,  stage_5,
+                                                        stage_6,  stage_7,  stage_8,  stage_9, stage_10, stage_11,
+                                                        stage_12, stage_13, stage_14, stage_15};
+    return all[stage];
 }
 
 /* ---- Emitting many items by one call ---- */
@@ -181,33 +201,37 @@ static void rows_touch_all(const struct aml_rows *rows) {
     }
 }
 
+/* row[width] += delta[width] */
+static void add_row(enum aml_type type, uint32_t width, void *row, const void *delta) {
+#define ADD(element)                                                                                                   \
+    for (uint32_t c = 0; c < width; c++) {                                                                             \
+        ((element *)row)[c] += ((const element *)delta)[c];                                                            \
+    }
+    switch (type) {
+    case AML_FLOAT32:
+        ADD(float)
+        break;
+    case AML_FLOAT64:
+        ADD(double)
+        break;
+    case AML_INT32: /* unsigned: an overflow wraps, as in the servers */
+        ADD(uint32_t)
+        break;
+    case AML_INT64:
+        ADD(uint64_t)
+        break;
+    }
+#undef ADD
+}
+
 /* Adds deltas[count][width] to the rows of slots[count], in their order, or to their sums if the table has an
  * optimizer. A slot that appears more than once gets all its deltas. */
 static void rows_add(const struct aml_rows *rows, enum aml_type type, uint32_t width, const uint32_t *slots,
                      size_t count, const void *deltas) {
     const size_t bytes = width * aml_type_size(type);
     for (size_t i = 0; i < count; i++) {
-        const void *delta = (const unsigned char *)deltas + i * bytes;
-        void *row = rows->sums != NULL ? aml_row_sum(rows, slots[i]) : aml_row(rows, slots[i]);
-#define ADD(element)                                                                                                   \
-    for (uint32_t c = 0; c < width; c++) {                                                                             \
-        ((element *)row)[c] += ((const element *)delta)[c];                                                            \
-    }
-        switch (type) {
-        case AML_FLOAT32:
-            ADD(float)
-            break;
-        case AML_FLOAT64:
-            ADD(double)
-            break;
-        case AML_INT32: /* unsigned: an overflow wraps, as in the servers */
-            ADD(uint32_t)
-            break;
-        case AML_INT64:
-            ADD(uint64_t)
-            break;
-        }
-#undef ADD
+        add_row(type, width, rows->sums != NULL ? aml_row_sum(rows, slots[i]) : aml_row(rows, slots[i]),
+                (const unsigned char *)deltas + i * bytes);
     }
 }
 
@@ -216,6 +240,47 @@ static void rows_put(const struct aml_rows *rows, size_t row_bytes, const uint32
     for (size_t i = 0; i < count; i++) {
         memcpy(aml_row(rows, slots[i]), (const unsigned char *)values + i * row_bytes, row_bytes);
     }
+}
+
+/* Adds deltas[count] to the elements columns[count] of the rows slots[count]: ascending by slot and column, none twice.
+ * `given`: the table has changes_given. */
+static int rows_add_elements(aml_worker *worker, unsigned table, int given, const struct aml_rows *rows,
+                             enum aml_type type, const uint32_t *slots, const uint32_t *columns, const void *deltas,
+                             size_t count) {
+    size_t size = aml_type_size(type);
+    int result = 0;
+    for (size_t first = 0, end; first < count && result == 0; first = end) {
+        const unsigned char *changes = (const unsigned char *)deltas + first * size;
+        for (end = first; end < count && slots[end] == slots[first]; end++) {
+        }
+        unsigned char *row = rows->base + slots[first] * rows->stride;
+        if (!given) {
+            row = rows->sums != NULL ? aml_row_sum(rows, slots[first]) : aml_row(rows, slots[first]);
+        }
+        for (size_t i = 0; i < end - first; i++) {
+            add_row(type, 1, row + columns[first + i] * size, changes + i * size);
+        }
+        if (given) {
+            result = aml_give_changes(worker, table, slots[first], (uint32_t)(end - first), columns + first, changes);
+        }
+    }
+    return result;
+}
+
+/* ---- Lines that belong together ---- */
+
+/* aml_read_groups' group: a hash of the line's first field, which ends at a blank, tab, comma or semicolon. */
+static uint64_t group_of_field(const char *line) {
+    uint64_t hash = 0;
+    for (; strchr(" \t,;\r\n", *line) == NULL; line++) { /* finds a 0, too */
+        hash = aml_mix(hash, (unsigned char)*line);
+    }
+    return hash == AML_GROUP_SAME ? 0 : hash;
+}
+
+static int read_groups(aml_worker *worker, const char *path,
+                       int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context) {
+    return aml_read_groups(worker, path, group_of_field, each, context);
 }
 
 /* ---- Varied items ---- */

@@ -19,6 +19,18 @@ enum aml_mode { AML_ADD, AML_PUT, ... };
 #define AML_ITEM_BYTES_MAX ...
 
 struct aml_step { ...; };
+struct aml_steps {
+    uint64_t clock;
+    uint32_t width, state_width;
+    size_t count;
+    uint64_t *keys;
+    void *rows;
+    void *states;
+    void *sums;
+    char *error;
+    size_t error_bytes;
+    ...;
+};
 
 struct aml_table {
     const char *name;
@@ -27,11 +39,24 @@ struct aml_table {
     uint32_t width;
     uint64_t rows;
     int whole;
+    int changes_given;
     void (*start)(void *context, uint64_t key, void *row);
     void (*apply)(const struct aml_step *step, const void *parameters);
     const void *parameters;
     uint32_t state_width;
+    int (*apply_rows)(const struct aml_steps *steps, const void *parameters);
     ...;
+};
+
+#define AML_STAGES_MAX ...
+#define AML_STAGE_STATE ...
+#define AML_STAGE_TRAIN ...
+struct aml_stage {
+    const char *name;
+    const char *from;
+    unsigned flags;
+    size_t bytes;
+    int (*run)(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
 };
 
 enum aml_metric_kind { AML_SUM, AML_MEAN, AML_ROOT_MEAN, AML_EXP_MEAN, ... };
@@ -72,6 +97,10 @@ struct aml_app {
     int item_varied;
     int clock_alone;
     int evaluate_always;
+    int lots;
+    int strategies;
+    int slices;
+    const struct aml_stage *stages;
     int read_only_emits;
     int64_t iterations;
     int64_t clocks_per_iteration;
@@ -98,6 +127,14 @@ struct aml_lines {
     uint32_t split;
     uint64_t offset;
     int first;
+};
+struct aml_file {
+    const char *path;
+    ...;
+};
+struct aml_item {
+    uint32_t row_count;
+    uint32_t size;
 };
 struct aml_rows {
     unsigned char *base;
@@ -133,6 +170,8 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      void *context);
 int aml_read_lines(aml_worker *worker, const char *path,
                    int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
+int aml_read_files(aml_worker *worker, const char *path,
+                   int (*each)(aml_worker *worker, const struct aml_file *file, void *context), void *context);
 uint64_t aml_line_number(aml_worker *worker, const struct aml_lines *lines, const char *at);
 int aml_files(aml_worker *worker, const char *value, int (*each)(aml_worker *worker, const char *path, void *context),
               void *context);
@@ -148,6 +187,12 @@ uint64_t aml_clock(const aml_worker *worker);
 uint64_t aml_iteration(const aml_worker *worker);
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
 int aml_last(const aml_worker *worker);
+size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
+enum aml_strategy { AML_SSGD, AML_SMA, ... };
+int aml_averages(const aml_worker *worker);
+enum aml_strategy aml_strategy(const aml_worker *worker);
+unsigned aml_local_step(const aml_worker *worker);
+double aml_share(const aml_worker *worker);
 unsigned aml_lag(const aml_worker *worker);
 uint64_t aml_seed(const aml_worker *worker);
 uint64_t aml_mix(uint64_t seed, uint64_t value);
@@ -180,6 +225,12 @@ struct batch {
 };
 typedef void start_function(void *context, uint64_t key, void *row);
 start_function *start_for(unsigned table);
+typedef int stage_function(aml_worker *worker, uint64_t random, const void *in, void *out, void *context);
+stage_function *stage_for(unsigned stage);
+int read_groups(aml_worker *worker, const char *path,
+                int (*each)(aml_worker *worker, const struct aml_lines *lines, void *context), void *context);
+int rows_add_elements(aml_worker *worker, unsigned table, int given, const struct aml_rows *rows, enum aml_type type,
+                      const uint32_t *slots, const uint32_t *columns, const void *deltas, size_t count);
 int64_t emit_batch(aml_worker *worker, const struct batch *batch);
 size_t rows_check(const struct aml_rows *rows, const uint32_t *slots, size_t count);
 void rows_touch(const struct aml_rows *rows, const uint32_t *slots, size_t count);
@@ -200,9 +251,12 @@ extern "Python" {
     int app_finish(aml_worker *worker, void *context);
     int each_ratings(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
     int each_lines(aml_worker *worker, const struct aml_lines *lines, void *context);
+    int each_whole_file(aml_worker *worker, const struct aml_file *file, void *context);
     int each_file(aml_worker *worker, const char *path, void *context);
     int each_rows(void *context, const uint64_t *keys, const void *rows, size_t count);
     void start_python(unsigned table, uint64_t key, void *row);
+    int run_stage(aml_worker *worker, unsigned stage, uint64_t random, const void *in, void *out);
+    int apply_python(const struct aml_steps *steps, const void *table);
 }
 """
 

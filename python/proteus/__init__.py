@@ -4,7 +4,8 @@ An app derives a class from App and calls main; `proteus run -- python3 app.py` 
 and says more."""
 
 from ._app import App, main
-from ._declare import FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Option, Table, Uniform
+from ._declare import (FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Optimizer, Option, Stage, Steps, Table, Uniform,
+                       stage)
 from ._errors import InputError
 from ._job import Job, JobError, Report, run, start
 from ._worker import Items, Lines, Rows, VariedItem, VariedItems, Worker
@@ -12,7 +13,7 @@ from .models import LogisticRegressionModel, MatrixFactorizationModel, ModelErro
 
 __all__ = [
     "AdaGrad", "Adam", "App", "FTRL", "InputError", "Items", "Job", "JobError", "Lines", "LogisticRegressionModel",
-    "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal", "Option", "Report",
-    "Rows", "Table", "TopicModel", "Uniform", "VariedItem", "VariedItems", "Worker", "load", "main",
-    "run", "start",
+    "MatrixFactorizationModel", "Metric", "ModelError", "Momentum", "NetworkModel", "Normal", "Optimizer", "Option",
+    "Report", "Rows", "Stage", "Steps", "Table", "TopicModel", "Uniform", "VariedItem", "VariedItems", "Worker", "load",
+    "main", "run", "stage", "start",
 ]

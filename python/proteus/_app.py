@@ -9,10 +9,18 @@ import numpy as np
 
 from . import _worker
 from ._binding import ffi, lib
-from ._declare import Metric, Option, Table
-from ._errors import InputError, end_process, report
+from ._declare import Metric, Option, Optimizer, Stage, Steps, Table
+from ._errors import InputError, describe, end_process, report
 
 _running = None  # libagileml runs one app in a process
+
+
+def _shape_of(item):
+    """The dtype and the shape that `item` of an app or of a stage says."""
+    if isinstance(item, tuple):
+        return np.dtype(item[0]), tuple(np.atleast_1d(item[1]).tolist())
+    dtype = np.dtype(item)
+    return (dtype.base, dtype.shape) if dtype.subdtype else (dtype, ())
 
 
 class App:
@@ -26,6 +34,8 @@ class App:
     clock(self, worker, items)     Works on the process's part of one clock.
     evaluate(self, worker, items)  Optional: measures on test items after a clock, and changes no rows.
     finish(self, worker)           Optional: saves the model. In one process, after the last clock.
+
+    Methods with the decorator `stage` make something of each item before `clock` gets it.
 
     An exception that leaves one of them ends the job. The class's docstring is the summary for --help; in its object
     each option's attribute is the option's value.
@@ -45,6 +55,13 @@ class App:
     evaluate_always = False
     #: True: `read` does nothing but emit items: a node may then take data from others rather than call it.
     read_only_emits = False
+    #: True: the app can be used with --lots: `clock` is then called several times in a clock, also for items of other
+    #: processes that are late. It may use nothing that the app keeps for its own process's items.
+    lots = False
+    #: True: `clock` works in worker.slices(items), and the app can be used with --slice.
+    slices = False
+    #: True: the app can be used with --strategy (worker.strategy).
+    strategies = False
     #: Defaults of the options of these names.
     iterations = 20
     clocks_per_iteration = 1
@@ -59,25 +76,21 @@ class App:
         raise NotImplementedError("the app has no function clock")
 
     def __init__(self):
-        self._tables, self._metrics, self._options = {}, {}, {}
+        self._tables, self._metrics, self._options, self._stages = {}, {}, {}, {}
         for base in reversed(type(self).__mro__):
             for name, value in vars(base).items():
-                for kind, known in ((Table, self._tables), (Metric, self._metrics), (Option, self._options)):
+                for kind, known in ((Table, self._tables), (Metric, self._metrics), (Option, self._options),
+                                    (Stage, self._stages)):
                     if isinstance(value, kind):
                         known[name] = copy.copy(value)
                         setattr(self, name, known[name] if kind is not Option else value.default)
-        for known in self._tables, self._metrics:
+        for known in self._tables, self._metrics, self._stages:
             for index, declared in enumerate(known.values()):
                 declared.index = index
 
     def item_shape(self):
         """The dtype and the shape of what an item carries."""
-        if self.item is None:
-            return np.dtype("V0"), ()
-        if isinstance(self.item, tuple):
-            return np.dtype(self.item[0]), tuple(np.atleast_1d(self.item[1]).tolist())
-        dtype = np.dtype(self.item)
-        return (dtype.base, dtype.shape) if dtype.subdtype else (dtype, ())
+        return (np.dtype("V0"), ()) if self.item is None else _shape_of(self.item)
 
     def __setattr__(self, name, value):
         if name in getattr(self, "_tables", ()) and value is not self._tables[name]:
@@ -94,7 +107,9 @@ class _Program:
         self.struct = ffi.new("struct aml_app *")
         self.binding = ffi.new("struct binding *")
         self.targets = {}
+        self.made = {}  # with stages: the dtype and shape of what `clock` and `evaluate` get
         self.by_index = list(app._tables.values())
+        self.stages = list(app._stages.values())
         self._fill()
 
     def text(self, value):
@@ -178,6 +193,7 @@ class _Program:
         struct.clocks_per_iteration = int(app.clocks_per_iteration)
         struct.evaluate_always, struct.read_only_emits = int(app.evaluate_always), int(app.read_only_emits)
         struct.item_varied = int(app.varied)
+        struct.lots, struct.slices, struct.strategies = int(app.lots), int(app.slices), int(app.strategies)
         if app.item_shape()[0].hasobject:
             raise TypeError(f"item: dtype {app.item_shape()[0]}: Python objects can't go from process to process")
         if not app.varied:
@@ -196,6 +212,38 @@ class _Program:
             raise ValueError(f"{len(app._tables)} tables: expected {lib.BINDING_TABLES_MAX} at most")
         for table in app._tables.values():
             self._complete_table(table, seed)
+        self._complete_stages()
+
+    def _complete_stages(self):
+        if len(self.stages) > lib.AML_STAGES_MAX:
+            raise ValueError(f"{len(self.stages)} stages: expected {lib.AML_STAGES_MAX} at most")
+        specs = self.array("struct aml_stage[]", len(self.stages) + 1)
+        made = (_worker.varied_dtype(self.app), None) if self.app.varied else self.app.item_shape()
+        tested = None if self.app.varied else made  # what test items become
+        before = ffi.NULL
+        for stage, spec in zip(self.stages, specs):
+            stage.gets = made
+            if stage.item is None and made[1] is None:
+                raise TypeError(f"stage {stage.name}: no item: expected the dtype and shape of what it returns, as "
+                                "what it gets differs in size")
+            made = made if stage.item is None else _shape_of(stage.item)
+            if made[0].hasobject:
+                raise TypeError(f"stage {stage.name}: item: dtype {made[0]}: Python objects can't go from process to "
+                                "process")
+            if stage.train and made != stage.gets:
+                raise TypeError(f"stage {stage.name}: item {made[0]} {made[1]}: expected {stage.gets[0]} "
+                                f"{stage.gets[1]} as it gets, since it is left out for test items")
+            stage.makes = made
+            tested = tested if stage.train else made
+            spec.name = self.text(stage.name)
+            setattr(spec, "from", before)
+            before = spec.name
+            spec.flags = (lib.AML_STAGE_STATE if stage.state else 0) | (lib.AML_STAGE_TRAIN if stage.train else 0)
+            spec.bytes = made[0].itemsize * int(np.prod(made[1], dtype=np.int64))
+            spec.run = lib.stage_for(stage.index)
+        if self.stages:
+            self.struct.stages = specs
+            self.made = {"clock": made, "evaluate": tested}
 
     def _complete_table(self, table, seed):
         table.check()
@@ -207,18 +255,23 @@ class _Program:
         self.binding.starts[table.index] = {"kind": kind, "type": table.type, "width": int(table.width), "a": a, "b": b,
                                             "seed": lib.aml_mix(seed, table.index)}
         spec.start = lib.start_for(table.index) if kind != lib.START_ZERO else ffi.NULL
-        if table.optimizer is not None:
+        spec.changes_given = int(table.changes_given)
+        if isinstance(table.optimizer, Optimizer):
+            handle = ffi.new_handle(table)
+            self.keep.append(handle)
+            spec.apply_rows, spec.parameters, spec.state_width = lib.apply_python, handle, table.optimizer.state
+        elif table.optimizer is not None:
             name = table.optimizer.name
             spec.apply = ffi.addressof(lib, f"aml_apply_{name}")
             spec.parameters = self.array(f"struct aml_{name} *", table.optimizer.values)
             spec.state_width = getattr(lib, f"aml_{name}_state")(int(table.width))
 
 
-def _call(function, handle, body):
+def _call(function, handle, body, kind=None, bits=None):
     """Runs body(worker) as a function of the app. Returns its result for the library."""
-    call = _worker.Call(function)
+    call = _worker.Call(function, kind)
     try:
-        body(_worker.Worker(_running.app, handle, call))
+        body(_worker.Worker(_running.app, handle, call, bits))
         call.end()
         return 0
     except BaseException as error:  # SystemExit too: nothing may pass the library's C functions
@@ -265,7 +318,8 @@ def app_begin(handle, context):
 def _with_items(function, handle, items, count):
     def run(worker):
         app = _running.app
-        getattr(app, function)(worker, _worker._items(app, worker.call, f"the items of {function}", items, count))
+        getattr(app, function)(worker, _worker.items_at(app, worker.call, f"the items of {function}", items, count,
+                                                        _running.made.get(function)))
 
     return _call(function, handle, run)
 
@@ -299,6 +353,12 @@ def each_lines(handle, lines, context):
 
 
 @ffi.def_extern()
+def each_whole_file(handle, file, context):
+    each = ffi.from_handle(context)
+    return _call("read", handle, lambda worker: each(worker, os.fsdecode(ffi.string(file.path))))
+
+
+@ffi.def_extern()
 def each_file(handle, path, context):
     ffi.from_handle(context).append(os.fsdecode(ffi.string(path)))
     return 0
@@ -324,6 +384,60 @@ def start_python(index, key, row):
         np.frombuffer(ffi.buffer(row, table.width * table.dtype.itemsize), table.dtype)[:] = values
     except BaseException as error:  # the library expects no failure here: without the row this process can't go on
         end_process(error)
+
+
+def _stage_item(call, stage, source):
+    """What a stage gets: an array over the library's memory."""
+    dtype, shape = stage.gets
+    if shape is None:  # a varied item without rows
+        item = ffi.cast("struct aml_item *", source)
+        if item.size % dtype.itemsize != 0:
+            raise ValueError(f"an item of {item.size} bytes: expected a multiple of {dtype.itemsize}, as of {dtype}")
+        source, shape = item + 1, (item.size // dtype.itemsize,)
+    return call.view(f"the item of stage {stage.name}", source, dtype, shape)
+
+
+@ffi.def_extern()
+def run_stage(handle, index, random, source, target):
+    stage = _running.stages[index]
+
+    def run(worker):
+        dtype, shape = stage.makes
+        made = stage.function(_running.app, worker, _stage_item(worker.call, stage, source))
+        if made is None:
+            raise TypeError(f"stage {stage.name} has returned nothing: expected an array of {dtype} {shape}")
+        values = _worker.as_values(f"what stage {stage.name} returned", made, dtype, shape)
+        ffi.memmove(target, values.tobytes(), values.nbytes)
+
+    return _call(f"stage {stage.name}", handle, run, "a stage with state" if stage.state else "a stage", random)
+
+
+@ffi.def_extern()
+def apply_python(steps, table):
+    table = ffi.from_handle(table)
+    call = _worker.Call(f"the optimizer of table {table.name}")
+
+    def view(what, pointer, width):
+        return call.view(f"the {what} of table {table.name}", pointer, table.dtype, (steps.count, width),
+                         writable=True)
+
+    def run():
+        keys = np.frombuffer(ffi.buffer(steps.keys, 8 * steps.count), np.uint64).copy()
+        returned = table.optimizer.apply(Steps(view("rows", steps.rows, steps.width),
+                                               view("states", steps.states, steps.state_width),
+                                               view("sums", steps.sums, steps.width), keys, steps.clock))
+        if returned is not None:
+            raise TypeError(f"{call.function} has returned something: expected it to change steps.rows in place")
+
+    try:
+        run()
+        call.end()
+        return 0
+    except BaseException as error:
+        code, text = describe(error)
+        encoded = text.encode("utf-8", "replace")[:steps.error_bytes - 1] + b"\0"
+        ffi.memmove(steps.error, encoded, len(encoded))
+        return code
 
 
 def main(app, argv=None):

@@ -1,6 +1,7 @@
 """What an app declares as attributes of its class: tables, metrics, options."""
 
 import pathlib
+from collections.abc import Callable
 
 import numpy as np
 
@@ -62,6 +63,91 @@ class FTRL:
         self.values = {"alpha": alpha, "beta": beta, "l1": l1, "l2": l2}
 
 
+class Steps:
+    """The steps of an optimizer of the app's own (Optimizer): n rows, in one clock.
+
+    rows    [n, width], of the table's dtype: to be changed in place.
+    states  [n, state]: to be changed in place.
+    sums    [n, width]: the sums of all workers' updates of these rows in the clock. May be changed.
+    keys    [n] of uint64: the rows' keys. clock: the clock, from 1.
+    """
+
+    __slots__ = ("rows", "states", "sums", "keys", "clock")
+
+    def __init__(self, rows, states, sums, keys, clock):
+        for name, value in zip(self.__slots__, (rows, states, sums, keys, clock)):
+            object.__setattr__(self, name, value)
+
+    def __setattr__(self, name, value):
+        if name in self.__slots__ and value is getattr(self, name):
+            return  # steps.rows -= x changes the array, and then sets it
+        raise AttributeError(f"steps.{name} is set to another object, which nothing would read: change the array in "
+                             f"place, as steps.{name}[:] = ... or steps.{name} -= ...")
+
+
+class Optimizer:
+    """An optimizer of the app's own, which the servers run: it changes rows, and a state beside each that only servers
+    see, by the sums of all workers' updates of a clock.
+
+    apply  a function of a Steps, which changes steps.rows and steps.states in place and returns nothing.
+    state  elements of a row's state, of the table's dtype, which are zeros at first; 0: none.
+
+        def momentum(steps):
+            steps.states *= 0.9
+            steps.states += steps.sums
+            steps.rows -= 0.1 * steps.states
+
+        weights = proteus.Table(np.float32, width=8, optimizer=proteus.Optimizer(momentum, state=8))
+
+    With options of the app `configure` sets it: self.weights.optimizer = proteus.Optimizer(self.step, state=8). Each
+    row is stepped once for each clock in which a worker has updated it; calls have some thousands of rows, in any
+    order. What becomes of a row must follow from its values, state, sum and key, and from the clock, alone: any node
+    calls the function, after a failure perhaps for a clock again. Its arrays, [n, width] and [n, state], are
+    views and valid until it returns. An exception ends the job."""
+
+    def __init__(self, apply: Callable[[Steps], None], state: int = 0):
+        if not callable(apply):
+            raise TypeError(f"optimizer: {apply!r}: expected a function of the steps")
+        if not isinstance(state, (int, np.integer)) or state < 0:
+            raise ValueError(f"optimizer: state {state!r}: expected a whole number from 0 on")
+        self.apply, self.state = apply, int(state)
+
+
+class Stage:
+    """A stage of the input (see the decorator `stage`). As an attribute of the app's object: `configure` may set
+    `item`; `function` is the method."""
+
+    def __init__(self, function, item, train, state):
+        self.function, self.item, self.train, self.state = function, item, train, state
+        self.name = function.__name__
+        self.index = -1
+
+
+def stage(item=None, train: bool = False, state: bool = False) -> Callable[[Callable], Stage]:
+    """Makes a method a stage: what becomes of each item, anew in each iteration, before `clock` gets it, as when images
+    are decoded and shifted. Stages form a chain, in the order in which the class has them: the first gets the item as
+    `read` has emitted it, each other what the one before has returned, and `clock` and `evaluate` get what the last
+    has returned. Feeders (run_options={"feeders": 2}) run stages on other machines or processors.
+
+    item   what the stage returns: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)). None: the same as it
+           gets. `configure` may set it: self.decode.item = ...
+    train  True: it is left out for test items, and returns what it gets in dtype and shape.
+    state  True: it may also use worker.table(...).read, worker.iteration, worker.total and worker.maximum. Then it runs
+           where the item is trained on.
+
+        @proteus.stage((np.float32, (28, 28)), train=True)
+        def shift(self, worker, item):
+            return np.roll(item, worker.random().integers(-2, 3, 2), axis=(0, 1))
+
+    It is called for one item at a time: `item` is an array as the app's `item` says (of varied items [n]), read-only
+    and valid until the stage returns. worker.random() and worker.bits follow from --seed, the item and the iteration
+    alone, and so must what it returns. Another dtype or shape than `item` says is an error, as for `emit`. For apps
+    whose items name no rows."""
+    if callable(item) and not isinstance(item, type):
+        raise TypeError("stage: expected parentheses, as @proteus.stage()")
+    return lambda function: Stage(function, item, train, state)
+
+
 class Table:
     """A table of parameters: rows of `width` elements of `dtype`, named by whole numbers from 0 to 2**64 - 1.
 
@@ -73,13 +159,16 @@ class Table:
     start      how rows begin: None (zeros), a number, Uniform, Normal, or a function that returns the row for a key.
                A function must depend on the key alone. Servers call it, and wait for Python's lock then: for large
                tables use one of the others.
-    optimizer  None, or Momentum, AdaGrad, Adam, FTRL: what `add` and `update` get are then gradients.
+    optimizer  None, or Momentum, AdaGrad, Adam, FTRL, or an Optimizer of the app's own: what `add` and `update` get are
+               then gradients, or what else it takes.
+    changes_given  True: rows change by worker.table(...).add_elements alone, in place. For wide rows of whole numbers
+               of which a clock changes a few elements: they take half the memory, and less time.
     """
 
     def __init__(self, dtype=np.float32, width: int = 1, rows: int = 0, mode: str = "add", whole: bool = False,
-                 start=None, optimizer=None):
+                 start=None, optimizer=None, changes_given: bool = False):
         self.dtype, self.width, self.rows, self.mode = np.dtype(dtype), width, rows, mode
-        self.whole, self.start, self.optimizer = whole, start, optimizer
+        self.whole, self.start, self.optimizer, self.changes_given = whole, start, optimizer, changes_given
         self.name = ""
         self.index = -1
 
@@ -98,6 +187,9 @@ class Table:
             if not isinstance(value, (int, np.integer)) or value < (1 if name == "width" else 0):
                 raise ValueError(f"{where}: {name} {value!r}: expected a whole number from "
                                  f"{1 if name == 'width' else 0} on")
+        if self.optimizer is not None and not isinstance(self.optimizer, (Momentum, AdaGrad, Adam, FTRL, Optimizer)):
+            raise TypeError(f"{where}: optimizer {self.optimizer!r}: expected a proteus.Momentum, AdaGrad, Adam, FTRL "
+                            "or Optimizer")
 
     @property
     def type(self):

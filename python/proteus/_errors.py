@@ -75,21 +75,27 @@ def end_process(error):
     os._exit(2)
 
 
+def describe(error):
+    """The library's code and the error line for an exception that left a function of the app. Prints the traceback, if
+    there is to be one."""
+    if isinstance(error, InputError):
+        return lib.AML_EINPUT, str(error)
+    code, text = lib.AML_EINPUT, _last_line(error)
+    if isinstance(error, MemoryError):
+        code = lib.AML_ENOMEM
+    elif isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, IsADirectoryError,
+                                                               NotADirectoryError, PermissionError)):
+        code = lib.AML_EFAIL
+    if _first_of_job(_controller()):
+        linecache.checkcache()
+        sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+        sys.stderr.flush()
+    return code, text
+
+
 def report(worker, error):
     """Makes an exception that left a function of the app the job's error, and returns the function's result."""
     if isinstance(error, Stopped):
         return error.code
-    if isinstance(error, InputError):
-        code, text = lib.AML_EINPUT, str(error)
-    else:
-        code, text = lib.AML_EINPUT, _last_line(error)
-        if isinstance(error, MemoryError):
-            code = lib.AML_ENOMEM
-        elif isinstance(error, OSError) and not isinstance(error, (FileNotFoundError, IsADirectoryError,
-                                                                   NotADirectoryError, PermissionError)):
-            code = lib.AML_EFAIL
-        if _first_of_job(_controller()):
-            linecache.checkcache()
-            sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-            sys.stderr.flush()
+    code, text = describe(error)
     return lib.error_text(worker, code, ffi.new("char[]", text.encode("utf-8", "replace")))

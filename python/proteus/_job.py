@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,8 @@ _loading = False  # in a node: the file of its app is being loaded
 
 _CONTROLLER = re.compile(r"proteus: info: controller at (\S+)$")
 _INFO = re.compile(r"[^ ]+: info: ")
+_LAST_WORDS = 2.0  # seconds that we wait for what an ended process has written
+_ERROR = re.compile(r"[^ ]+: error: (.*)$")
 
 
 class JobError(Exception):
@@ -131,61 +134,85 @@ def _arguments(options):
 class _Said:
     """What a job's standard error has said of the job."""
 
-    def __init__(self):
-        self.controller, self.errors = None, []
+    def __init__(self, controller=None):
+        self.controller, self.errors, self.node_errors = controller, [], []
 
     def listen(self, stream):
         """Passes the rest of the stream on."""
-        for line in stream:
-            found = _CONTROLLER.match(line.rstrip("\n"))
-            if found:
-                self.controller = found[1]
-            elif line.startswith("proteus: error: "):
-                self.errors.append(line[len("proteus: error: "):].rstrip("\n"))
-            elif not _INFO.match(line):
-                sys.stderr.write(line)
+        with stream:
+            for line in stream:
+                found, error = _CONTROLLER.match(line.rstrip("\n")), _ERROR.match(line.rstrip("\n"))
+                if found:
+                    self.controller = found[1]
+                elif error and line.startswith("proteus: "):
+                    self.errors.append(error[1])
+                elif not _INFO.match(line):
+                    sys.stderr.write(line)
+                    self.node_errors += [error[1]] if error else []
 
 
-def _end(process, lines):
+def _end(processes, signals, lines):
     """Ends a job that nobody waits for."""
     lines.close()  # a job that waits for its report to be read goes on, and ends
-    if process.poll() is None:
-        process.terminate()
+    running = [process for process in processes if process.poll() is None]
+    for process, number in zip(processes, signals):
+        if process in running:
+            process.send_signal(number)
+    for process in running:
         process.wait()
+
+
+def _popen(command, **more):
+    """Starts a program, which finds this package. In a session of its own: Ctrl-C is for this process, which then ends
+    the job well."""
+    package = str(pathlib.Path(__file__).resolve().parents[1])
+    path = os.pathsep.join(filter(None, [package, os.environ.get("PYTHONPATH")]))
+    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
+                            env={**os.environ, "PYTHONPATH": path}, text=True, errors="replace", **more)
 
 
 class Job:
     """A running job: iterate over it for the report's lines as they come, or wait for it. In a `with` statement it is
     ended at the statement's end, if it still runs; so it is when nothing refers to it any more."""
 
-    def __init__(self, app, reliable, transient, options, run_options):
+    _OWN = ("reliable", "transient", "report", "progress", "log-level", "log-format")  # not for run_options
+
+    def __init__(self, app, reliable, transient, options, run_options, controller=None):
         if _loading:
             raise RuntimeError("a node of a job starts another job: in a file with a class that runs in jobs, put what "
                                "calls proteus.run under `if __name__ == \"__main__\":`")
+        run_options = {name.replace("_", "-"): value for name, value in run_options.items()}
         for name in run_options:
-            if name.replace("_", "-") in ("reliable", "transient", "report", "progress", "log-level", "log-format"):
+            if name in self._OWN:
                 raise ValueError(f"run_options: {name}: proteus.run sets it by itself")
         self._folder = tempfile.TemporaryDirectory(prefix="proteus-")
-        self._said = _Said()
+        self._said = _Said(controller)
         self.report = Report()
         self._error = None
-        self._ended = False
-        program, running = find_program("proteus"), _command(app, self._folder.name)
+        self._ended = self._stopped = False
+        self._rights = _arguments({name: run_options[name] for name in ("key", "insecure") if name in run_options})
+        running = _command(app, self._folder.name) + _arguments(options)
+        self._process, self._nodes, self._lines = self._start(running, reliable, transient, run_options)
+        processes = [self._process, *self._nodes]
+        self._left = weakref.finalize(self, _end, processes, [signal.SIGTERM] + [signal.SIGINT] * len(self._nodes),
+                                      self._lines)
+        self._listeners = [threading.Thread(target=self._said.listen, args=[process.stderr], daemon=True)
+                           for process in processes]
+        for listener in self._listeners:
+            listener.start()
+
+    def _start(self, running, reliable, transient, run_options):
+        """Starts the job. Returns the process that ends with it, those of nodes beside it, and the report."""
+        program = find_program("proteus")
         reading, writing = os.pipe()
-        command = [program, "run", f"--reliable={reliable}", f"--transient={transient}", "--progress=none",
-                   "--log-level=info", f"--report=/dev/fd/{writing}", *_arguments(run_options), "--", *running,
-                   *_arguments(options)]
-        environment = dict(os.environ)
-        package = str(pathlib.Path(__file__).resolve().parents[1])
-        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package, environment.get("PYTHONPATH")]))
-        # A session of its own: Ctrl-C is for this process, which then ends the job well.
-        self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, pass_fds=[writing],
-                                         env=environment, start_new_session=True, text=True, errors="replace")
-        os.close(writing)
-        self._lines = os.fdopen(reading, encoding="utf-8", errors="replace")
-        self._listener = threading.Thread(target=self._said.listen, args=[self._process.stderr], daemon=True)
-        self._listener.start()
-        self._left = weakref.finalize(self, _end, self._process, self._lines)
+        lines = os.fdopen(reading, encoding="utf-8", errors="replace")
+        try:
+            process = _popen([program, "run", f"--reliable={reliable}", f"--transient={transient}", "--progress=none",
+                              "--log-level=info", f"--report=/dev/fd/{writing}", *_arguments(run_options), "--",
+                              *running], pass_fds=[writing])
+        finally:
+            os.close(writing)
+        return process, [], lines
 
     @property
     def controller(self) -> str | None:
@@ -193,26 +220,44 @@ class Job:
         return self._said.controller
 
     def __iter__(self):
-        for text in () if self._ended else self._lines:
+        while not self._ended and not self.report.summary:  # the last line; a process may have the pipe longer
+            text = self._lines.readline()
+            if not text:
+                break
             line = json.loads(text)
             self.report.lines.append(line)
             yield line
         self._finish()
 
+    def _wait_for_end(self):
+        """Waits for the processes, and returns the job's exit status."""
+        return self._process.wait()
+
     def _finish(self):
         if not self._ended:
-            status = self._process.wait()
+            status = self._wait_for_end()
             self._ended = True
             self._left.detach()
-            self._listener.join()
+            for listener in self._listeners:
+                listener.join(_LAST_WORDS)
             self._lines.close()
-            self._process.stderr.close()
             self._folder.cleanup()
             if status != 0:
                 said = self._said.errors[-1:] or [self.report.summary.get("error") or f"exit status {status}"]
                 self._error = JobError(said[0], status, self.report)
         if self._error is not None:
             raise self._error
+
+    def _ask_to_stop(self):
+        """`proteus stop`. Returns its error line; "": it worked, now or before. Lines of the report that are read after
+        it must not have it called again, as it then waits for a controller that has gone."""
+        if self._stopped:
+            return ""
+        done = subprocess.run([find_program("proteus"), "stop", f"--controller={self.controller}", *self._rights],
+                              check=False, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+                              start_new_session=True, text=True, errors="replace")
+        self._stopped = done.returncode == 0
+        return done.stderr.strip().removeprefix("proteus: error: ")
 
     def stop(self):
         """Ends the job well, at a clock soon: the model is saved. A job that has not begun after some seconds is ended
@@ -222,10 +267,13 @@ class Job:
                 break
             time.sleep(0.1)
         if self._process.poll() is None and self.controller is not None:
-            subprocess.run([find_program("proteus"), "stop", f"--controller={self.controller}"], check=False,
-                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+            self._ask_to_stop()
         else:
             self.kill()
+
+    def _interrupt(self):
+        """The first Ctrl-C."""
+        self.stop()
 
     def kill(self):
         """Ends the job at once, as failed."""
@@ -244,7 +292,7 @@ class Job:
                         _show(line)
                 break
             except KeyboardInterrupt:
-                (self.kill if stopping else self.stop)()
+                (self.kill if stopping else self._interrupt)()
                 stopping = True
                 lines = iter(self)  # a generator that was interrupted is over
             except JobError:
@@ -261,14 +309,78 @@ class Job:
         return self
 
     def __exit__(self, kind, error, trace):
-        if self._process.poll() is None:
+        if not self._ended:
             self.kill()
-            for _ in self._lines:
+            try:
+                for _ in self:
+                    pass
+            except JobError:
                 pass
-        try:
-            self._finish()
-        except JobError:
-            pass
+
+
+class JoinedJob(Job):
+    """Nodes of this machine in the job of a controller somewhere else (`proteus join`), and that job's report
+    (`proteus follow`)."""
+
+    _OWN = ("controller", "tier", "count")
+
+    def __init__(self, app, reliable, transient, options, run_options, controller):
+        if min(reliable, transient) < 0 or reliable + transient < 1:
+            raise ValueError(f"reliable={reliable}, transient={transient}: expected nodes that join the job")
+        controller = controller if "://" in controller else f"tcp://{controller}"
+        super().__init__(app, reliable, transient, options, run_options, controller)
+        threading.Thread(target=_stop_following, args=[self._nodes, self._process], daemon=True).start()
+
+    def _start(self, running, reliable, transient, run_options):
+        counts = {tier: count for tier, count in (("reliable", reliable), ("transient", transient)) if count > 0}
+        program, controller = find_program("proteus"), f"--controller={self.controller}"
+        nodes = [_popen([program, "join", controller, f"--tier={tier}", f"--count={count}", *_arguments(run_options),
+                         "--", *running]) for tier, count in counts.items()]
+        process = _popen([program, "follow", controller, *self._rights], stdout=subprocess.PIPE)
+        return process, nodes, process.stdout
+
+    def _wait_for_end(self):
+        following, ends = self._process.wait(), [node.wait() for node in self._nodes]
+        for listener in self._listeners:
+            listener.join(_LAST_WORDS)
+        said, self._said.errors = self._said.errors, []
+        if self.report.summary:  # whatever became of our nodes
+            return following
+        if not any(ends):
+            if following != -signal.SIGTERM:
+                sys.stderr.write(f"proteus: warning: the job's report can't be read: {(said or [following])[-1]}\n")
+            return 0
+        self._said.errors = self._said.node_errors or said
+        return max(ends, key=abs)
+
+    def _interrupt(self):
+        """The first Ctrl-C: our nodes leave in time, and the job goes on without them."""
+        self._signal(signal.SIGTERM)
+
+    def _signal(self, number):
+        for node in self._nodes:
+            if node.poll() is None:
+                node.send_signal(number)
+        if self._process.poll() is None and not self.report.summary:
+            self._process.terminate()
+
+    def stop(self):
+        """Ends the job well for all its nodes, at a clock soon: the model is saved. Raises JobError where that is not
+        possible, as with a key that does not allow it."""
+        failed = self._ask_to_stop()
+        if failed:
+            raise JobError(failed, 2, self.report)
+
+    def kill(self):
+        """Ends this machine's nodes at once."""
+        self._signal(signal.SIGINT)
+
+
+def _stop_following(nodes, process):
+    """Ends the following of a job in which all nodes of ours have failed."""
+    if all([node.wait() != 0 for node in nodes]):
+        time.sleep(_LAST_WORDS)  # the job may have ended, too, and have said why
+        process.terminate()
 
 
 def _show(line):
@@ -283,25 +395,32 @@ def _show(line):
     sys.stderr.flush()
 
 
-def start(app, reliable: int = 1, transient: int = 0, run_options: dict | None = None, **options) -> Job:
-    """Starts a job on this machine and returns it, to iterate over. For the arguments see run."""
-    return Job(app, reliable, transient, options, run_options or {})
+def start(app, reliable: int = 1, transient: int = 0, run_options: dict | None = None, controller: str | None = None,
+          **options) -> Job:
+    """Starts a job on this machine, or nodes here of another machine's job, and returns it, to iterate over. For the
+    arguments see run."""
+    kind = Job if controller is None else JoinedJob
+    return kind(app, reliable, transient, options, run_options or {}, controller)
 
 
 def run(app, reliable: int = 1, transient: int = 0, progress: bool | None = None, run_options: dict | None = None,
-        **options) -> Report:
-    """Runs a job on this machine to its end, and returns its report. Raises JobError when it fails.
+        controller: str | None = None, **options) -> Report:
+    """Runs a job to its end, and returns its report. Raises JobError when it fails.
 
     app          a class that derives from App; or a program's path, with arguments in a list: "mf", "app.py",
                  ["mlr", "--data", "x"].
     reliable, transient  how many nodes of each kind, a process each.
     progress     show a line of how far it is; None: on a terminal and in a notebook.
     run_options  further options of `proteus run`, as {"stage": "2", "checkpoint": "folder"}.
+    controller   None: a job of this machine alone. Otherwise "HOST:PORT" of a controller (`proteus controller`): the
+                 nodes are started here and join its job, which other machines' nodes may be in. Its app and options
+                 must be these. run_options are then those of `proteus join`: {"key": "job.key", "listen": "10.0.0.2"}.
+                 The report is the job's from its beginning; with a key that is a token of a node alone it is empty.
     options      the app's options: iterations=10 for --iterations 10, True for a flag.
 
-    Ctrl-C ends the job well: at a clock soon, and the model is saved. A second one ends it at once. Either raises
-    KeyboardInterrupt."""
+    Ctrl-C ends the job well: at a clock soon, and the model is saved. With `controller` the nodes of this machine leave
+    in time, and the job goes on without them. A second Ctrl-C ends them at once. Either raises KeyboardInterrupt."""
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
-    with start(app, reliable, transient, run_options, **options) as job:
+    with start(app, reliable, transient, run_options, controller, **options) as job:
         return job.wait(progress)

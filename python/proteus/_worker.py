@@ -23,6 +23,8 @@ class _Memory:
 
 def _strides(dtype, shape):
     """The bytes from one element to the next in each dimension, of elements that lie one behind the other."""
+    if not shape:
+        return ()
     steps = [dtype.itemsize]
     for n in reversed(shape[1:]):
         steps.append(steps[-1] * n)
@@ -32,8 +34,8 @@ def _strides(dtype, shape):
 class Call:
     """One call of a function of the app: knows the arrays that were made in it."""
 
-    def __init__(self, function):
-        self.function = function
+    def __init__(self, function, kind=None):
+        self.function, self.kind = function, kind or function
         self.memories = []
         self.ended = False
 
@@ -110,6 +112,7 @@ class Rows:
 
     def _in_place(self):
         handle = self._worker.handle  # refuses a worker of an earlier call
+        self._worker.only_in("begin", "clock", "evaluate", "finish")
         if self._taken is None:
             taken = lib.aml_table_rows(handle, self._table.index)
             self._taken = ffi.new("struct aml_rows *", taken)
@@ -141,14 +144,19 @@ class Rows:
                              f"{count - 1}")
         return np.ascontiguousarray(array, dtype=np.uint32)
 
-    def _touch(self, slots):
+    def _touch(self, slots, instead):
         self._worker.only_in("clock")
+        self._not_given(instead)
         rows = self._in_place()
         if slots is None:
             lib.rows_touch_all(rows)
         else:
             slots = self._slots(slots)
             lib.rows_touch(rows, _pointer("uint32_t[]", slots), slots.size)
+
+    def _not_given(self, function):
+        if self._table.changes_given:
+            raise TypeError(f"table {self._table.name} has changes_given: expected add_elements, not {function}")
 
     def change(self, slots=None) -> np.ndarray:
         """Marks the rows of `slots` (None: all) as changed, and returns all rows, [slot, column], to be changed in
@@ -157,7 +165,7 @@ class Rows:
         if self._table.optimizer is not None:
             raise TypeError(f"table {self._table.name} has an optimizer, which changes its rows: give it gradients by "
                             "add, update or gradients")
-        self._touch(slots)
+        self._touch(slots, "change")
         return self._view(self._in_place().base, True)
 
     def gradients(self, slots=None) -> np.ndarray:
@@ -166,18 +174,44 @@ class Rows:
         before. In `clock`."""
         if self._table.optimizer is None:
             raise TypeError(f"table {self._table.name} has no optimizer: change its rows by add, put or change")
-        self._touch(slots)
+        self._touch(slots, "gradients")
         return self._view(self._in_place().sums, True)
 
     def add(self, slots, deltas):
         """Adds deltas[i] to the row slots[i]; a slot that appears more than once gets all its deltas. With an optimizer
         the deltas are gradients. In `clock`."""
         self._worker.only_in("clock")
+        self._not_given("add")
         slots = self._slots(slots)
         table = self._table
         deltas = as_values(f"deltas for table {table.name}", deltas, table.dtype, (slots.size, table.width))
         lib.rows_add(self._in_place(), table.type, table.width, _pointer("uint32_t[]", slots), slots.size,
                      _pointer("char[]", deltas))
+
+    def add_elements(self, slots, columns, deltas):
+        """Adds deltas[i] to column columns[i] of the row slots[i], each of them [n]; an element that appears more than
+        once gets all its deltas. For a few elements of wide rows; the only way to change a table with changes_given in
+        place. In `clock`."""
+        self._worker.only_in("clock")
+        table, slots = self._table, self._slots(slots)
+        what = f"table {table.name}: "
+        columns = np.asarray(columns)
+        if columns.dtype.kind not in "iu" and columns.size > 0:
+            raise TypeError(f"{what}columns of dtype {columns.dtype}: expected whole numbers")
+        if columns.shape != slots.shape:
+            raise ValueError(f"{what}columns of shape {columns.shape}: expected {slots.shape}, as the slots have")
+        if columns.size > 0 and (int(columns.min()) < 0 or int(columns.max()) >= table.width):
+            raise IndexError(f"{what}columns {columns.min()} to {columns.max()}: expected 0 to {table.width - 1}")
+        deltas = as_values(f"deltas for table {table.name}", deltas, table.dtype, slots.shape)
+        if slots.size == 0:
+            return
+        order = np.lexsort((columns, slots))
+        slots, columns, deltas = slots[order], columns[order].astype(np.uint32), deltas[order]
+        first = np.flatnonzero(np.r_[True, (slots[1:] != slots[:-1]) | (columns[1:] != columns[:-1])])
+        slots, columns, deltas = slots[first], columns[first], np.add.reduceat(deltas, first, dtype=table.dtype)
+        check(lib.rows_add_elements(self._worker.handle, table.index, int(table.changes_given), self._in_place(),
+                                    table.type, _pointer("uint32_t[]", slots), _pointer("uint32_t[]", columns),
+                                    _pointer("char[]", deltas), slots.size))
 
     def put(self, slots, values):
         """Sets the row slots[i] to values[i]. In `clock`; for a table with mode "put"."""
@@ -192,8 +226,8 @@ class Rows:
 
     def read(self, keys) -> np.ndarray:
         """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache
-        yet are fetched, all by one trip. In `begin`, `clock`, `evaluate` and `finish`."""
-        self._worker.only_in("begin", "clock", "evaluate", "finish")
+        yet are fetched, all by one trip. In `begin`, `clock`, `evaluate`, `finish` and stages with state."""
+        self._worker.only_in(*STATE)
         keys = as_keys(keys)
         values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
         check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys), keys.size,
@@ -224,6 +258,12 @@ class Items:
     def __len__(self):
         return len(self.data)
 
+    def __getitem__(self, part: slice) -> "Items":
+        """Some of the items: items[begin:end]."""
+        if not isinstance(part, slice):
+            raise TypeError(f"items[{part!r}]: expected a slice; item {part!r} is items.data[{part!r}]")
+        return Items(self.data[part], self.slots[part])
+
 
 class VariedItem:
     """One item of its own size: the slots of its rows, in the order in which it was emitted with them, and its data."""
@@ -237,16 +277,26 @@ class VariedItem:
 class VariedItems:
     """Items that differ in size: a sequence of VariedItem."""
 
-    def __init__(self, call, what, pointer, count, dtype):
+    def __init__(self, places, values, dtype):
+        self._places, self._bytes, self._dtype = places, values, dtype
+
+    @classmethod
+    def at(cls, call, what, pointer, count, dtype):
+        """Those that lie from `pointer` on."""
         places = np.empty(count + 1, np.uint64)
         lib.items_places(pointer, count, _pointer("uint64_t[]", places))
-        self._places, self._dtype = places, dtype
-        self._bytes = call.view(what, pointer, np.dtype(np.uint32), (int(places[-1]) // 4,))
+        return cls(places, call.view(what, pointer, np.dtype(np.uint32), (int(places[-1]) // 4,)), dtype)
 
     def __len__(self):
         return len(self._places) - 1
 
     def __getitem__(self, at):
+        """An item; or items, as items[begin:end]."""
+        if isinstance(at, slice):
+            begin, end, step = at.indices(len(self))
+            if step != 1:
+                raise ValueError(f"items[::{step}]: expected a slice without a step")
+            return VariedItems(self._places[begin:max(begin, end) + 1], self._bytes, self._dtype)
         if not -len(self) <= at < len(self):
             raise IndexError(f"item {at} of {len(self)}")
         begin = int(self._places[at % len(self)]) // 4
@@ -256,10 +306,19 @@ class VariedItems:
                           self._bytes[data:data + (size + 3) // 4].view(np.uint8)[:size].view(self._dtype))
 
 
-def _items(app, call, what, pointer, count):
-    if app.varied:
-        return VariedItems(call, what, pointer, count, np.dtype(np.uint8 if app.item is None else app.item))
-    element, shape = app.item_shape()
+STATE = ("begin", "clock", "evaluate", "finish", "a stage with state")  # where the library knows the job's state
+
+
+def varied_dtype(app):
+    """The dtype of varied items' data."""
+    return np.dtype(np.uint8 if app.item is None else app.item)
+
+
+def items_at(app, call, what, pointer, count, made=None):
+    """Items as `read` has emitted them, or with `made` as that dtype and shape, of a stage."""
+    if app.varied and made is None:
+        return VariedItems.at(call, what, pointer, count, varied_dtype(app))
+    element, shape = made or app.item_shape()
     rows = len(app.item_rows)
     size = (4 * rows + element.itemsize * int(np.prod(shape, dtype=np.int64)) + 3) // 4 * 4
     inner = _strides(element, shape) if shape else ()
@@ -272,8 +331,8 @@ class Worker:
     """The library, as a function of the app sees it. Valid until the function returns. For what each call means see
     agileml.h, whose functions have the same names behind aml_."""
 
-    def __init__(self, app, handle, call):
-        self._app, self._handle, self.call = app, handle, call
+    def __init__(self, app, handle, call, bits=None):
+        self._app, self._handle, self.call, self._bits = app, handle, call, bits
         self._tables = {}
 
     @property
@@ -285,7 +344,7 @@ class Worker:
     def only_in(self, *functions):
         """Refuses a call of the library outside of these functions of the app."""
         self.handle
-        if self.call.function not in functions:
+        if self.call.kind not in functions:
             raise RuntimeError(f"called in {self.call.function}: expected in {', '.join(functions)}")
 
     def _table(self, table):
@@ -299,7 +358,7 @@ class Worker:
 
     def table(self, table) -> Rows:
         """The rows of a table, by its name or by the app's attribute."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*STATE)
         found = self._table(table)
         rows = self._tables.get(found.name)
         if rows is None:
@@ -416,6 +475,16 @@ class Worker:
         threads, each time with a worker to emit by. In `read`."""
         self._read(lib.aml_read_lines, lib.each_lines, path, each)
 
+    def read_groups(self, path, each):
+        """read_lines for lines that belong together, such as those of a document: lines that follow each other and have
+        the same first field (up to a blank, a tab, a comma or a semicolon) come in one call of `each`. In `read`."""
+        self._read(lib.read_groups, lib.each_lines, path, each)
+
+    def read_files(self, path, each):
+        """Divides files of any format, such as archives or .npy, among the processes: calls each(worker, file) with the
+        paths of those that this process is to read, one after the other, with a worker to emit by. In `read`."""
+        self._read(lib.aml_read_files, lib.each_whole_file, path, each)
+
     def _read(self, function, callback, path, each):
         self.only_in("read")
         handle = ffi.new_handle(each)
@@ -464,7 +533,7 @@ class Worker:
     @property
     def iteration(self) -> int:
         """The iteration that the clock belongs to, from 1."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*STATE)
         return lib.aml_iteration(self.handle)
 
     @property
@@ -491,11 +560,56 @@ class Worker:
         return lib.aml_seed(self.handle)
 
     def random(self, *numbers: int) -> np.random.Generator:
-        """A generator that depends on --seed and these numbers alone: the same in every process."""
-        bits = self.seed
+        """A generator by on --seed and these numbers alone (in a stage also on the item and the iteration): the
+        same in every process."""
+        bits = self.seed if self._bits is None else self._bits
         for number in numbers:
             bits = lib.aml_mix(bits, int(number) & (2**64 - 1))
         return np.random.default_rng(bits)
+
+    @property
+    def bits(self) -> int:
+        """64 random bits that follow from --seed, the item and the iteration: much cheaper than random(). In a
+        stage."""
+        if self._bits is None:
+            raise RuntimeError(f"worker.bits: called in {self.call.function}: expected in a stage")
+        return self._bits
+
+    # ---- Slices and strategies ----
+
+    def slices(self, items):
+        """The items of `clock` in parts of about equal sizes, at most --slice each; one without that option. For apps
+        with `slices`: all parts are to be computed from the same rows. In `clock`."""
+        self.only_in("clock")
+        done, count = 0, len(items)
+        while (more := lib.aml_slice(self.handle, count, done)) > 0:
+            yield items[done:done + more]
+            done += more
+
+    @property
+    def averages(self) -> bool:
+        """Whether --strategy is other than ssgd."""
+        return lib.aml_averages(self.handle) != 0
+
+    @property
+    def strategy(self) -> str:
+        """How nodes agree in this clock: "ssgd" (updates are summed) or "sma" (local steps, then the mean of all
+        processes' rows). In `clock`."""
+        self.only_in("clock")
+        return "sma" if lib.aml_strategy(self.handle) == lib.AML_SMA else "ssgd"
+
+    @property
+    def local_step(self) -> int:
+        """The number of this call of `clock` in its clock, from 0. In `clock`."""
+        self.only_in("clock")
+        return lib.aml_local_step(self.handle)
+
+    @property
+    def share(self) -> float:
+        """This process's share of the data in this clock, 0 to 1: with strategy "ssgd" a step from the mean of its own
+        items is to be multiplied by it. In `clock`."""
+        self.only_in("clock")
+        return lib.aml_share(self.handle)
 
     @property
     def total_items(self) -> int:
@@ -522,12 +636,12 @@ class Worker:
 
     def total(self, index: int) -> float:
         """Total `index` over the whole input."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*STATE)
         return lib.aml_total(self.handle, self._index(index))
 
     def maximum(self, index: int) -> float:
         """Maximum `index` over the whole input."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*STATE)
         return lib.aml_total_maximum(self.handle, self._index(index))
 
     @staticmethod
@@ -538,11 +652,11 @@ class Worker:
 
     @property
     def items(self):
-        """This node's training items, of all clocks of an iteration."""
+        """This node's training items, of all clocks of an iteration, as `read` has emitted them."""
         self.only_in("begin", "clock", "evaluate")
         count = ffi.new("size_t *")
         pointer = lib.aml_items(self.handle, count)
-        return _items(self._app, self.call, "the node's items", pointer, count[0])
+        return items_at(self._app, self.call, "the node's items", pointer, count[0])
 
     @property
     def items_on_disk(self) -> bool:

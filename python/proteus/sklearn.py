@@ -1,4 +1,4 @@
-"""Estimators in the manner of scikit-learn, whose `fit` runs a job of mf, mlr or lda as processes of this machine.
+"""Estimators in the manner of scikit-learn, whose `fit` runs a job of mf, mlr or lda.
 Needs scikit-learn (Debian's python3-sklearn).
 
     from proteus.sklearn import LogisticRegression
@@ -9,7 +9,13 @@ All of them have the parameters
     reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
     random_state         a whole number, or a numpy RandomState: the job's seed. None: 1, so `fit` is repeatable anyway.
     options              a dict of more options of the app, as {"momentum": 0.9}.
-    run_options          a dict of more options of `proteus run`.
+    run_options          a dict of more options of `proteus run`, with `controller` of `proteus join`.
+    controller           None: the job is one of this machine alone. "HOST:PORT" of a controller (`proteus controller
+                         --reliable 1 --transient 2`) that waits for nodes: those of this machine join it. It is for one
+                         `fit`, as it ends with its job.
+    folder               with `controller`, for jobs in which other machines' nodes are, too: a folder that all of them
+                         have under this path. `fit` writes the data there, as `data`, and the job the
+                         model, as `model`.
 
 and after `fit` the attributes report_ (proteus.Report), model_ (of proteus.models) and n_iter_. With one node the same
 data and seed give the same model; with several, sums of floats differ in their last bits from run to run.
@@ -26,7 +32,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from . import models
-from ._job import run
+from ._job import JobError, run
 
 
 def _checked(estimator, X, y=None, reset=True, **how):
@@ -43,18 +49,32 @@ class _Job:
     """What the estimators share: running a job on data that `write` puts into a file."""
 
     def _run(self, app, write, **options):
-        with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
-            data, model = os.path.join(folder, "data"), os.path.join(folder, "model")
-            write(data)
-            seed = 1 if self.random_state is None else self.random_state
-            if isinstance(seed, np.random.RandomState):
-                seed = int(seed.randint(1 << 31))
-            self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
-                               run_options=self.run_options, data=data, model_out=model, seed=seed,
-                               iterations=self.max_iter, **options, **(self.options or {}))
-            self.model_ = models.load(model)
-        self.n_iter_ = int(self.report_.summary["iterations"])
+        if self.folder is not None:
+            if self.controller is None:
+                raise ValueError(f"folder={self.folder!r}: expected controller= with it")
+            self._run_in(os.fspath(self.folder), app, write, options)
+        else:
+            with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
+                self._run_in(folder, app, write, options)
+        self.n_iter_ = int(self.report_.summary.get("iterations", self.max_iter))
         return self
+
+    def _run_in(self, folder, app, write, options):
+        data, model = os.path.join(folder, "data"), os.path.join(folder, "model")
+        write(data)
+        if os.path.exists(model):
+            os.unlink(model)  # of an earlier fit
+        seed = 1 if self.random_state is None else self.random_state
+        if isinstance(seed, np.random.RandomState):
+            seed = int(seed.randint(1 << 31))
+        self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
+                           controller=self.controller, run_options=self.run_options, data=data, model_out=model,
+                           seed=seed, iterations=self.max_iter, **options, **(self.options or {}))
+        if not os.path.exists(model):
+            raise JobError(f"the job at {self.controller} has ended, but {model} is not there: one of its reliable "
+                           "nodes on another machine has saved the model. Expected folder=, a folder that all machines "
+                           "of the job have under the same path", 1, self.report_)
+        self.model_ = models.load(model)
 
 
 class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
@@ -70,10 +90,10 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
     """
 
     def __init__(self, alpha=1e-4, max_iter=100, batch=256, rate=None, optimizer="sgd", reliable=1, transient=0,
-                 random_state=None, options=None, run_options=None):
+                 random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.alpha, self.max_iter, self.batch, self.rate, self.optimizer = alpha, max_iter, batch, rate, optimizer
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
-        self.options, self.run_options = options, run_options
+        self.options, self.run_options, self.controller, self.folder = options, run_options, controller, folder
 
     def fit(self, X, y):
         """X [n, d], y [n]: labels of any kind. Returns self."""
@@ -141,10 +161,10 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     """
 
     def __init__(self, rank=16, alpha=0.035, rate=0.025, max_iter=20, biases=True, reliable=1, transient=0,
-                 random_state=None, options=None, run_options=None):
+                 random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.rank, self.alpha, self.rate, self.max_iter, self.biases = rank, alpha, rate, max_iter, biases
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
-        self.options, self.run_options = options, run_options
+        self.options, self.run_options, self.controller, self.folder = options, run_options, controller, folder
 
     @staticmethod
     def _pairs(X):
@@ -194,11 +214,11 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
     """
 
     def __init__(self, n_components=10, doc_topic_prior=None, topic_word_prior=None, max_iter=100, reliable=1,
-                 transient=0, random_state=None, options=None, run_options=None):
+                 transient=0, random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.n_components, self.max_iter = n_components, max_iter
         self.doc_topic_prior, self.topic_word_prior = doc_topic_prior, topic_word_prior
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
-        self.options, self.run_options = options, run_options
+        self.options, self.run_options, self.controller, self.folder = options, run_options, controller, folder
 
     def _counts(self, X, reset):
         X = scipy.sparse.csr_matrix(_checked(self, X, accept_sparse="csr", dtype=np.float64, reset=reset))

@@ -14,6 +14,7 @@ import time
 import unittest
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr
+from unittest import mock
 
 import numpy as np
 import proteus
@@ -29,7 +30,7 @@ MISTAKES = {  # what the job's error line must have
     "emit-shape": "ValueError: data of items: shape (10, 4): expected (10, 3)",
     "emit-dtype": "TypeError: data of items: dtype complex128: expected float64",
     "emit-keys": "TypeError: emit: keys: expected 0 for each item",
-    "table-in-read": "RuntimeError: called in read: expected in begin, clock, evaluate, finish, at python_app.py:",
+    "table-in-read": "called in read: expected in begin, clock, evaluate, finish, a stage with state, at",
     "keep": "RuntimeError: clock has kept an array of the rows of table whole after its return",
     "keep-slice": "RuntimeError: clock has kept an array of the items of clock after its return",
     "late-worker": "RuntimeError: a worker is used after clock has returned, at python_app.py:",
@@ -173,7 +174,8 @@ class Python(unittest.TestCase):
                            "    def read(self, worker): yield np.zeros(9)\n"
                            "    def clock(self, worker, items): worker.table('w').update([1], [[1, 1]])\n"
                            "if __name__ == '__main__': proteus.main(A)\n")
-            job = subprocess.run([PROTEUS, "run", "--quiet", "--", sys.executable, app], capture_output=True, text=True)
+            job = subprocess.run([PROTEUS, "run", "--quiet", "--", sys.executable, app], capture_output=True, text=True,
+                                 timeout=200)
             self.assertNotEqual(job.returncode, 0, job.stderr)
             self.assertIn("in <lambda>" if "{}" in start else "start of table w, key 1", job.stderr)
 
@@ -203,7 +205,8 @@ class Python(unittest.TestCase):
         script.write_text("import proteus\nfrom python_app import Mistaken\nclass Mine(Mistaken): pass\n"
                           "proteus.run(Mine)\n")
         environment = {**os.environ, "PYTHONPATH": f"{os.environ['PYTHONPATH']}:{HERE}"}
-        done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment)
+        done = subprocess.run([sys.executable, script], capture_output=True, text=True, env=environment,
+                              timeout=200)
         self.assertEqual(done.returncode, 1)
         self.assertIn("a node of a job starts another job", done.stderr)
 
@@ -255,6 +258,9 @@ class Python(unittest.TestCase):
                 job.stop()
         self.assertTrue(job.report.summary["ok"])
         self.check_tables(out, job.report.summary["clocks"])
+        with mock.patch("proteus._job.subprocess.run") as asks:  # it has been asked to, and need not be there any more
+            job.stop()
+        asks.assert_not_called()
         with proteus.start([APP], iterations=1000000) as job:
             next(iter(job))
         self.assertIsNotNone(job._process.returncode)
@@ -275,7 +281,7 @@ class Python(unittest.TestCase):
                                 preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # ours may ignore it
         self.assertIn("[", done.stderr.read(40))
         done.send_signal(signal.SIGINT)
-        errors = done.communicate()[1]
+        errors = done.communicate(timeout=200)[1]
         self.assertIn("KeyboardInterrupt", errors)
         self.assertTrue(out.exists(), errors)
 
