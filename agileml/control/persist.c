@@ -21,11 +21,14 @@ enum { PERSIST_VERSION = 15 };
 
 struct writing {
     unsigned char *bytes;
-    size_t size;
+    size_t size, room;
 };
 
 static void put(struct writing *writing, const void *bytes, size_t size) {
-    writing->bytes = memory_resized(writing->bytes, writing->size + size + 1, 1);
+    if (size >= writing->room - writing->size) {
+        writing->room = 2 * (writing->size + size) + 64;
+        writing->bytes = memory_resized(writing->bytes, writing->room, 1);
+    }
     if (size > 0) {
         memcpy(writing->bytes + writing->size, bytes, size);
     }
