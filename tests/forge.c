@@ -184,6 +184,7 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_ROWS:
     case MESSAGE_UPDATE:
     case MESSAGE_LOT:
+    case MESSAGE_GOSSIP:
         add_row(message);
         break;
     default:

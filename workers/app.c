@@ -52,7 +52,7 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "how updates and rows travel: direct, to and from their servers; ring, from node to node, for tables that "
          "every node has as a whole; or auto, whichever costs less"},
         {"strategy", "NAME", AML_OPTION_STRING, &o->strategy_name, 0, 0,
-         "how nodes agree on a model: ssgd, sma or auto (docs/api.md), with apps that can do it"},
+         "how nodes agree on a model: ssgd, sma, adpsgd or auto (docs/api.md), with apps that can do it"},
         {"local-steps", "N", AML_OPTION_INTEGER, &o->local_steps, 0, WIRE_LOCAL_STEPS_MAX,
          "parts of a pass that a node works on between two exchanges, but with ssgd; 0: 16, with ssgd 1"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
@@ -230,6 +230,12 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
             return error_set(error, AML_EINPUT,
                              "--strategy %s: table %s can't be averaged: expected AML_ADD, without `apply`", name,
                              app->tables[t].name);
+        }
+        if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) && !app->tables[t].whole) {
+            return error_set(error, AML_EINPUT,
+                             "--strategy %s: table %s can't be averaged with another node's: expected a table that "
+                             "every node has as a whole (aml_table.whole)",
+                             name, app->tables[t].name);
         }
     }
     return 0;

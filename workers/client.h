@@ -229,6 +229,23 @@ int client_end_lot(struct client *client, struct message *message, struct error 
  * nothing changed: this node lacks some of the rows. The message's rows were checked. */
 bool client_add_lot(struct client *client, const struct message *message);
 
+/* This process's replica of the averaged tables, between the local steps of a clock: all of their rows, in the order of
+ * their slots. Each returned GOSSIP is closed by the caller. */
+struct message client_replica(const struct client *client);
+/* Moves of a replica: by how much its rows change. Zeros. */
+struct message client_no_moves(const struct client *client);
+/* Sets *fits to whether the rows are a replica, or moves, of the same rows as here, without a NaN or an infinity.
+ * AML_EPROTOCOL and an error: no node of this job sends such rows. */
+int client_replica_check(const struct client *client, const struct message *message, bool *fits, struct error *error);
+/* Averages two replicas, of which the second one has this weight, 0 to 1: adds to `moves` how ours is to move to the
+ * mean, and returns how theirs is. `ours` counts as moved by `moves` before. All fit. */
+struct message client_average(const struct client *client, const struct message *ours, const struct message *theirs,
+                              double weight, struct message *moves);
+/* moves += more */
+void client_add_moves(const struct client *client, struct message *moves, const struct message *more);
+/* Moves the rows of the cache, which then count as changed in this clock. No thread may work on them. */
+void client_move(struct client *client, const struct message *moves);
+
 /* Freezes the cache, which the app reads, until client_thaw: pushes wait. Not during a clock. */
 void client_freeze(struct client *client);
 void client_thaw(struct client *client);

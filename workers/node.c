@@ -778,6 +778,8 @@ void node_receive(void *self, actor_id from, struct message *message) {
         receive_controller(node, message);
     } else if (message->type == MESSAGE_LOT || message->type == MESSAGE_LOT_METRICS) {
         node_lots_receive(node, from, message);
+    } else if (message->type == MESSAGE_GOSSIP) {
+        node_gossip_receive(node, from, message);
     } else if (message->type == MESSAGE_HOLDINGS || message->type == MESSAGE_SHARD) {
         node_fetch_receive(node, from, message);
     } else if (message->type == MESSAGE_FEED_ASK || message->type == MESSAGE_FEED) {

@@ -9,6 +9,7 @@
 #include "workers/client.h"
 #include "workers/node_feed.h"
 #include "workers/node_fetch.h"
+#include "workers/node_gossip.h"
 #include "workers/node_lots.h"
 #include "workers/node_parts.h"
 
@@ -93,7 +94,8 @@ struct node_hooks {
     void (*prepare)(void *context, const struct node_set *set);
     /* Frees a set. Its shards may be in a later set. Never called while the set is prepared, computed or evaluated. */
     void (*release)(void *context, unsigned set);
-    /* Computes a clock and calls client_gather for all partitions; then node_computed. */
+    /* Computes a clock and calls client_gather for all partitions; then node_computed. In clocks with steps of their
+     * own (work.gossip.steps is not 0) it is called for each step, work.gossip.step, and does not gather. */
     void (*compute)(void *context, unsigned set, uint64_t clock);
     /* With lots (work.lots.count is not 0) `compute` works on what is in no lot, then on the lots that node_lot_take
      * gives it, and does not gather. compute_lots works on further lots that node_lot_take gives it; then node_computed
@@ -176,7 +178,8 @@ enum node_activity {
     NODE_EVALUATING, /* the app evaluates the clock */
 };
 
-/* The node's assignments and its present activity. Only node_work.c, node_sets.c and node_lots.c change it. */
+/* The node's assignments and its present activity. Only node_work.c, node_sets.c, node_lots.c and
+ * node_gossip.c change it. */
 struct node_work {
     struct node_set *sets;
     unsigned set_count, sets_made;
@@ -198,6 +201,7 @@ struct node_work {
     uint64_t evaluated;                   /* the highest clock evaluated and reported under part 0 */
     struct node_lots lots;
     struct node_help help;
+    struct node_gossip gossip;
 };
 
 /* The PROGRESS messages that the controller has not acknowledged. Only node_reports.c changes it. */

@@ -1,6 +1,7 @@
-/* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments, clocks
- * and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input that is
- * divided), node_lots.c (lots), node_feed.c and node_feeding.c (batches of stages), node_reports.c (its PROGRESS). */
+/* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments,
+ * clocks and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input
+ * that is divided), node_lots.c (lots), node_gossip.c (averages between local steps), node_feed.c and node_feeding.c
+ * (batches of stages), node_reports.c (its PROGRESS). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -117,6 +118,16 @@ void node_lots_seek(struct node *node);
 void node_lots_end_asking(struct node *node);
 /* Receives LOT or LOT_METRICS; `from` is the server that has passed it on. */
 void node_lots_receive(struct node *node, actor_id from, struct message *message);
+
+/* ---- node_gossip.c ---- */
+
+void node_gossip_close(struct node *node);
+/* A clock begins. */
+void node_gossip_begin(struct node *node);
+/* A local step of a clock with steps of their own is computed: goes on with the next one, or gathers. */
+void node_gossip_computed(struct node *node);
+/* Receives GOSSIP; `from` is the server that has passed it on. */
+void node_gossip_receive(struct node *node, actor_id from, const struct message *message);
 
 /* ---- node_fetch.c ---- */
 

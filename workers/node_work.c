@@ -14,6 +14,7 @@ void node_work_close(struct node *node) {
     free(node->work.assignments);
     free(node->work.evaluations);
     node_lots_close(node);
+    node_gossip_close(node);
 }
 
 /* ---- Assignments ---- */
@@ -171,6 +172,7 @@ static void begin_clock(struct node *node, const struct node_assignment *assignm
     node->work.items = node->work.compute_us = 0;
     node_lots_end_asking(node);
     node_lots_begin(node);
+    node_gossip_begin(node);
     node_feed_begin(node);
     hooks->compute(hooks->context, node->work.sets[assignment->set].number, clock);
 }
@@ -376,6 +378,10 @@ void node_computed(struct node *node, uint64_t items, uint64_t compute_us) {
     }
     node->work.items += items;
     node->work.compute_us += compute_us;
+    if (node->work.gossip.steps > 0) {
+        node_gossip_computed(node);
+        return;
+    }
     if (node->work.lots.count == 0) {
         end_clock(node);
         return;

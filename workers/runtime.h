@@ -143,6 +143,7 @@ struct runtime_command {
     bool begin;       /* the app's begin is called first */
     bool lots;        /* other nodes may do some of the clock's lots (node_lots.h) */
     bool lots_alone;  /* what is in no lot is done already */
+    bool stepwise;    /* the clock's local steps are a command each (node_gossip.h) */
     unsigned slice;   /* of the set that the threads work on */
     uint64_t items;   /* worked on by this command */
     struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* of another node's lot */

@@ -227,7 +227,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     const struct aml_app *app = runtime->app;
     uint64_t start_us = monotonic_us();
     worker->clock = runtime->command.clock;
-    if (!runtime->command.lots_alone) {
+    if (!runtime->command.lots_alone && runtime->command.step == 0) {
         memset(worker->metrics, 0, sizeof worker->metrics);
     }
     run_check(worker, check_before);
@@ -240,7 +240,7 @@ static void run_compute(struct runtime *runtime, struct aml_worker *worker) {
     if (worker->thread == 0) {
         runtime->command.compute_us = monotonic_us() - start_us;
     }
-    if (!runtime_failed(runtime) && !runtime->command.lots) {
+    if (!runtime_failed(runtime) && !runtime->command.lots && !runtime->command.stepwise) {
         run_gather(runtime, worker->thread);
     }
 }
@@ -429,12 +429,16 @@ static void begin_command(struct runtime *runtime, int command) {
     begin_command_of(runtime, command, runtime->pool.threads);
 }
 
+/* Begins a clock's work, or in clocks with steps of their own (node_gossip.h) a step's. */
 static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock, int command) {
+    const struct node_gossip *gossip = &runtime->node.work.gossip;
     runtime->command.set = runtime_set_find(runtime, set);
     runtime->command.clock = clock;
     runtime->command.strategy = plan_strategy_at(&runtime->node.plan, clock);
     runtime->command.parts = strategy_parts(runtime->command.strategy, &runtime->job.clocks, clock);
-    runtime->command.step = 0;
+    runtime->command.stepwise = command == COMMAND_COMPUTE && gossip->steps > 0;
+    runtime->command.parts = runtime->command.stepwise ? 1 : runtime->command.parts;
+    runtime->command.step = runtime->command.stepwise ? gossip->step : 0;
     runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);
     runtime->command.lag = client_lag(&runtime->node.client, clock);
     runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
@@ -447,8 +451,9 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
 void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
     struct runtime *runtime = context;
     runtime->command.origins = node_origins(&runtime->node, clock);
+    bool first = runtime->node.work.gossip.step == 0; /* in the clock */
     runtime->command.begin =
-        runtime->command.begun_origins != runtime->command.origins || runtime->command.begun_set != set;
+        first && (runtime->command.begun_origins != runtime->command.origins || runtime->command.begun_set != set);
     runtime->command.begun_set = set;
     runtime->command.begun_origins = runtime->command.origins;
     runtime->command.lots_alone = false;

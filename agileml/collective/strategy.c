@@ -1,9 +1,12 @@
 /* See strategy.h. */
 #include "agileml/collective/strategy.h"
 
+#include "agileml/base/hash.h"
+
 #include <string.h>
 
-static const char *const NAMES[] = {[STRATEGY_SSGD] = "ssgd", [STRATEGY_SMA] = "sma", [STRATEGY_AUTO] = "auto"};
+static const char *const NAMES[] = {
+    [STRATEGY_SSGD] = "ssgd", [STRATEGY_SMA] = "sma", [STRATEGY_ADPSGD] = "adpsgd", [STRATEGY_AUTO] = "auto"};
 
 bool strategy_of_name(const char *name, enum strategy *strategy) {
     for (unsigned s = 0; s < sizeof NAMES / sizeof *NAMES; s++) {
@@ -41,4 +44,8 @@ uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock)
     uint32_t within = in_group(clocks, clock);
     uint64_t wait = within == 0 ? 0 : clocks->local_steps - within;
     return clock + (wait < left ? wait : left);
+}
+
+unsigned strategy_peer(uint64_t node, uint64_t step, unsigned count) {
+    return (unsigned)(hash_mix(node ^ hash_mix(step)) % count);
 }

@@ -253,7 +253,7 @@ static uint8_t take_strategy(struct manifest_source *source, const json_t *objec
     const char *name = json_string_value(json_object_get(object, "strategy"));
     enum strategy strategy = STRATEGY_AUTO;
     if (name == NULL || !strategy_of_name(name, &strategy) || strategy == STRATEGY_AUTO) {
-        source_fail(source, "strategy", "ssgd or sma");
+        source_fail(source, "strategy", "one of " STRATEGY_NAMES);
         return STRATEGY_SSGD;
     }
     return (uint8_t)strategy;

@@ -98,8 +98,8 @@ static const struct layout LAYOUTS[] = {
                        U32(plan.commit_every, WIRE_COMMIT_EVERY_MAX),
                        U32(plan.next_commit_every, WIRE_COMMIT_EVERY_MAX), U32(plan.window, WIRE_WINDOW_MAX),
                        U32(plan.partitions, WIRE_PARTITIONS_MAX), U32(plan.shards, WIRE_SHARDS_MAX),
-                       U64(plan.final, CLOCK), U8(plan.recoverable, 1), U8(plan.strategy, STRATEGY_SMA),
-                       U8(plan.next_strategy, STRATEGY_SMA), U64(plan.strategy_from, CLOCK), TEXT(plan.resume)}},
+                       U64(plan.final, CLOCK), U8(plan.recoverable, 1), U8(plan.strategy, STRATEGY_ADPSGD),
+                       U8(plan.next_strategy, STRATEGY_ADPSGD), U64(plan.strategy_from, CLOCK), TEXT(plan.resume)}},
     [MESSAGE_INPUT] = {"INPUT",
                        FRAMES_RECORDS,
                        2,
@@ -285,6 +285,13 @@ static const struct layout LAYOUTS[] = {
                      {U8(lot.kind, LOT_LEFT), U32(lot.lot, WIRE_LOTS_MAX - 1), U64(lot.clock, CLOCK),
                       U64(lot.claim, ANY), U64(lot.digest, ANY), U64(lot.items, ITEMS), ID(lot.passed.receiver),
                       ID(lot.passed.sender)}},
+    [MESSAGE_GOSSIP] = {"GOSSIP",
+                        FRAMES_ROWS,
+                        0,
+                        {0},
+                        {0},
+                        {U8(gossip.kind, GOSSIP_ANSWER), U64(gossip.clock, CLOCK), U64(gossip.claim, ANY),
+                         ID(gossip.passed.receiver), ID(gossip.passed.sender)}},
     [MESSAGE_LOT_METRICS] = {"LOT_METRICS",
                              FRAMES_RECORDS,
                              1,
@@ -410,6 +417,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_UPDATE:
     case MESSAGE_LOT:
     case MESSAGE_LOT_METRICS:
+    case MESSAGE_GOSSIP:
     case MESSAGE_HOLDINGS:
     case MESSAGE_SHARD:
     case MESSAGE_PULSE:

@@ -165,6 +165,7 @@ enum message_type {
     MESSAGE_SHARD = 47,
     MESSAGE_FEED_ASK = 48,
     MESSAGE_FEED = 49,
+    MESSAGE_GOSSIP = 51,
     /* controller -> node */
     MESSAGE_EVALUATE = 40,
     /* between pulses; pulse <-> controller */
@@ -608,6 +609,23 @@ struct message_lot_metrics {
     uint64_t claim;
 };
 
+/* About the replica of the averaged tables that a node works on in the local steps of a clock by AD-PSGD. Both have the
+ * same plan, so the clock and the epoch tell the strategy.
+ *
+ *   GOSSIP_OFFER   the sender's replica. Frames: rows
+ *   GOSSIP_ANSWER  how the sender's replica is to move to the mean of both, as the other one has done. Frames: rows;
+ *                  none: the receiver of the offer was not in the local steps of that clock
+ *
+ * Nothing is repeated: what is lost is not averaged. */
+enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
+
+struct message_gossip {
+    struct message_passed passed;
+    uint8_t kind;   /* enum gossip_kind */
+    uint64_t clock; /* of the replica */
+    uint64_t claim; /* number of the offer, unique for this node; the answer repeats it */
+};
+
 /* Which of these data shards the receiver has in memory; the answer: those that it has. Frame: shards (uint32_t each).
  * For a node that is to work on shards that it has not (docs/design.md, "Shards from other nodes"). */
 struct message_holdings {
@@ -716,12 +734,13 @@ struct message {
         struct message_follow follow;
         struct message_update update;
         struct message_passed passed;
-        struct message_lot lot; /* this one and the next five begin as message_passed */
+        struct message_lot lot; /* this one and the next six begin as message_passed */
         struct message_lot_metrics lot_metrics;
         struct message_holdings holdings;
         struct message_shard shard;
         struct message_feed_ask feed_ask;
         struct message_feed feed;
+        struct message_gossip gossip;
         struct message_pulse pulse;
     };
     unsigned frame_count;
@@ -845,7 +864,7 @@ const char *message_name(unsigned type);
 /* Whether servers pass it on between nodes: it begins as struct message_passed. */
 static inline bool message_is_passed_on(unsigned type) {
     return type == MESSAGE_LOT || type == MESSAGE_LOT_METRICS || type == MESSAGE_HOLDINGS || type == MESSAGE_SHARD ||
-           type == MESSAGE_FEED_ASK || type == MESSAGE_FEED;
+           type == MESSAGE_FEED_ASK || type == MESSAGE_FEED || type == MESSAGE_GOSSIP;
 }
 /* Prints the type, the epoch and all fields by name, for a trace, as one line without its end. Leaves out payload
  * frames. */

@@ -85,11 +85,30 @@ static void test_strategies(void **state) {
                  5 + n, next[n]);
         assert_true(summary("items_processed") == 1.0 * SAMPLES);
     }
-    run_refused("$run -- net " IMAGES " --strategy easgd", "--strategy: expected ssgd, sma or auto, got 'easgd'");
+    run_refused("$run -- net " IMAGES " --strategy easgd",
+                "--strategy: expected ssgd, sma, adpsgd or auto, got 'easgd'");
     run_refused("$run -- net " IMAGES " --local-steps 2", "--local-steps 2: expected 1 with --strategy ssgd");
     run_refused("$run -- mlr --data train.csv --strategy sma", "--strategy sma: expected ssgd, since mlr has no other");
     run_refused("$run -- net " IMAGES " --optimizer adam --strategy sma",
                 "--optimizer adam: expected momentum or sgd with --strategy");
+}
+
+/* Averages with random peers between local steps learn as well, with nodes that are killed and join meanwhile; and a
+ * job by another strategy goes on from a checkpoint of such a job. */
+static void test_averages_with_peers(void **state) {
+    (void)state;
+    run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy adpsgd --local-steps 5");
+    assert_true(summary("test_accuracy") > 0.95);
+    run_well("PROTEUS_CHECK=1 $run --reliable 2 --threads 2 -- net " IMAGES
+             " --iterations 3 --strategy adpsgd --local-steps 5");
+    assert_true(summary("items_processed") == 3.0 * SAMPLES);
+    run_well("printf 'iteration 4 join transient 1\niteration 8 kill node-4\niteration 12 kill node-3\n' >events; "
+             "rm -rf saved; $run --reliable 1 --transient 3 --stage 2 --failure-timeout 3 --events events "
+             "--checkpoint saved -- net " IMAGES " --iterations 30 " CONVOLUTIONS " --strategy adpsgd --local-steps 5");
+    check_iterations(SAMPLES);
+    assert_true(summary("test_accuracy") > 0.93);
+    run_well("$run --reliable 2 --resume saved -- net " IMAGES " --iterations 31 " CONVOLUTIONS " --strategy sma");
+    assert_true(summary("items_processed") == 1.0 * SAMPLES);
 }
 
 /* A GPU takes the same steps; where there is none, `cuda` is refused and `auto` is the CPU. */
@@ -365,6 +384,7 @@ int main(void) {
         cmocka_unit_test(test_layers_learn_more),
         cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_strategies),
+        cmocka_unit_test(test_averages_with_peers),
         cmocka_unit_test(test_devices_are_alike),
         cmocka_unit_test(test_an_emulated_device_is_alike),
         cmocka_unit_test(test_a_device_without_memory),

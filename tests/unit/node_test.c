@@ -1830,6 +1830,205 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
     fake_close(fake);
 }
 
+/* ---- Averages between local steps ---- */
+
+enum { REPLICA_ROWS = 3, REPLICA_WIDTH = 2, REPLICA_ELEMENTS = REPLICA_ROWS * REPLICA_WIDTH, STEPS = 4 };
+
+/* As fake_open, with a table of floats that is averaged, by AD-PSGD; the first of STEPS local steps is computed. OTHER
+ * has a third as many shards. */
+static struct fake *fake_open_gossip(void) {
+    struct fake *fake = fake_new(0, 8);
+    fake->job.tables[0] = (struct table_spec){.name = "t",
+                                              .type = AML_FLOAT32,
+                                              .width = REPLICA_WIDTH,
+                                              .row_bytes = 4 * REPLICA_WIDTH,
+                                              .rows = REPLICA_ROWS,
+                                              .whole = true,
+                                              .averaged = true};
+    fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
+    fake->job.clocks = (struct strategy_clocks){.per_iteration = STEPS, .local_steps = STEPS};
+    fake->next.plan.strategy = fake->next.plan.next_strategy = STRATEGY_ADPSGD;
+    fake->next.plan.strategy_from = 1;
+    give_welcome(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 6);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 6, 2);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_start(fake);
+    assert_int_equal(fake->asked.computing, 1);
+    assert_int_equal(fake->node.work.gossip.steps, STEPS);
+    assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* with all other rows */
+    forget(fake);
+    return fake;
+}
+
+static float *replica_row(struct fake *fake, unsigned row) {
+    return (float *)(void *)cache_row(&fake->node.cache.tables[0], row);
+}
+
+/* The app's step changes every element by this. */
+static void step(struct fake *fake, float change) {
+    for (unsigned r = 0; r < REPLICA_ROWS; r++) {
+        for (unsigned e = 0; e < REPLICA_WIDTH; e++) {
+            replica_row(fake, r)[e] += change;
+        }
+        fake->node.cache.tables[0].touched.base[r] = 1;
+    }
+    assert_int_equal(fake->asked.computing, 1);
+    fake->asked.computing = 0;
+    node_computed(&fake->node, 10, 1000);
+}
+
+static struct message gossip(enum gossip_kind kind, uint64_t clock, uint64_t claim, uint32_t rows, float value) {
+    struct message message = {.type = MESSAGE_GOSSIP};
+    struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
+    struct buffer *values = buffer_new(rows * REPLICA_WIDTH * sizeof value);
+    for (uint32_t r = 0; r < rows; r++) {
+        ((uint64_t *)(void *)keys->data)[r] = r;
+        for (unsigned e = 0; e < REPLICA_WIDTH; e++) {
+            ((float *)(void *)values->data)[r * REPLICA_WIDTH + e] = value;
+        }
+    }
+    rows_append(&message, 0, WIRE_FULL, keys, values);
+    message.gossip =
+        (struct message_gossip){.kind = (uint8_t)kind, .clock = clock, .claim = claim, .passed.sender = OTHER};
+    return message;
+}
+
+static void give_offer(struct fake *fake, uint64_t clock, uint32_t rows, float value) {
+    struct message message = gossip(GOSSIP_OFFER, clock, 5, rows, value);
+    give(fake, SELF + 1, &message);
+}
+
+static void give_answer(struct fake *fake, uint64_t claim, float move) {
+    struct message message = gossip(GOSSIP_ANSWER, 1, claim, REPLICA_ROWS, move);
+    give(fake, REMOTE, &message);
+}
+
+/* Expects one GOSSIP of this kind, whose elements are all `value`, and forgets it; NAN: it has no rows. */
+static void expect_gossip(struct fake *fake, actor_id to, enum gossip_kind kind, float value) {
+    struct message message = {0};
+    struct rows_view view;
+    assert_int_equal(sent(fake, to, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(message.gossip.kind, kind);
+    assert_true(message.gossip.passed.receiver == OTHER && message.gossip.clock == 1);
+    assert_int_equal(rows_find(&message, 0, &view), !isnan(value));
+    for (unsigned e = 0; !isnan(value) && e < REPLICA_ELEMENTS; e++) {
+        assert_true(fabsf(((const float *)(const void *)view.values)[e] - value) < 1e-6F);
+    }
+    forget(fake);
+}
+
+static void expect_rows(struct fake *fake, float value) {
+    for (unsigned e = 0; e < REPLICA_ELEMENTS; e++) {
+        assert_true(fabsf(replica_row(fake, e / REPLICA_WIDTH)[e % REPLICA_WIDTH] - value) < 1e-6F);
+    }
+}
+
+static void test_steps_are_averaged(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_gossip();
+    step(fake, 1);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
+    give_answer(fake, 1, 0.5F);
+    expect_rows(fake, 1); /* the app works on it */
+    step(fake, 1);
+    expect_rows(fake, 2.5F);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 2.5F);
+    /* OTHER's mean has a weight of 1/4: what ours gains, times 6, is what OTHER's loses, times 2. */
+    give_offer(fake, 1, REPLICA_ROWS, 6.5F);
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
+    give_offer(fake, 1, REPLICA_ROWS, 7.5F); /* ours is 3.5 now */
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
+    step(fake, 0);
+    expect_rows(fake, 4.5F);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0); /* one is under way */
+    give_answer(fake, 2, -0.5F);
+    step(fake, 0); /* the last one */
+    expect_rows(fake, 4);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    give_offer(fake, 1, REPLICA_ROWS, 8); /* the clock's changes are being gathered */
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
+    assert_int_equal(fake->asked.gathers, 1);
+    gathered(fake);
+    struct message flush = {0};
+    struct rows_view view;
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &flush), 1);
+    assert_true(rows_find(&flush, 0, &view) && view.count == REPLICA_ROWS);
+    assert_true(((const float *)(const void *)view.values)[0] == 3); /* of 4, times the share */
+    assert_int_equal(fake->node.work.items, 40);
+    fake_close(fake);
+}
+
+/* What comes late, twice, from elsewhere, of another clock, epoch or shape, or is no number, moves nothing. */
+static void test_what_is_not_averaged(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_gossip();
+    give_offer(fake, 1, REPLICA_ROWS, 5); /* all replicas are equal before the first step */
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
+    step(fake, 1);
+    forget(fake);
+    struct message message = gossip(GOSSIP_OFFER, 2, 5, REPLICA_ROWS, 5);
+    give(fake, SELF + 1, &message);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(message.frame_count, 0);
+    forget(fake);
+    give_offer(fake, 1, REPLICA_ROWS - 1, 5);
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
+    give_offer(fake, 1, REPLICA_ROWS, INFINITY);
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
+    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message.gossip.passed.sender = 0x70000; /* no node of the job */
+    give(fake, SELF + 1, &message);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
+    assert_int_equal(message.frame_count, 0);
+    forget(fake);
+    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message.epoch = 7;
+    give(fake, SELF + 1, &message);
+    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5); /* not by a server of this node */
+    give(fake, REMOTE, &message);
+    assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
+    give_answer(fake, 2, 1); /* an offer that was not made */
+    message = gossip(GOSSIP_ANSWER, 1, 1, REPLICA_ROWS, NAN);
+    give(fake, REMOTE, &message);
+    give_answer(fake, 1, 1); /* a second answer */
+    step(fake, 0);
+    expect_rows(fake, 1);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer; its answer is lost */
+    step(fake, 0);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    give_answer(fake, 2, 1); /* an answer that comes late still moves, within the clock */
+    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message.frames[2]->size--;
+    give(fake, SELF + 1, &message);
+    struct message accusation = {0};
+    assert_int_equal(told(fake, MESSAGE_ACCUSE, &accusation), 1);
+    assert_true(accusation.accuse.accused == OTHER);
+    step(fake, 0);
+    expect_rows(fake, 2);
+    fake_close(fake);
+}
+
+/* An offer without an answer is given up after a while, so that a peer that is gone costs little. */
+static void test_an_offer_is_given_up(void **state) {
+    (void)state;
+    struct fake *fake = fake_open_gossip();
+    step(fake, 1);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
+    step(fake, 1);
+    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
+    fake->now_us += NODE_GOSSIP_PATIENCE_US;
+    step(fake, 1);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 3);
+    give_answer(fake, 1, 1); /* of the offer that was given up */
+    step(fake, 1);
+    expect_rows(fake, 4);
+    fake_close(fake);
+}
+
 /* ---- Shards from other nodes ---- */
 
 enum { PIECE = 8, PACKED = 12 /* bytes of a packed shard */ };
@@ -2806,6 +3005,9 @@ int main(void) {
         cmocka_unit_test(test_a_lot_that_comes_back_too_late_is_dropped),
         cmocka_unit_test(test_a_node_that_waits_asks_for_a_lot),
         cmocka_unit_test(test_an_answer_that_comes_too_late_is_declined),
+        cmocka_unit_test(test_steps_are_averaged),
+        cmocka_unit_test(test_what_is_not_averaged),
+        cmocka_unit_test(test_an_offer_is_given_up),
         cmocka_unit_test(test_the_beginning_of_a_job),
         cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
         cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),

@@ -21,6 +21,8 @@ static void test_parts_of_each_clock(void **state) {
         assert_int_equal(strategy_idle(STRATEGY_SSGD, &clocks, clock), 0);
         assert_int_equal(strategy_parts(STRATEGY_SMA, &clocks, clock), parts[(clock - 1) % 7]);
         assert_int_equal(strategy_idle(STRATEGY_SMA, &clocks, clock), idle[(clock - 1) % 7]);
+        assert_int_equal(strategy_parts(STRATEGY_ADPSGD, &clocks, clock), parts[(clock - 1) % 7]);
+        assert_int_equal(strategy_idle(STRATEGY_ADPSGD, &clocks, clock), idle[(clock - 1) % 7]);
     }
 }
 
@@ -66,6 +68,22 @@ static void test_names(void **state) {
         assert_int_equal(strategy, s);
     }
     assert_false(strategy_of_name("easgd", &strategy));
+}
+
+/* Peers are drawn evenly, and the same ones again in a run that is repeated. */
+static void test_peers(void **state) {
+    (void)state;
+    for (unsigned count = 1; count <= 7; count++) {
+        unsigned drawn[7] = {0};
+        for (uint64_t step = 0; step < 7000; step++) {
+            unsigned peer = strategy_peer(3 + step % 5, step, count);
+            assert_true(peer < count && peer == strategy_peer(3 + step % 5, step, count));
+            drawn[peer]++;
+        }
+        for (unsigned p = 0; p < count; p++) {
+            assert_true(drawn[p] > 6000 / count && drawn[p] < 8000 / count);
+        }
+    }
 }
 
 /* The shares of a clock's origins add up to 1, also when two catch-up origins have a lost one's data. */
@@ -240,6 +258,7 @@ int main(void) {
         cmocka_unit_test(test_each_part_once),
         cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_peers),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_auto_stays_on_a_fast_network),
         cmocka_unit_test(test_auto_follows_the_network),

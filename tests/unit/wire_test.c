@@ -62,8 +62,8 @@ static const struct wire_field {
     FIELD(MESSAGE_PLAN, WHOLE, plan.window, WIRE_WINDOW_MAX),
     FIELD(MESSAGE_PLAN, WHOLE, plan.final, CLOCK),
     FIELD(MESSAGE_PLAN, WHOLE, plan.recoverable, 1),
-    FIELD(MESSAGE_PLAN, WHOLE, plan.strategy, STRATEGY_SMA),
-    FIELD(MESSAGE_PLAN, WHOLE, plan.next_strategy, STRATEGY_SMA),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.strategy, STRATEGY_ADPSGD),
+    FIELD(MESSAGE_PLAN, WHOLE, plan.next_strategy, STRATEGY_ADPSGD),
     FIELD(MESSAGE_PLAN, WHOLE, plan.strategy_from, CLOCK),
     FIELD(MESSAGE_PLAN, TEXT, plan.resume, 0),
     FIELD(MESSAGE_INPUT, WHOLE, input.reading, UINT64_MAX),
@@ -207,6 +207,11 @@ static const struct wire_field {
     FIELD(MESSAGE_UPDATE, WHOLE, update.follow, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.origin, UINT64_MAX),
     FIELD(MESSAGE_EVALUATE, WHOLE, evaluate.clock, CLOCK),
+    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.kind, GOSSIP_ANSWER),
+    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.clock, CLOCK),
+    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.claim, UINT64_MAX),
+    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.passed.receiver, UINT64_MAX),
+    FIELD(MESSAGE_GOSSIP, WHOLE, gossip.passed.sender, UINT64_MAX),
     FIELD(MESSAGE_LOT, WHOLE, lot.kind, LOT_LEFT),
     FIELD(MESSAGE_LOT, WHOLE, lot.lot, WIRE_LOTS_MAX - 1),
     FIELD(MESSAGE_LOT, WHOLE, lot.clock, CLOCK),
@@ -259,6 +264,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
     MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
     MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,           MESSAGE_PULSE,
+    MESSAGE_GOSSIP,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 

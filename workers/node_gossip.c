@@ -1,0 +1,177 @@
+/* Averages with other nodes between local steps. See node_gossip.h and node_private.h. */
+#include "workers/node_gossip.h"
+
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "workers/node_private.h"
+
+#include <stdlib.h>
+
+static void drop(struct message *message) {
+    if (message->type != 0) {
+        message_close(message);
+        *message = (struct message){0};
+    }
+}
+
+void node_gossip_close(struct node *node) {
+    drop(&node->work.gossip.replica);
+    drop(&node->work.gossip.moves);
+}
+
+void node_gossip_begin(struct node *node) {
+    struct node_gossip *gossip = &node->work.gossip;
+    enum strategy strategy = plan_strategy_at(&node->plan, node->work.clock);
+    uint32_t parts = strategy_parts(strategy, &node->job->clocks, node->work.clock);
+    bool own = node->work.assignment.origin == node->options.self && !node->client.alone;
+    node_gossip_close(node);
+    gossip->steps = strategy == STRATEGY_ADPSGD && own && parts > 1 ? parts : 0;
+    gossip->step = 0;
+}
+
+/* ---- Offers ---- */
+
+/* Whether the assignment is another node's own in the clock under way. */
+static bool is_peer(const struct node *node, const struct wire_assignment *assignment) {
+    return assignment_covers(assignment, node->work.clock) && assignment->count > 0 &&
+           !origin_is_catch_up(assignment->origin) && assignment->origin != node->options.self;
+}
+
+/* Returns one of the nodes that work on the clock, by a number that every node draws for itself; ACTOR_NONE: there is
+ * none. */
+static actor_id choose_peer(const struct node *node) {
+    const struct plan_view *plan = &node->plan;
+    uint64_t step = node->work.clock * WIRE_LOCAL_STEPS_MAX + node->work.gossip.step;
+    unsigned count = 0;
+    for (size_t a = 0; a < plan->assignment_count; a++) {
+        count += is_peer(node, &plan->assignments[a]) ? 1 : 0;
+    }
+    unsigned chosen = count > 0 ? strategy_peer(node->options.self, step, count) : 0;
+    for (size_t a = 0; a < plan->assignment_count && count > 0; a++) {
+        if (is_peer(node, &plan->assignments[a]) && chosen-- == 0) {
+            return actor_node(plan->assignments[a].origin);
+        }
+    }
+    return ACTOR_NONE;
+}
+
+/* Offers the replica to a peer, unless an earlier offer is still under way: so a slow network has at most one. */
+static void offer(struct node *node) {
+    struct node_gossip *gossip = &node->work.gossip;
+    uint64_t now_us = node_now(node);
+    if (node->client.fenced || (gossip->peer != ACTOR_NONE && now_us < gossip->offered_us + NODE_GOSSIP_PATIENCE_US)) {
+        return;
+    }
+    actor_id peer = choose_peer(node);
+    actor_id server = peer != ACTOR_NONE ? node_server_of(node, peer) : ACTOR_NONE;
+    if (server == ACTOR_NONE) {
+        return;
+    }
+    struct message message = message_share(&gossip->replica);
+    gossip->peer = peer;
+    gossip->offered_us = now_us;
+    message.gossip = (struct message_gossip){.kind = GOSSIP_OFFER, .claim = ++gossip->claim, .clock = node->work.clock};
+    node_send_by(node, server, peer, &message);
+}
+
+/* ---- Steps ---- */
+
+/* Applies what averages have moved since the last step's end. No thread works on the rows now. */
+static void apply_moves(struct node *node) {
+    struct node_gossip *gossip = &node->work.gossip;
+    if (gossip->moves.type != 0) {
+        client_move(&node->client, &gossip->moves);
+        drop(&gossip->moves);
+    }
+}
+
+void node_gossip_computed(struct node *node) {
+    struct node_gossip *gossip = &node->work.gossip;
+    const struct node_hooks *hooks = &node->options.hooks;
+    apply_moves(node);
+    drop(&gossip->replica);
+    gossip->step++;
+    if (gossip->step == gossip->steps) {
+        hooks->gather(hooks->context);
+        return;
+    }
+    gossip->replica = client_replica(&node->client);
+    offer(node);
+    hooks->compute(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock);
+}
+
+/* ---- Messages ---- */
+
+/* Whether the replica, as it is between two steps of this clock, can be averaged with. */
+static bool is_open(const struct node *node, uint64_t clock) {
+    return node->work.activity == NODE_COMPUTING && node->work.gossip.replica.type != 0 && node->work.clock == clock;
+}
+
+static double share_of(const struct node *node, actor_id origin) {
+    return plan_origin_share(&node->plan, origin, node->work.clock);
+}
+
+/* Returns the weight of a peer's replica in the mean with ours, as in the mean at the clock's end. So the mean of all
+ * replicas, weighted by their shares, stays what it is. 0: the peer does not work on this clock. */
+static double weight_of(const struct node *node, actor_id peer) {
+    double theirs = share_of(node, peer);
+    double ours = share_of(node, node->options.self);
+    return theirs > 0 && ours > 0 ? theirs / (theirs + ours) : 0;
+}
+
+/* Returns whether the message's rows are a replica or moves as ours. A message that is none at all is reported. */
+static bool rows_fit(struct node *node, const struct message *message) {
+    struct error error = {0};
+    bool fits = false;
+    if (client_replica_check(&node->client, message, &fits, &error) != 0) {
+        client_accuse(&node->client, message->passed.sender, "GOSSIP: %s", error.text);
+        return false;
+    }
+    return fits;
+}
+
+static struct message *moves_of(struct node *node) {
+    struct message *moves = &node->work.gossip.moves;
+    if (moves->type == 0) {
+        *moves = client_no_moves(&node->client);
+    }
+    return moves;
+}
+
+static void receive_offer(struct node *node, actor_id server, const struct message *message) {
+    struct message answer = {.type = MESSAGE_GOSSIP};
+    actor_id peer = message->passed.sender;
+    bool fits = rows_fit(node, message);
+    double weight = fits && is_open(node, message->gossip.clock) ? weight_of(node, peer) : 0;
+    if (weight > 0) {
+        answer = client_average(&node->client, &node->work.gossip.replica, message, weight, moves_of(node));
+        node->work.gossip.averaged++;
+    }
+    answer.gossip =
+        (struct message_gossip){.kind = GOSSIP_ANSWER, .claim = message->gossip.claim, .clock = message->gossip.clock};
+    node_send_by(node, server, peer, &answer);
+}
+
+static void receive_answer(struct node *node, const struct message *message) {
+    struct node_gossip *gossip = &node->work.gossip;
+    if (gossip->peer != message->passed.sender || gossip->claim != message->gossip.claim) {
+        return; /* a repeated answer, or one that came too late */
+    }
+    gossip->peer = ACTOR_NONE;
+    if (message->frame_count > 0 && rows_fit(node, message) && is_open(node, message->gossip.clock)) {
+        client_add_moves(&node->client, moves_of(node), message);
+        gossip->averaged++;
+    }
+}
+
+void node_gossip_receive(struct node *node, actor_id from, const struct message *message) {
+    bool own_server = actor_node(from) == node->options.self;
+    if (message->epoch != node->client.epoch || node->client.fenced || !plan_is_there(&node->plan)) {
+        return;
+    }
+    if (message->gossip.kind == GOSSIP_OFFER && own_server) {
+        receive_offer(node, from, message);
+    } else if (message->gossip.kind == GOSSIP_ANSWER && message->passed.sender == actor_node(from)) {
+        receive_answer(node, message);
+    }
+}
