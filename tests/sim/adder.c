@@ -28,6 +28,7 @@ struct adder {
     uint64_t *elements;     /* what a half contributes, of all rows ... */
     unsigned char *touched; /* ... and which of them, a byte a row */
     unsigned stepped;       /* the table with an optimizer; 0: none */
+    unsigned replica;       /* the table that is averaged; 0: none */
 };
 
 static uint64_t element_start(uint64_t key, unsigned element) {
@@ -170,6 +171,27 @@ static void adder_add_states(struct app *app) {
     }
 }
 
+/* A table whose rows every node has and which are averaged, before that of states. What they are in the end depends on
+ * who has worked with whom, so only their bits are compared. */
+static void adder_add_replica(struct app *app) {
+    struct adder *adder = app->own;
+    if (!app->averages) {
+        return;
+    }
+    struct table_spec spec = {.name = "replica",
+                              .type = AML_FLOAT64,
+                              .mode = AML_ADD,
+                              .width = APP_REPLICA_WIDTH,
+                              .rows = APP_REPLICA_ROWS,
+                              .whole = true,
+                              .averaged = true};
+    adder->replica = app->job.table_count;
+    app_add_table(app, &spec);
+    for (unsigned r = 0; r < APP_REPLICA_ROWS; r++) {
+        app_add_row(app, r);
+    }
+}
+
 static void shard_touch(struct app *app, unsigned shard, struct adder_touch touch) {
     struct adder *adder = app->own;
     struct adder_shard *own = &adder->shards[shard];
@@ -188,6 +210,9 @@ static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows,
         struct app_shard *shard = &app->shards[s];
         for (unsigned r = 0; r < add_rows && app->ring; r++) {
             app_shard_names(shard, r); /* replicated tables are in every cache */
+        }
+        for (unsigned r = 0; r < APP_REPLICA_ROWS && adder->replica != 0; r++) {
+            app_shard_names(shard, app->table_rows[adder->replica] + r);
         }
         shard->items = (unsigned)(app_random(random) % 4) + (s == 0 ? 1 : 0);
         shard->items = app->shard_items > 0 ? app->shard_items : shard->items;
@@ -274,6 +299,21 @@ static void adder_give(const struct app *app, struct cache *cache, unsigned row,
     cache_give(cache, app->rows[row].table, slot, count, columns, added);
 }
 
+/* A step of this node alone: real numbers. */
+static void replica_step(const struct app *app, const struct app_work *work, unsigned half) {
+    const struct adder *adder = app->own;
+    for (unsigned r = 0; r < APP_REPLICA_ROWS && adder->replica != 0 && work->cache != NULL; r++) {
+        struct cache_table *table = &work->cache->tables[adder->replica];
+        uint32_t slot = (uint32_t)work->slots[app->table_rows[adder->replica] + r];
+        double *row = (double *)(void *)cache_row(table, slot);
+        for (unsigned e = 0; e < APP_REPLICA_WIDTH; e++) {
+            uint64_t chance = hash_mix(work->origin ^ hash_mix(work->clock * 2 + half) ^ (r * APP_REPLICA_WIDTH + e));
+            row[e] += (double)(chance % 2001) / 7000 - row[e] / 8;
+        }
+        table->touched.base[slot] = 1;
+    }
+}
+
 /* Half of the shards each time. */
 static void adder_compute(struct app *app, const struct app_work *work, unsigned half) {
     struct adder *adder = app->own;
@@ -301,6 +341,9 @@ static void adder_compute(struct app *app, const struct app_work *work, unsigned
         } else {
             table->touched.base[slot] = 1;
         }
+    }
+    if (work->parts > 0) {
+        replica_step(app, work, half);
     }
 }
 
@@ -372,6 +415,7 @@ void adder_open(struct app *app, unsigned shards) {
         put_table = (int)app->job.table_count;
         adder_add_table(app, "put", AML_INT64, AML_PUT, app_random(&random) % 2 * shards, shards, &random);
     }
+    adder_add_replica(app);
     adder_add_states(app);
     adder_add_shards(app, shards, add_rows, put_table, &random);
     adder->elements = memory_zeroed(app->element_count, sizeof *adder->elements);

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-enum { APP_TABLES_MAX = 7 };
+enum { APP_TABLES_MAX = 8, APP_REPLICA_ROWS = 4, APP_REPLICA_WIDTH = 3 };
 
 /* Mistakes that an app makes on purpose (cluster.h). */
 enum app_mistake { APP_TOPICS_FORGOTTEN, APP_STEP_TWICE };
@@ -85,6 +85,7 @@ struct app {
     struct app_shard *shards;
     unsigned shard_count;
     unsigned shard_items; /* adder: of each shard; 0: drawn */
+    bool averages;        /* adder: one more table, of floats that are averaged */
     bool ring;            /* adder: all tables are such that a ring can be used (agileml/ps/ring.h) */
     uint64_t items;
     unsigned char *parts; /* by clock: 1 more than the parts of the iteration that it works on; 0: not known */
@@ -100,7 +101,7 @@ struct app {
     void *context;
 };
 
-/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, ring and job.staleness. */
+/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, ring and job.staleness. */
 void adder_open(struct app *app, unsigned shards);
 void lda_job_open(struct app *app, unsigned shards);
 void app_close(struct app *app);
@@ -137,6 +138,10 @@ unsigned app_width(const struct app *app, unsigned row);
 /* A row in memory as elements, and the other way: adds to or sets it, as an app does. */
 void app_elements(const struct app *app, unsigned row, const void *memory, uint64_t *elements);
 void app_apply(const struct app *app, unsigned row, const uint64_t *elements, void *memory);
+/* Whether the row is averaged: its elements are none that app_state knows (cluster_check_replica). */
+static inline bool app_averages(const struct app *app, unsigned row) {
+    return app->job.tables[app->rows[row].table].averaged;
+}
 /* Whether a row in memory holds these of all elements; else which one differs, and both values as text. */
 bool app_equal(const struct app *app, unsigned row, const uint64_t *state, const void *memory, char *text, size_t size);
 

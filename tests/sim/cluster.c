@@ -91,10 +91,11 @@ static void server_receive_now(struct cluster_server *server, actor_id from, str
     cluster_check_ring(cluster, message);
     server_receive(&server->server, from, message);
     cluster_mistake_put_relayed(server, &relayed);
-    cluster->result->counts.ring_sums += server->server.relay.sums_taken - before.sums_taken;
-    cluster->result->counts.ring_overlaps += server->server.relay.sums_overlapped - before.sums_overlapped;
-    cluster->result->counts.ring_pushes += message->type == MESSAGE_PUSH;
+    cluster->result->counts.ring.sums += server->server.relay.sums_taken - before.sums_taken;
+    cluster->result->counts.ring.overlaps += server->server.relay.sums_overlapped - before.sums_overlapped;
+    cluster->result->counts.ring.pushes += message->type == MESSAGE_PUSH;
     cluster_mistake_put_row(server, &kept);
+    cluster_strategy_server(server);
     cluster_check_server(server);
 }
 
@@ -147,6 +148,7 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
     }
     cluster_mad_peer(node, from, message);
     cluster_mistake_node(node, message);
+    cluster_strategy_gossip(node, message);
     node_receive(&node->node, from, message);
     if (cluster_feed_mistake_node(node, message)) {
         node_receive(&node->node, from, message);
@@ -481,6 +483,7 @@ static void app_open(struct cluster *cluster) {
     } else {
         cluster->app.shard_items = cluster->options.campaign == CAMPAIGN_UNEVEN ? 2 : 0;
         cluster->app.ring = draw_ring(cluster);
+        cluster->app.averages = cluster_strategy_is_drawn(cluster);
         adder_open(&cluster->app, cluster->policy.shards);
         cluster->app.job.exchange = cluster->app.ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     }
@@ -598,6 +601,7 @@ static void job_close(struct cluster *cluster) {
     }
     free(cluster->nodes);
     free(cluster->seen.works);
+    free(cluster->seen.replicas);
     index_map_close(&cluster->node_index);
 }
 

@@ -71,6 +71,8 @@ enum mistake {
     MISTAKE_RING_KEPT,             /* a relay keeps what waits there in a new epoch */
     MISTAKE_RING_MIXED,            /* a node's plan has another order of nodes, or one node less */
     MISTAKE_STRATEGY_KEPT,         /* a node works on a clock by the strategy before */
+    MISTAKE_GOSSIP_LATE,           /* a node averages with a replica of an earlier clock */
+    MISTAKE_REPLICA_APART,         /* a replica of a partition has other bits in an averaged row */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -93,6 +95,12 @@ struct cluster_options {
 };
 
 /* What happened, to see that a campaign reaches what it is meant to reach. */
+struct cluster_ring_counts {
+    uint64_t sums;     /* of a whole chain, that servers have taken */
+    uint64_t overlaps; /* and those that were dropped, as origins had delivered directly */
+    uint64_t pushes;   /* that relays have passed on */
+};
+
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
         resumes, redone_items, balances, replacements;
@@ -108,9 +116,8 @@ struct cluster_counts {
     uint64_t batches_used;    /* of them, by clocks */
     uint64_t batches_own;     /* that nodes have made while they waited */
     uint64_t batches_at_once; /* that feeders have made with others, by several threads */
-    uint64_t ring_sums;       /* of a whole chain, that servers have taken */
-    uint64_t ring_overlaps;   /* and those that were dropped, as origins had delivered directly */
-    uint64_t ring_pushes;     /* that relays have passed on */
+    uint64_t averages;        /* of two replicas between local steps, as answers brought them */
+    struct cluster_ring_counts ring;
     uint64_t pieces_taken;    /* of shards, from nodes that have read other parts of the input */
 };
 

@@ -647,6 +647,19 @@ static void hook_help(void *context, unsigned number, uint64_t clock) {
 
 /* ---- A whole clock ---- */
 
+/* The clock has steps of their own, and this is not the last one. */
+static bool is_step(const struct cluster_node *node) {
+    const struct node_gossip *gossip = &node->node.work.gossip;
+    return gossip->steps > 0 && gossip->step + 1 < gossip->steps;
+}
+
+/* The node goes on with the next step, as hook_compute is called. */
+static void step_done(struct cluster_node *node) {
+    node->work.computing = false;
+    node_computed(&node->node, 0, sim_now(node->cluster->sim) - node->work.began_us);
+    cluster_strategy_offered(node);
+}
+
 static void compute_done(void *context) {
     struct cluster_node *node = context;
     struct error error = {0};
@@ -655,6 +668,10 @@ static void compute_done(void *context) {
     }
     struct cluster_set *set = set_find(node, node->work.set);
     if (set == NULL) {
+        return;
+    }
+    if (is_step(node)) {
+        step_done(node);
         return;
     }
     if (set->lazy) {
@@ -670,7 +687,9 @@ static void compute_done(void *context) {
         return;
     }
     compute_half(node, set, 1);
-    gather(node);
+    if (node->node.work.gossip.steps == 0) {
+        gather(node);
+    }
     node->work.computing = false;
     uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
     node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
@@ -691,6 +710,12 @@ static void hook_compute(void *context, unsigned number, uint64_t clock) {
         agent->client.origin != agent->work.assignment.origin) {
         cluster_violation(cluster, "app", "%s is told to compute clock %llu with set %u, its client clock %llu",
                           agent->name, (unsigned long long)clock, number, (unsigned long long)agent->client.clock);
+        return;
+    }
+    if (agent->work.gossip.step > 0) {
+        node->work.began_us = sim_now(cluster->sim);
+        node->work.computing = true;
+        at_later(node, clock_duration(node, clock_items(node, set)) / agent->work.gossip.steps, compute_done);
         return;
     }
     cluster_check_begin(node, set, agent->work.assignment.origin, clock);
@@ -866,7 +891,11 @@ static void check_saved(struct cluster_node *node, const struct message *message
     for (uint32_t r = 0; count > 0 && r < views[0].count; r++) {
         int64_t row = app_find(app, views[0].table, views[0].keys[r]);
         const unsigned char *values = views[0].values + r * (size_t)app->job.tables[views[0].table].row_bytes;
-        if (row < 0 || (stands && !app_equal(app, (unsigned)row, state, values, text, sizeof text))) {
+        bool averages = row >= 0 && app_averages(app, (unsigned)row);
+        if (averages && stands && !cluster->run.forged) {
+            cluster_check_replica(cluster, (unsigned)row, node->node.final, values, node->node.name);
+        } else if (row < 0 ||
+                   (!averages && stands && !app_equal(app, (unsigned)row, state, values, text, sizeof text))) {
             cluster_violation(cluster, "I1", "%s saves partition %u of clock %llu: %s", node->node.name,
                               message->rows.partition, (unsigned long long)node->node.final,
                               row < 0 ? "a row that is none of the app's" : text);

@@ -172,6 +172,7 @@ static uint64_t begun_by_survivors(const struct cluster *cluster, const struct p
 
 static void check_new_epoch(struct cluster *cluster, const struct plan_view *plan) {
     app_restore(&cluster->app, plan->terms.restore);
+    cluster_strategy_restore(cluster, plan->terms.restore);
     if (cluster->seen.first_epoch == 0) {
         cluster->seen.first_epoch = plan->epoch;
         cluster->drawn.first_clock = plan->terms.restore;
@@ -263,6 +264,8 @@ void cluster_check_partition(struct cluster *cluster, const struct partition *pa
                                   table->spec->name);
                 return;
             }
+        } else if (app_averages(&cluster->app, rows[r])) {
+            cluster_check_replica(cluster, rows[r], clock, partition_row(partition, row->table, (uint32_t)slot), what);
         } else if (!app_equal(&cluster->app, rows[r], state, partition_row(partition, row->table, (uint32_t)slot), text,
                               sizeof text)) {
             cluster_violation(cluster, "I1", "%s: partition %u at clock %llu: %s", what, partition->id,
@@ -488,6 +491,16 @@ static void expected_row(struct cluster_node *node, unsigned number, uint64_t cl
     }
 }
 
+/* S2, of a row of an averaged table that the node has not changed since. */
+static void check_replica_row(const struct cluster_node *node, unsigned row, uint64_t clock, const void *memory) {
+    for (unsigned o = 0; o < node->app.own_count; o++) {
+        if (node->app.own[o].clock > clock) {
+            return;
+        }
+    }
+    cluster_check_replica(node->cluster, row, clock, memory, node->node.name);
+}
+
 /* I2: what a worker sees is the partition at its clock and the worker's own later changes. New rows may have come with
  * a later state, before the pushes that lead there. */
 void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) {
@@ -510,6 +523,10 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
                 continue;
             }
             unsigned row = node->app.row_of[t][slot];
+            if (app_averages(app, row)) {
+                check_replica_row(node, row, brought > clock ? brought : clock, cache_row(table, slot));
+                continue;
+            }
             expected_row(node, row, brought > clock ? brought : clock, expected);
             if (!app_equal(app, row, expected, cache_row(table, slot), text, sizeof text)) {
                 cluster_violation(cluster, "I2", "%s, clock %llu flushed, sees partition %u at clock %llu: %s",
@@ -528,6 +545,7 @@ void cluster_check_node(struct cluster_node *node) {
         return;
     }
     cluster_feed_check_node(node);
+    cluster_strategy_offered(node);
     unsigned origins = 1 + (unsigned)(client->epoch - cluster->seen.first_epoch < BOUND_SLACK
                                           ? client->epoch - cluster->seen.first_epoch
                                           : BOUND_SLACK);

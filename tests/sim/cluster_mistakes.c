@@ -54,6 +54,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_RING_KEPT] = "ring-kept",
     [MISTAKE_RING_MIXED] = "ring-mixed",
     [MISTAKE_STRATEGY_KEPT] = "strategy-kept",
+    [MISTAKE_GOSSIP_LATE] = "gossip-late",
+    [MISTAKE_REPLICA_APART] = "replica-apart",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -282,7 +284,7 @@ void cluster_mistake_keep_row(struct cluster_server *server, const struct messag
              partition != NULL && partition->clock > message->plan.restore && slot < partition->tables[t].count;
              slot++) {
             int64_t row = app_find(&cluster->app, t, table_key(&partition->tables[t], slot));
-            if (row >= 0 &&
+            if (row >= 0 && !app_averages(&cluster->app, (unsigned)row) &&
                 !app_equal(&cluster->app, (unsigned)row, state, partition_row(partition, t, slot), text, sizeof text)) {
                 size_t size = job->tables[t].row_bytes;
                 *kept = (struct undo_skipped){

@@ -24,6 +24,7 @@ enum {
     CLUSTER_PARTITIONS_MAX = 32,
     CLUSTER_STALE_EXTRA = 3, /* of MISTAKE_STALE_WORKER */
     CLUSTER_ACTIONS_MAX = 40,
+    CLUSTER_OFFERS_SEEN = 16,
     CLUSTER_RINGS_SEEN = 64,
     CLUSTER_CHAINS_SEEN = 16,
     CLUSTER_REQUESTS_MAX = 256,
@@ -165,7 +166,10 @@ struct cluster_node_work {
     uint64_t began_us;
     uint64_t items;             /* with lots: worked on since then */
     bool theirs[WIRE_LOTS_MAX]; /* other nodes have worked on these lots */
-    unsigned helped;            /* the set of another node's lot that is worked on; 0: none */
+    struct node_offer {
+        uint64_t claim, clock, epoch;
+    } offers[CLUSTER_OFFERS_SEEN]; /* the last GOSSIP_OFFERs that it made, by number */
+    unsigned helped;               /* the set of another node's lot that is worked on; 0: none */
     uint64_t helped_clock;
 };
 
@@ -388,6 +392,11 @@ struct cluster_seen {
         uint64_t epoch, clock, digest;
         uint32_t partition;
     } rings[CLUSTER_RINGS_SEEN][CLUSTER_CHAINS_SEEN]; /* of the last clocks in which a message came by one */
+    struct seen_replica {
+        bool known[APP_REPLICA_ROWS];
+        double rows[APP_REPLICA_ROWS][APP_REPLICA_WIDTH];
+    } * replicas; /* by clock - first_clock: rows of the averaged table, as somebody had them first */
+    uint64_t replica_clocks;
 };
 
 /* What the report's lines have said. */
@@ -535,6 +544,16 @@ bool cluster_strategy_is_drawn(const struct cluster *cluster);
 void cluster_strategy_control(struct cluster *cluster);
 /* Returns how many parts of the iteration the node works on in the clock, by its plan. S5: so do all others. */
 unsigned cluster_strategy_parts(struct cluster_node *node, uint64_t clock);
+/* Notes the node's newest GOSSIP_OFFER. */
+void cluster_strategy_offered(struct cluster_node *node);
+/* A GOSSIP reaches the node. S6: who averages works on the same clock in the same epoch. */
+void cluster_strategy_gossip(struct cluster_node *node, struct message *message);
+/* After each step of a server, for a mistake that it may make. */
+void cluster_strategy_server(struct cluster_server *server);
+/* S2: whoever has a row of the averaged table as of a clock has the same bits. */
+void cluster_check_replica(struct cluster *cluster, unsigned row, uint64_t clock, const void *memory, const char *who);
+/* The clocks after `clock` are done again. */
+void cluster_strategy_restore(struct cluster *cluster, uint64_t clock);
 /* By how many clocks more a worker may be ahead, as they have no work. */
 uint64_t cluster_strategy_idle(const struct cluster_node *node, uint64_t clock);
 

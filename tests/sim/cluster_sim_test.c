@@ -60,9 +60,10 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->batches_used += one->batches_used;
     sum->batches_own += one->batches_own;
     sum->batches_at_once += one->batches_at_once;
-    sum->ring_sums += one->ring_sums;
-    sum->ring_overlaps += one->ring_overlaps;
-    sum->ring_pushes += one->ring_pushes;
+    sum->ring.sums += one->ring.sums;
+    sum->ring.overlaps += one->ring.overlaps;
+    sum->averages += one->averages;
+    sum->ring.pushes += one->ring.pushes;
     sum->pieces_taken += one->pieces_taken;
 }
 
@@ -91,7 +92,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "restarts, %llu "
         "checkpoints, %llu resumes, "
         "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
-        "%llu used, %llu made while waiting, %llu by several threads, %llu sums of a ring taken, %llu "
+        "%llu used, %llu made while waiting, %llu by several threads, %llu averages between steps, %llu sums of a ring "
+        "taken, %llu "
         "overlapped, %llu pushes relayed, %llu jobs lost, %llu items redone, %llu "
         "iterations "
         "partial, %llu more evaluations, "
@@ -106,9 +108,10 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
         (unsigned long long)counts->pieces_taken, (unsigned long long)counts->batches,
         (unsigned long long)counts->batches_used, (unsigned long long)counts->batches_own,
-        (unsigned long long)counts->batches_at_once, (unsigned long long)counts->ring_sums,
-        (unsigned long long)counts->ring_overlaps, (unsigned long long)counts->ring_pushes,
-        (unsigned long long)counts->lost, (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
+        (unsigned long long)counts->batches_at_once, (unsigned long long)counts->averages,
+        (unsigned long long)counts->ring.sums, (unsigned long long)counts->ring.overlaps,
+        (unsigned long long)counts->ring.pushes, (unsigned long long)counts->lost,
+        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
         (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
         (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
         (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
@@ -208,6 +211,8 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_RING_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "S3", 0},
     [MISTAKE_RING_MIXED] = {CAMPAIGN_ELASTIC, APP_ADDER, "S3", 215},
     [MISTAKE_STRATEGY_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "S5", 0},
+    [MISTAKE_GOSSIP_LATE] = {CAMPAIGN_ELASTIC, APP_ADDER, "S6", 0},
+    [MISTAKE_REPLICA_APART] = {CAMPAIGN_ELASTIC, APP_ADDER, "S2", 0},
 };
 
 /* A check that can't fail is worth nothing: each mistake must be found, by the invariant it breaks. */

@@ -1,6 +1,8 @@
 /* Synchronization strategies in a simulated run (agileml/collective/strategy.h). See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
+#include <string.h>
+
 enum { LOCAL_STEPS_MAX = 5, MOMENT_US = 100 * 1000 };
 
 bool cluster_strategy_is_drawn(const struct cluster *cluster) {
@@ -11,14 +13,15 @@ void cluster_strategy_draw(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0x57A7);
     enum campaign campaign = cluster->options.campaign;
     bool possible = cluster->options.app == APP_ADDER && campaign != CAMPAIGN_UNEVEN && campaign != CAMPAIGN_MISSING;
-    bool wanted = cluster->options.mistake == MISTAKE_STRATEGY_KEPT ||
-                  (cluster->options.mistake == MISTAKE_NONE && drawn % 3 == 0);
+    enum mistake mistake = cluster->options.mistake;
+    bool kept = mistake == MISTAKE_STRATEGY_KEPT;
+    bool averages = mistake == MISTAKE_GOSSIP_LATE || mistake == MISTAKE_REPLICA_APART;
+    bool wanted = kept || averages || (mistake == MISTAKE_NONE && drawn % 3 == 0);
     if (!possible || !wanted) {
         return;
     }
     cluster->terms.strategy = (uint8_t)(drawn / 3 % (STRATEGY_AUTO + 1));
-    cluster->terms.strategy =
-        cluster->options.mistake == MISTAKE_STRATEGY_KEPT ? STRATEGY_AUTO : cluster->terms.strategy;
+    cluster->terms.strategy = kept ? STRATEGY_AUTO : averages ? STRATEGY_ADPSGD : cluster->terms.strategy;
     cluster->terms.local_steps = 2 + (uint32_t)(drawn / 16 % (LOCAL_STEPS_MAX - 1));
     cluster->terms.clocks_per_iteration *= 1 + (uint32_t)(drawn / 64 % 3);
 }
@@ -58,4 +61,95 @@ unsigned cluster_strategy_parts(struct cluster_node *node, uint64_t clock) {
 uint64_t cluster_strategy_idle(const struct cluster_node *node, uint64_t clock) {
     const struct plan_view *plan = &node->node.client.plan;
     return strategy_idle(plan_strategy_at(plan, clock), &node->cluster->app.job.clocks, clock);
+}
+
+/* ---- Averages between local steps ---- */
+
+void cluster_strategy_offered(struct cluster_node *node) {
+    const struct node_gossip *gossip = &node->node.work.gossip;
+    struct node_offer *offer = &node->work.offers[gossip->claim % CLUSTER_OFFERS_SEEN];
+    if (gossip->claim != 0 && offer->claim != gossip->claim) {
+        *offer = (struct node_offer){
+            .claim = gossip->claim, .clock = node->node.work.clock, .epoch = node->node.client.epoch};
+    }
+}
+
+/* Has the node take an earlier clock's offer for one of the present clock. */
+static void mistake_late(struct cluster_node *node, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    const struct node_work *work = &node->node.work;
+    bool open = work->gossip.replica.type != 0 && message->epoch == node->node.client.epoch;
+    if (open && message->gossip.clock < work->clock && cluster_mistake_due(cluster, MISTAKE_GOSSIP_LATE)) {
+        message->gossip.clock = work->clock;
+    }
+}
+
+void cluster_strategy_gossip(struct cluster_node *node, struct message *message) {
+    if (message->type != MESSAGE_GOSSIP || node->cluster->run.forged) {
+        return;
+    }
+    if (message->gossip.kind == GOSSIP_OFFER) {
+        mistake_late(node, message);
+        return;
+    }
+    const struct node_offer *offer = &node->work.offers[message->gossip.claim % CLUSTER_OFFERS_SEEN];
+    if (message->frame_count > 0 && offer->claim == message->gossip.claim &&
+        (offer->clock != message->gossip.clock || offer->epoch != message->epoch)) {
+        cluster_violation(node->cluster, "S6", "a replica of %s of clock %llu was averaged with one of clock %llu",
+                          node->node.name, (unsigned long long)offer->clock, (unsigned long long)message->gossip.clock);
+    }
+    node->cluster->result->counts.averages += message->frame_count > 0 ? 1 : 0;
+}
+
+void cluster_strategy_restore(struct cluster *cluster, uint64_t clock) {
+    uint64_t kept = clock >= cluster->drawn.first_clock ? clock - cluster->drawn.first_clock + 1 : 0;
+    cluster->seen.replica_clocks = kept < cluster->seen.replica_clocks ? kept : cluster->seen.replica_clocks;
+}
+
+/* The replica's rows at the clock; room for them is made. */
+static struct seen_replica *replica_at(struct cluster *cluster, uint64_t clock) {
+    struct cluster_seen *seen = &cluster->seen;
+    uint64_t at = clock - cluster->drawn.first_clock;
+    if (at >= seen->replica_clocks) {
+        seen->replicas = memory_resized(seen->replicas, at + 1, sizeof *seen->replicas);
+        memset(seen->replicas + seen->replica_clocks, 0, (at + 1 - seen->replica_clocks) * sizeof *seen->replicas);
+        seen->replica_clocks = at + 1;
+    }
+    return &seen->replicas[at];
+}
+
+void cluster_strategy_server(struct cluster_server *server) {
+    struct cluster *cluster = server->node->cluster;
+    for (uint32_t p = 0; p < server->server.partition_count && cluster->app.averages; p++) {
+        const struct partition *partition = server->server.replicas[p].partition;
+        unsigned table = 0;
+        while (!cluster->app.job.tables[table].averaged) {
+            table++;
+        }
+        if (partition == NULL || partition->clock <= server->checked[p].clock || partition->tables[table].count == 0 ||
+            server->server.epoch != cluster->seen.plan.epoch || !cluster_mistake_due(cluster, MISTAKE_REPLICA_APART)) {
+            continue;
+        }
+        double first;
+        unsigned char *row = partition->tables[table].rows.base;
+        memcpy(&first, row, sizeof first);
+        first += 1;
+        memcpy(row, &first, sizeof first);
+    }
+}
+
+void cluster_check_replica(struct cluster *cluster, unsigned row, uint64_t clock, const void *memory, const char *who) {
+    if (clock < cluster->drawn.first_clock) {
+        return;
+    }
+    struct seen_replica *replica = replica_at(cluster, clock);
+    uint64_t r = cluster->app.rows[row].key;
+    double *first = replica->rows[r];
+    if (!replica->known[r]) {
+        replica->known[r] = true;
+        memcpy(first, memory, sizeof replica->rows[r]);
+    } else if (memcmp(first, memory, sizeof replica->rows[r]) != 0) {
+        cluster_violation(cluster, "S2", "%s has row %llu of the averaged table at clock %llu with other bits", who,
+                          (unsigned long long)r, (unsigned long long)clock);
+    }
 }
