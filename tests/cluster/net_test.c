@@ -176,7 +176,7 @@ static void test_a_device_without_memory(void **state) {
     for (size_t m = 0; m < 2; m++) {
         char command[512];
         run_well("EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --iterations 2", memories[m]);
-        assert_true(summary("loss") == loss);
+        assert_true(fabs(summary("loss") - loss) < 1e-6 * loss); /* another program: BLAS may round otherwise */
         snprintf(command, sizeof command, "EMULATED_MEMORY=%s $run -- $tests/net_emulated " IMAGES " --device cuda",
                  memories[m]);
         assert_int_equal(run("%s", command), 1);
