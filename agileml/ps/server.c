@@ -253,7 +253,8 @@ static void replica_hand_over(struct server *server, struct server_replica *repl
 
 void replica_step(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    if (replica->checkpoint.in_place || replica->state == REPLICA_COPYING) {
+    bool failed = partition->step_error.code != 0; /* its rows are wrong: nobody gets them */
+    if (failed || replica->checkpoint.in_place || replica->state == REPLICA_COPYING) {
         return;
     }
     bool promoted = replica->state != REPLICA_SERVING &&
@@ -265,11 +266,12 @@ void replica_step(struct server *server, struct server_replica *replica) {
     while (replica->state == REPLICA_SERVING &&
            plan_server_at(&server->plan, partition->clock + 1, partition->id) == server->self &&
            !replica_waits_for_copy(server, replica) && partition_advance(partition)) {
+        if (partition->step_error.code != 0) {
+            server_fail(server, &partition->step_error);
+            return;
+        }
         advanced = true;
         replica_at_clock(server, replica);
-    }
-    if (advanced && partition->step_error.code != 0) {
-        server_fail(server, &partition->step_error);
     }
     if (replica->state == REPLICA_SERVING && (replica_raise_durable(server, replica) || advanced)) {
         replica_push(server, replica, false);

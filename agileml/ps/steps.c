@@ -70,7 +70,8 @@ static void call_apply_rows(struct steps *steps) {
         int result = steps->table->spec->apply_rows(&steps->call, steps->table->spec->parameters);
         if (result != 0) {
             text[sizeof text - 1] = '\0';
-            error_set(steps->error, result < 0 ? result : AML_EINPUT, "table %s: apply_rows: %s",
+            int code = result > 0 ? AML_EINPUT : result == AML_ESTOP ? AML_EFAIL : result; /* nobody ended the node */
+            error_set(steps->error, code, "table %s: apply_rows: %s",
                       steps->table->spec->name, text[0] != '\0' ? text : "failed without a reason");
         }
         copy_rows(steps, 0, (uint32_t)steps->call.count, true);

@@ -54,6 +54,7 @@ struct world_network {
 struct world_heard {
     struct heard replicas[SERVERS], written[SERVERS], accused[SERVERS], pushed[ORIGINS][SERVERS];
     unsigned failures;    /* FAILs that agents heard */
+    int failure;          /* the last one's code */
     unsigned accusations; /* that agents heard */
     unsigned scanned;     /* ROWS that were sent */
 };
@@ -146,6 +147,7 @@ static void outside_receive(struct world *world, actor_id from, actor_id to, con
         break;
     case MESSAGE_FAIL:
         world->heard.failures++;
+        world->heard.failure = message->text.code;
         break;
     case MESSAGE_ACCUSE:
         assert_int_equal(to, actor_node(from));
@@ -544,6 +546,34 @@ static void test_a_backup_follows(void **state) {
     assert_int_equal(world->servers[0].replicas[0].followers[0].update_count, 0);
     /* Only what can be needed is kept. */
     assert_int_equal(partition_at(world, 0)->points[0].clock, 4);
+    world_close(world);
+}
+
+static int fail_steps(const struct aml_steps *steps, const void *parameters) {
+    (void)parameters;
+    snprintf(steps->error, steps->error_bytes, "no");
+    return AML_ESTOP; /* which would mean that a user has ended the node */
+}
+
+/* What an optimizer leaves when it fails is no state of the model: no follower, node or checkpoint gets it. */
+static void test_rows_of_a_failed_optimizer_go_nowhere(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->job.tables[0].apply_rows = fail_steps;
+    world->plan.reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    unsigned updates = world->network.sent[MESSAGE_UPDATE], pushes = world->network.sent[MESSAGE_PUSH];
+    for (uint64_t clock = 1; clock <= 3; clock++) {
+        run_clocks(world, 0, clock, clock, 0);
+        assert_int_equal(partition_at(world, 0)->clock, 1);
+        assert_int_equal(world->network.sent[MESSAGE_UPDATE], updates);
+        assert_int_equal(world->network.sent[MESSAGE_PUSH], pushes);
+    }
+    assert_int_equal(world->heard.failures, 1);
+    assert_int_equal(world->heard.failure, AML_EFAIL);
+    world->heard.failures = 0;
     world_close(world);
 }
 
@@ -1745,6 +1775,7 @@ static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_backup_follows),
+        cmocka_unit_test(test_rows_of_a_failed_optimizer_go_nowhere),
         cmocka_unit_test(test_a_new_replica_is_copied_while_flushes_come),
         cmocka_unit_test(test_repeats_are_small),
         cmocka_unit_test(test_repeats_of_a_copy_are_small),
