@@ -25,6 +25,7 @@ void node_gossip_begin(struct node *node) {
     uint32_t parts = strategy_parts(strategy, &node->job->clocks, node->work.clock);
     bool own = node->work.assignment.origin == node->options.self && !node->client.alone;
     node_gossip_close(node);
+    gossip->peer = ACTOR_NONE;
     gossip->steps = strategy == STRATEGY_ADPSGD && own && parts > 1 ? parts : 0;
     gossip->step = 0;
 }
@@ -55,11 +56,21 @@ static actor_id choose_peer(const struct node *node) {
     return ACTOR_NONE;
 }
 
-/* Offers the replica to a peer, unless an earlier offer is still under way: so a slow network has at most one. */
+static double share_of(const struct node *node, actor_id origin) {
+    return plan_origin_share(&node->plan, origin, node->work.clock);
+}
+
+/* Whether our offer's answer can still come. One that is lost is awaited until the clock ends or the peer leaves it, so
+ * that on a slow network offers do not pile up before the first one has come through. */
+static bool is_offered(const struct node *node) {
+    const struct node_gossip *gossip = &node->work.gossip;
+    return gossip->peer != ACTOR_NONE && gossip->epoch == node->client.epoch && share_of(node, gossip->peer) > 0;
+}
+
+/* Offers the replica to a peer, unless an earlier offer is still under way. */
 static void offer(struct node *node) {
     struct node_gossip *gossip = &node->work.gossip;
-    uint64_t now_us = node_now(node);
-    if (node->client.fenced || (gossip->peer != ACTOR_NONE && now_us < gossip->offered_us + NODE_GOSSIP_PATIENCE_US)) {
+    if (node->client.fenced || is_offered(node)) {
         return;
     }
     actor_id peer = choose_peer(node);
@@ -69,7 +80,7 @@ static void offer(struct node *node) {
     }
     struct message message = message_share(&gossip->replica);
     gossip->peer = peer;
-    gossip->offered_us = now_us;
+    gossip->epoch = node->client.epoch;
     message.gossip = (struct message_gossip){.kind = GOSSIP_OFFER, .claim = ++gossip->claim, .clock = node->work.clock};
     node_send_by(node, server, peer, &message);
 }
@@ -107,8 +118,10 @@ static bool is_open(const struct node *node, uint64_t clock) {
     return node->work.activity == NODE_COMPUTING && node->work.gossip.replica.type != 0 && node->work.clock == clock;
 }
 
-static double share_of(const struct node *node, actor_id origin) {
-    return plan_origin_share(&node->plan, origin, node->work.clock);
+/* Whether an average with the peer would come on top of the one that our own offer asks for: two averages with the same
+ * rows would move them twice. Of two offers that cross, the one to the higher node is taken. */
+static bool is_busy(const struct node *node, actor_id peer) {
+    return is_offered(node) && (peer != node->work.gossip.peer || node->options.self < peer);
 }
 
 /* Returns the weight of a peer's replica in the mean with ours, as in the mean at the clock's end. So the mean of all
@@ -141,9 +154,9 @@ static struct message *moves_of(struct node *node) {
 static void receive_offer(struct node *node, actor_id server, const struct message *message) {
     struct message answer = {.type = MESSAGE_GOSSIP};
     actor_id peer = message->passed.sender;
-    bool fits = rows_fit(node, message);
-    double weight = fits && is_open(node, message->gossip.clock) ? weight_of(node, peer) : 0;
-    if (weight > 0) {
+    bool wanted = is_open(node, message->gossip.clock) && !is_busy(node, peer);
+    double weight = wanted ? weight_of(node, peer) : 0;
+    if (weight > 0 && rows_fit(node, message)) {
         answer = client_average(&node->client, &node->work.gossip.replica, message, weight, moves_of(node));
         node->work.gossip.averaged++;
     }

@@ -7,8 +7,6 @@
 
 #include "agileml/wire/message.h"
 
-enum { NODE_GOSSIP_PATIENCE_US = 1000 * 1000 /* an offer that is not answered for so long counts as lost */ };
-
 /* Of the clock under way: NONE --begin--> STEPPING --the last step is done--> GATHERING --node_gathered--> NONE
  * Peers can average with the replica while STEPPING, from the second step on. */
 struct node_gossip {
@@ -18,7 +16,7 @@ struct node_gossip {
     struct message moves;   /* how averages have moved them since; type 0: as `replica` */
     actor_id peer;          /* whose answer to our offer has not come; ACTOR_NONE: none is awaited */
     uint64_t claim;         /* number of the last offer */
-    uint64_t offered_us;    /* when it was made */
+    uint64_t epoch;         /* in which it was made */
     uint64_t averaged;      /* in all clocks: averages with other nodes that have moved this node's rows */
 };
 

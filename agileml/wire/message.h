@@ -63,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 25,
+    WIRE_VERSION = 26,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -614,7 +614,8 @@ struct message_lot_metrics {
  *
  *   GOSSIP_OFFER   the sender's replica. Frames: rows
  *   GOSSIP_ANSWER  how the sender's replica is to move to the mean of both, as the other one has done. Frames: rows;
- *                  none: the receiver of the offer was not in the local steps of that clock
+ *                  none: the receiver of the offer was not in the local steps of that clock, or had an offer of its own
+ *                  under way
  *
  * Nothing is repeated: what is lost is not averaged. */
 enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };

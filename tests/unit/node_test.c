@@ -455,7 +455,7 @@ static void wait_ms(struct fake *fake, uint64_t ms) {
 
 /* ---- Opening ---- */
 
-static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
+static struct fake *fake_new_as(actor_id self, uint32_t staleness, uint64_t clocks) {
     static const struct wire_metric metric = {.name = "loss"};
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
@@ -474,12 +474,12 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
     fake->next.placement =
         (struct wire_placement){.server = REMOTE, .next_server = REMOTE, .backup = SELF + 1, .next_backup = SELF + 1};
     for (unsigned s = 0; s < SERVERS; s++) {
-        fake->servers[s].actor = SELF + 1 + s;
+        fake->servers[s].actor = self + 1 + s;
     }
     fake->next.endpoints[fake->next.endpoint_count++] = SELF + 1;
     fake->next.endpoints[fake->next.endpoint_count++] = REMOTE;
     struct node_options options = {
-        .self = SELF,
+        .self = self,
         .controller = "tcp://controller",
         .servers = fake->servers,
         .server_count = SERVERS,
@@ -519,6 +519,10 @@ static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
     node_init(&fake->node, &fake->io, &options, &fake->job);
     node_start(&fake->node);
     return fake;
+}
+
+static struct fake *fake_new(uint32_t staleness, uint64_t clocks) {
+    return fake_new_as(SELF, staleness, clocks);
 }
 
 static void fake_close(struct fake *fake) {
@@ -1836,8 +1840,8 @@ enum { REPLICA_ROWS = 3, REPLICA_WIDTH = 2, REPLICA_ELEMENTS = REPLICA_ROWS * RE
 
 /* As fake_open, with a table of floats that is averaged, by AD-PSGD; the first of STEPS local steps is computed. OTHER
  * has a third as many shards. */
-static struct fake *fake_open_gossip(void) {
-    struct fake *fake = fake_new(0, 8);
+static struct fake *fake_open_gossip(actor_id self) {
+    struct fake *fake = fake_new_as(self, 0, 8);
     fake->job.tables[0] = (struct table_spec){.name = "t",
                                               .type = AML_FLOAT32,
                                               .width = REPLICA_WIDTH,
@@ -1850,7 +1854,7 @@ static struct fake *fake_open_gossip(void) {
     fake->next.plan.strategy = fake->next.plan.next_strategy = STRATEGY_ADPSGD;
     fake->next.plan.strategy_from = 1;
     give_welcome(fake);
-    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 6);
+    add_assignment(fake, self, 1, WIRE_CLOCK_NEVER, 0, 6);
     add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 6, 2);
     give_plan(fake);
     prepared(fake, 1, 30);
@@ -1927,9 +1931,17 @@ static void expect_rows(struct fake *fake, float value) {
     }
 }
 
+/* The peer declines the node's offer. */
+static void give_refusal(struct fake *fake, uint64_t claim) {
+    struct message message = {.type = MESSAGE_GOSSIP};
+    message.gossip =
+        (struct message_gossip){.kind = GOSSIP_ANSWER, .clock = 1, .claim = claim, .passed.sender = OTHER};
+    give(fake, REMOTE, &message);
+}
+
 static void test_steps_are_averaged(void **state) {
     (void)state;
-    struct fake *fake = fake_open_gossip();
+    struct fake *fake = fake_open_gossip(SELF);
     step(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
     give_answer(fake, 1, 0.5F);
@@ -1937,15 +1949,16 @@ static void test_steps_are_averaged(void **state) {
     step(fake, 1);
     expect_rows(fake, 2.5F);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 2.5F);
+    give_answer(fake, 2, -0.5F);
     /* OTHER's mean has a weight of 1/4: what ours gains, times 6, is what OTHER's loses, times 2. */
-    give_offer(fake, 1, REPLICA_ROWS, 6.5F);
+    give_offer(fake, 1, REPLICA_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
-    give_offer(fake, 1, REPLICA_ROWS, 7.5F); /* ours is 3.5 now */
+    give_offer(fake, 1, REPLICA_ROWS, 7); /* ours is 3 now */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
     step(fake, 0);
-    expect_rows(fake, 4.5F);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0); /* one is under way */
-    give_answer(fake, 2, -0.5F);
+    expect_rows(fake, 4);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 4);
+    give_refusal(fake, 3);
     step(fake, 0); /* the last one */
     expect_rows(fake, 4);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
@@ -1959,17 +1972,19 @@ static void test_steps_are_averaged(void **state) {
     assert_true(rows_find(&flush, 0, &view) && view.count == REPLICA_ROWS);
     assert_true(((const float *)(const void *)view.values)[0] == 3); /* of 4, times the share */
     assert_int_equal(fake->node.work.items, 40);
+    assert_int_equal(fake->node.work.gossip.averaged, 4);
     fake_close(fake);
 }
 
 /* What comes late, twice, from elsewhere, of another clock, epoch or shape, or is no number, moves nothing. */
 static void test_what_is_not_averaged(void **state) {
     (void)state;
-    struct fake *fake = fake_open_gossip();
+    struct fake *fake = fake_open_gossip(SELF);
     give_offer(fake, 1, REPLICA_ROWS, 5); /* all replicas are equal before the first step */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     step(fake, 1);
     forget(fake);
+    give_refusal(fake, 1);
     struct message message = gossip(GOSSIP_OFFER, 2, 5, REPLICA_ROWS, 5);
     give(fake, SELF + 1, &message);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
@@ -1991,42 +2006,84 @@ static void test_what_is_not_averaged(void **state) {
     message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5); /* not by a server of this node */
     give(fake, REMOTE, &message);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
-    give_answer(fake, 2, 1); /* an offer that was not made */
-    message = gossip(GOSSIP_ANSWER, 1, 1, REPLICA_ROWS, NAN);
-    give(fake, REMOTE, &message);
-    give_answer(fake, 1, 1); /* a second answer */
-    step(fake, 0);
-    expect_rows(fake, 1);
-    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer; its answer is lost */
-    step(fake, 0);
-    assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
-    give_answer(fake, 2, 1); /* an answer that comes late still moves, within the clock */
     message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
     message.frames[2]->size--;
     give(fake, SELF + 1, &message);
     struct message accusation = {0};
     assert_int_equal(told(fake, MESSAGE_ACCUSE, &accusation), 1);
     assert_true(accusation.accuse.accused == OTHER);
+    forget(fake);
     step(fake, 0);
-    expect_rows(fake, 2);
+    expect_rows(fake, 1);
+    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer */
+    give_answer(fake, 3, 1);                      /* an offer that was not made */
+    message = gossip(GOSSIP_ANSWER, 1, 2, REPLICA_ROWS, NAN);
+    give(fake, REMOTE, &message);
+    give_answer(fake, 2, 1); /* a second answer */
+    step(fake, 0);
+    expect_rows(fake, 1);
+    assert_int_equal(fake->node.work.gossip.averaged, 0);
     fake_close(fake);
 }
 
-/* An offer without an answer is given up after a while, so that a peer that is gone costs little. */
-static void test_an_offer_is_given_up(void **state) {
+/* However long an answer takes, there is one offer at a time, and no other average beside it; and when the peer leaves
+ * the clock, another one is asked. */
+static void test_an_offer_is_awaited(void **state) {
     (void)state;
-    struct fake *fake = fake_open_gossip();
+    struct fake *fake = fake_open_gossip(SELF);
     step(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1);
+    fake->now_us += UINT64_C(3600) * 1000 * 1000;
     step(fake, 1);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
-    fake->now_us += NODE_GOSSIP_PATIENCE_US;
+    give_offer(fake, 1, REPLICA_ROWS, 6);
+    expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
+    fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
+    no_assignments(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 6);
+    add_assignment(fake, THIRD, 1, WIRE_CLOCK_NEVER, 6, 2);
+    give_plan(fake);
     step(fake, 1);
-    expect_gossip(fake, REMOTE, GOSSIP_OFFER, 3);
-    give_answer(fake, 1, 1); /* of the offer that was given up */
+    assert_int_equal(sent(fake, THIRD_SERVER, MESSAGE_GOSSIP, NULL), 1);
+    give_answer(fake, 1, 1); /* of the peer that has left */
     step(fake, 1);
     expect_rows(fake, 4);
     fake_close(fake);
+}
+
+/* Brings the other one the first GOSSIP that the one has sent; false: there is none. Each takes the other for OTHER. */
+static bool carry(struct fake *from, struct fake *to) {
+    for (unsigned m = 0; m < from->count; m++) {
+        struct message message = from->sent[m].message;
+        if (message.type == MESSAGE_GOSSIP) {
+            memmove(from->sent + m, from->sent + m + 1, (--from->count - m) * sizeof from->sent[0]);
+            message.gossip.passed.sender = OTHER;
+            give(to, message.gossip.kind == GOSSIP_OFFER ? to->node.options.self + 1 : REMOTE, &message);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Of two offers that cross, whichever comes first, one is taken: both nodes get the mean, and not each other's rows. */
+static void test_offers_cross(void **state) {
+    (void)state;
+    for (unsigned first = 0; first < 2; first++) {
+        struct fake *low = fake_open_gossip(SELF);
+        struct fake *high = fake_open_gossip(THIRD);
+        step(low, 0);
+        step(high, 4);
+        assert_true(first == 0 ? carry(low, high) : carry(high, low));
+        while (carry(low, high) || carry(high, low)) {
+        }
+        assert_true(low->node.work.gossip.averaged == 1 && high->node.work.gossip.averaged == 1);
+        step(low, 0);
+        step(high, 0);
+        expect_rows(low, 3); /* for either the other one's weight is 1/4, but the one that answers tells */
+        expect_rows(high, 3);
+        fake_close(low);
+        fake_close(high);
+    }
 }
 
 /* ---- Shards from other nodes ---- */
@@ -3007,7 +3064,8 @@ int main(void) {
         cmocka_unit_test(test_an_answer_that_comes_too_late_is_declined),
         cmocka_unit_test(test_steps_are_averaged),
         cmocka_unit_test(test_what_is_not_averaged),
-        cmocka_unit_test(test_an_offer_is_given_up),
+        cmocka_unit_test(test_an_offer_is_awaited),
+        cmocka_unit_test(test_offers_cross),
         cmocka_unit_test(test_the_beginning_of_a_job),
         cmocka_unit_test(test_an_accusation_is_repeated_in_its_epoch),
         cmocka_unit_test(test_no_clock_begins_on_input_that_was_not_compared),
