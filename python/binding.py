@@ -188,7 +188,7 @@ uint64_t aml_iteration(const aml_worker *worker);
 unsigned aml_clocks_per_iteration(const aml_worker *worker);
 int aml_last(const aml_worker *worker);
 size_t aml_slice(const aml_worker *worker, size_t count, size_t done);
-enum aml_strategy { AML_SSGD, AML_SMA, ... };
+enum aml_strategy { AML_SSGD, AML_SMA, AML_ADPSGD, ... };
 int aml_averages(const aml_worker *worker);
 enum aml_strategy aml_strategy(const aml_worker *worker);
 unsigned aml_local_step(const aml_worker *worker);

@@ -10,6 +10,8 @@ import numpy as np
 from ._binding import ffi, lib
 from ._errors import check
 
+STRATEGIES = {lib.AML_SSGD: "ssgd", lib.AML_SMA: "sma", lib.AML_ADPSGD: "adpsgd"}
+
 
 class _Memory:
     """Memory of the library, as numpy takes it. Arrays keep it alive, and by that show that they are alive."""
@@ -593,10 +595,14 @@ class Worker:
 
     @property
     def strategy(self) -> str:
-        """How nodes agree in this clock: "ssgd" (updates are summed) or "sma" (local steps, then the mean of all
-        processes' rows). In `clock`."""
+        """How nodes agree in this clock: "ssgd" (updates are summed), "sma" (local steps, then the mean of all
+        processes' rows) or "adpsgd" (as sma, and rows are averaged with a random process's between local steps, so
+        each call of `clock` takes them anew). In `clock`."""
         self.only_in("clock")
-        return "sma" if lib.aml_strategy(self.handle) == lib.AML_SMA else "ssgd"
+        strategy = lib.aml_strategy(self.handle)
+        if strategy not in STRATEGIES:
+            raise RuntimeError(f"worker.strategy: {strategy}: expected one of {STRATEGIES}")
+        return STRATEGIES[strategy]
 
     @property
     def local_step(self) -> int:

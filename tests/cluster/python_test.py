@@ -56,6 +56,22 @@ MISTAKES = {  # what the job's error line must have
 }
 
 
+STRATEGY_APP = """import proteus, numpy as np
+class Stepped(proteus.App):
+    name, item, strategies, clocks_per_iteration = "stepped", (np.float64, 1), True, 4
+    row = proteus.Table(np.float64, width=1, rows=1, whole=True)
+    loss = proteus.Metric("mean")
+    def read(self, worker):
+        yield np.ones((40, 1))
+    def clock(self, worker, items):
+        if worker.strategy != "{0}":
+            raise AssertionError("strategy " + worker.strategy)
+        worker.table("row").add([0], np.ones((1, 1)))
+        worker.metric("loss", 1)
+proteus.main(Stepped)
+"""
+
+
 class Python(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.TemporaryDirectory(prefix="python-test-")
@@ -151,6 +167,15 @@ class Python(unittest.TestCase):
         text = subprocess.run([sys.executable, APP, "--help"], capture_output=True, text=True).stdout
         self.assertIn("mistaken - does what a test asks for", text)
         self.assertIn("--pause X", text)
+
+    def test_strategies(self):
+        """worker.strategy names each strategy as --strategy does."""
+        for strategy in "ssgd", "sma", "adpsgd":
+            app = self.path / f"{strategy}.py"
+            app.write_text(STRATEGY_APP.format(strategy))
+            job = subprocess.run([PROTEUS, "run", "--quiet", "--reliable=2", "--", sys.executable, app, "--strategy",
+                                  strategy], capture_output=True, text=True, timeout=200)
+            self.assertEqual((job.returncode, job.stderr), (0, ""))
 
     def test_example(self):
         """The example's centers are the same on any number of nodes."""
