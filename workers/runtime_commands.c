@@ -450,12 +450,15 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
 
 void runtime_hook_compute(void *context, unsigned set, uint64_t clock) {
     struct runtime *runtime = context;
-    runtime->command.origins = node_origins(&runtime->node, clock);
-    bool first = runtime->node.work.gossip.step == 0; /* in the clock */
-    runtime->command.begin =
-        first && (runtime->command.begun_origins != runtime->command.origins || runtime->command.begun_set != set);
-    runtime->command.begun_set = set;
-    runtime->command.begun_origins = runtime->command.origins;
+    bool first = runtime->node.work.gossip.step == 0; /* in the clock: `begin` comes before it only */
+    runtime->command.begin = false;
+    if (first) {
+        runtime->command.origins = node_origins(&runtime->node, clock);
+        runtime->command.begin =
+            runtime->command.begun_origins != runtime->command.origins || runtime->command.begun_set != set;
+        runtime->command.begun_set = set;
+        runtime->command.begun_origins = runtime->command.origins;
+    }
     runtime->command.lots_alone = false;
     begin_compute(runtime, set, clock, COMMAND_COMPUTE);
 }
