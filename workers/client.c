@@ -41,6 +41,7 @@ void client_close(struct client *client) {
             client_close_flush(client, &partition->retained[r]);
         }
         client_drop_waiting(partition);
+        client_kept_close(client, partition);
         client_close_subscription(&partition->now);
         client_close_subscription(&partition->next);
         free(partition->retained);
@@ -134,6 +135,7 @@ void client_plan(struct client *client, const struct plan_view *plan) {
     client_ring_plan(client);
     client->last = restored ? 0 : client->last; /* the last clock may have to be done again */
     find_wanted(client);
+    client_kept_plan(client);
     if (restored) {
         client_restore_rows(client, missed);
     }
@@ -161,6 +163,7 @@ void client_fence(struct client *client, uint64_t epoch) {
     client->epoch = epoch;
     client->fenced = true;
     for (uint32_t p = 0; p < client->partition_count; p++) {
+        client_kept_fence(client, p);
         client_drop_waiting(&client->partitions[p]);
         client->partitions[p].retry_us = 0;
     }
@@ -250,6 +253,7 @@ void client_find_committed(struct client *client) {
         client->committed = committed;
         for (uint32_t p = 0; p < client->partition_count; p++) {
             client_release(client, &client->partitions[p]);
+            client_kept_commit(client, p);
         }
     }
 }

@@ -106,6 +106,31 @@ struct client_lot {
     } saved[WIRE_TABLES_MAX];
 };
 
+/* A push of changes, kept. */
+struct client_kept_push {
+    struct message message; /* its frames are held */
+    bool whole;             /* it has every row of the partition */
+    bool point;             /* its clock was a commit point by some plan that was in force since it came */
+};
+
+/* What the servers have pushed of a partition since the last committed clock, in a job whose caches can replace lost
+ * copies: the rows as of `clock`, and the pushes after that. The cache's own rows won't do: they have our later
+ * updates, and the app's unfinished work.
+ *
+ * A push that has every row is all that is needed from its clock on; as long as pushes are such, nothing is copied.
+ * Otherwise the rows are copied, once for each commit, into `values`. */
+struct client_kept {
+    bool on;                                /* the plan and the job's tables are such */
+    unsigned char *values[WIRE_TABLES_MAX]; /* per table: rows, by their place in the partition; NULL: see `pushes` */
+    uint32_t *clocks[WIRE_TABLES_MAX];      /* per row: when it was pushed, or CACHE_CLOCK_VOID: it is missing */
+    uint64_t missing;                       /* rows; without `values`: all, or none if the first push covers */
+    uint64_t clock;                         /* `values` have all pushes up to this clock */
+    uint64_t since;                         /* they have a row of this clock, so no state before it can be given */
+    uint64_t newest;                        /* pushes have come up to this clock, without a gap */
+    struct client_kept_push *pushes;        /* in the order of clocks */
+    unsigned push_count;
+};
+
 struct client_partition {
     struct client_subscription now, next; /* with the server of the next clock; with that after the plan's switch */
     bool subscribed;                      /* the first state has come, and `clock` is valid */
@@ -123,6 +148,7 @@ struct client_partition {
     struct waiting_push *waiting; /* pushes that came during a clock or while frozen, each beginning where the one
                                      before ends; and the answer to `restore_request` */
     unsigned waiting_count;
+    struct client_kept kept;
     uint64_t pulls;    /* number of the last PULL. Connections keep order: when a PULL is answered, everything sent to
                           that server before, and the server's answers, have arrived or were lost */
     uint64_t retry_us; /* when to send PULL; 0: nothing is awaited */
@@ -245,6 +271,12 @@ struct message client_average(const struct client *client, const struct message 
 void client_add_moves(const struct client *client, struct message *moves, const struct message *more);
 /* Moves the rows of the cache, which then count as changed in this clock. No thread may work on them. */
 void client_move(struct client *client, const struct message *moves);
+
+/* Returns the number of clocks of which this client can give a partition's rows, ascending in *clocks, which the caller
+ * frees. */
+unsigned client_kept_clocks(const struct client *client, uint32_t partition, uint64_t **clocks);
+/* Makes `update` an UPDATE with all rows of the partition as of `clock`, one of client_kept_clocks. */
+void client_kept_state(const struct client *client, uint32_t partition, uint64_t clock, struct message *update);
 
 /* Freezes the cache, which the app reads, until client_thaw: pushes wait. Not during a clock. */
 void client_freeze(struct client *client);

@@ -10,6 +10,7 @@
  *   client_waits.c      how long the states of each server are waited for
  *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
  *   client_apply.c      the rows of a PUSH, and our own later updates, into the cache
+ *   client_kept.c       what is kept of pushes, to restore partitions whose copies are all lost
  *   client_restore.c    a new epoch: rows beyond its restore point are void and requested again
  */
 #ifndef AGILEML_WORKERS_CLIENT_PRIVATE_H
@@ -127,6 +128,23 @@ void client_waits_plan(struct client *client);
 void client_waits_begin(struct client *client);
 /* A push for the partition has come. */
 void client_waits_arrived(struct client *client, uint32_t number);
+
+/* ---- client_kept.c ---- */
+
+/* By the plan in force: begins or ends keeping; a clock whose state has come before may be a commit point now. */
+void client_kept_plan(struct client *client);
+void client_kept_close(const struct client *client, struct client_partition *partition);
+/* Rows of a message have been applied to the cache: of a push of changes (ROWS_ALL), or of the answer to a request. */
+void client_kept_take(const struct client *client, uint32_t number, const struct message *message,
+                      enum rows_wanted wanted);
+/* The partition's first state, of this clock, comes. */
+void client_kept_begin(struct client_partition *partition, uint64_t clock);
+/* The epoch ends, and the pushes that wait will be dropped: keeps those that come next. */
+void client_kept_fence(const struct client *client, uint32_t number);
+/* Forgets what is behind the committed clock. */
+void client_kept_commit(const struct client *client, uint32_t number);
+/* Forgets what was pushed after `restore`, before the cache does. */
+void client_kept_restore(const struct client *client, uint32_t number, uint64_t restore);
 
 /* ---- client_restore.c ---- */
 

@@ -1,6 +1,7 @@
 /* The messages of servers: PUSH, the answers to SUBSCRIBE and PULL among them, and ROWS. */
 #include "workers/client_private.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* The most pushes of a partition that wait. Servers can't be further ahead of an origin; a node without assignments
@@ -22,6 +23,8 @@ static void came_to(struct client *client, uint32_t number, uint64_t clock) {
     partition->clock = clock;
     partition->ring_us = 0;
     client_release(client, partition);
+    assert(!partition->kept.on || partition->kept.newest >= clock);
+    client_kept_commit(client, number);
     if (client->row_state != NULL) {
         client->row_state(client->context, number, clock);
     }
@@ -40,10 +43,13 @@ static void apply_push(struct client *client, uint32_t number, actor_id from, co
         from = ACTOR_NONE;
     }
     if (message->push.request != 0) {
-        client_apply(client, number, from, message, ROWS_VOID);
+        if (client_apply(client, number, from, message, ROWS_VOID)) {
+            client_kept_take(client, number, message, ROWS_VOID);
+        }
         partition->restore_request = 0; /* client_restore_step requests the next portion */
     } else if (message->push.clock > partition->clock && message->push.from_clock <= partition->clock &&
                client_apply(client, number, from, message, ROWS_ALL)) {
+        client_kept_take(client, number, message, ROWS_ALL);
         came_to(client, number, message->push.clock);
     } else if (from == ACTOR_NONE) {
         client_wait(client, partition);
@@ -151,6 +157,7 @@ static bool fill_rows(struct client *client, uint32_t number, const struct clien
     if (!client_apply(client, number, subscription->server, message, ROWS_NEW)) {
         return false;
     }
+    client_kept_take(client, number, message, ROWS_NEW);
     for (unsigned t = 0; t < client->job->table_count; t++) {
         if (subscription->asked[t] > partition->filled[t]) {
             partition->filled[t] = subscription->asked[t];
@@ -184,6 +191,7 @@ static void receive_answer(struct client *client, uint32_t number, struct client
     if (!partition->subscribed) {
         if (now || serves) {
             partition->subscribed = true;
+            client_kept_begin(partition, message->push.clock);
             came_to(client, number, message->push.clock);
             client_place(client, number);
         }

@@ -46,6 +46,7 @@ void client_send_restore(struct client *client, uint32_t number) {
 static void partition_restore(const struct client *client, uint32_t number, uint64_t restore) {
     struct client_partition *partition = &client->partitions[number];
     client_drop_waiting(partition);
+    client_kept_restore(client, number, restore);
     client_close_subscription(&partition->now);
     client_close_subscription(&partition->next);
     partition->retry_us = 0;

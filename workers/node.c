@@ -462,6 +462,9 @@ static void receive_plan(struct node *node, const struct message *message) {
         node->state = NODE_LOADING;
     }
     connect_servers(node, &plan);
+    if (new_epoch) {
+        node_give_cached(node, &plan);
+    }
     send_servers(node, message);
     send_pulse(node, message);
     client_plan(&node->client, &plan);
@@ -500,13 +503,16 @@ static void send_fenced(struct node *node) {
             message.fenced.committed = server->committed;
         }
     }
-    struct buffer *restore_points = buffer_new(size);
+    struct buffer *cached = node_cache_points(node);
+    struct buffer *restore_points = buffer_new(size + cached->size);
     size = 0;
     for (unsigned s = 0; s < node->options.server_count; s++) {
         const struct buffer *own = node->servers[s].restore_points;
         memcpy(restore_points->data + size, own->data, own->size);
         size += own->size;
     }
+    memcpy(restore_points->data + size, cached->data, cached->size);
+    buffer_drop(cached);
     message_add(&message, restore_points);
     node_send(node, &message);
 }

@@ -1,7 +1,7 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments,
  * clocks and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input
  * that is divided), node_lots.c (lots), node_gossip.c (averages between local steps), node_feed.c and node_feeding.c
- * (batches of stages), node_reports.c (its PROGRESS). */
+ * (batches of stages), node_reports.c (its PROGRESS), node_cached.c (partitions out of its cache). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -62,6 +62,15 @@ static inline bool node_held_at(const struct node *node, uint64_t clock) {
 
 /* Begins all that can begin now, and reports to the controller what has changed. */
 void node_step(struct node *node);
+
+/* ---- node_cached.c ---- */
+
+/* Returns the restore points that our cache adds to those of our servers, of which all are fenced. Each names the
+ * server that is to serve the partition if no replica is left. The caller drops the frame. */
+struct buffer *node_cache_points(const struct node *node);
+/* Gives our servers, before the first plan of an epoch, the partitions that they are to serve and have no replica of:
+ * all copies were lost, and the controller has chosen what our cache has. */
+void node_give_cached(struct node *node, const struct plan_view *plan);
 
 /* ---- node_sets.c ---- */
 

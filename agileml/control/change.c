@@ -110,7 +110,8 @@ void change_build(struct controller *controller) {
                                  .next_strategy = (uint8_t)controller->plan.next_strategy,
                                  .strategy_from = controller->plan.strategy_from,
                                  .final = controller->options.checkpoint_at_end ? controller->job.final : 0,
-                                 .recoverable = controller->plan.stage != STAGE_TRADITIONAL};
+                                 .recoverable = controller->plan.stage != STAGE_TRADITIONAL,
+                                 .transient = controller->plan.stage == STAGE_TRANSIENT};
     memcpy(terms.resume, controller->resume, sizeof terms.resume);
     struct buffer *frames[PLAN_FRAMES];
     frames[PLAN_NODES] = change_plan_nodes(controller, false);

@@ -211,7 +211,7 @@ struct member {
     struct member_goes_by goes_by;
     struct member_reported reported;
     struct silence silence;
-    struct suspect suspect;    /* only pulses.c changes it and `pulse`. Not stored */
+    struct suspect suspect; /* only pulses.c changes it and `pulse`. Not stored */
     struct member_pulse pulse;
     uint64_t owed_us[ANSWERS]; /* how long the member has owed each answer while heard; only answers.c changes it */
     uint64_t joined_us;
@@ -481,6 +481,7 @@ struct controller_commit {
 struct controller_recovery {
     bool due;              /* members were lost: the remaining members are to be fenced */
     uint64_t lost_us;      /* when the first node of the recovery was lost */
+    uint32_t cached;       /* partitions that the last recovery has restored from nodes' caches */
     uint64_t redone_until; /* catch-ups of clocks up to this one repeat work that a lost node had begun */
 };
 

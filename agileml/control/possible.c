@@ -114,7 +114,8 @@ static bool check_fenced(struct controller *controller, struct member *member, c
     for (size_t r = 0; r < count; r++) {
         const struct limited point[] = {
             {"partition", restore_points[r].partition, controller->options.policy.partitions - 1},
-            {"restore point", restore_points[r].clock, clock}};
+            {"restore point", restore_points[r].clock, clock},
+            {"restore point of a cache", restore_points[r].cache, 1}};
         if (!has_server(member, restore_points[r].server)) {
             fail(controller, member, "FENCED with a restore point of a server that is not its own");
             return false;

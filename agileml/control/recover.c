@@ -102,17 +102,22 @@ void recover_repeat(struct controller *controller) {
 
 /* ---- What can be restored ---- */
 
+/* Highest clocks first; at a clock in the order of partitions, and of a partition's replicas before caches. */
 static int reach_order(const void *a, const void *b) {
     const struct wire_restore_point *left = a;
     const struct wire_restore_point *right = b;
     if (left->clock != right->clock) {
-        return left->clock > right->clock ? -1 : 1; /* highest first */
+        return left->clock > right->clock ? -1 : 1;
     }
-    return left->partition < right->partition ? -1 : left->partition > right->partition;
+    if (left->partition != right->partition) {
+        return left->partition < right->partition ? -1 : 1;
+    }
+    return left->cache < right->cache ? -1 : left->cache > right->cache;
 }
 
-/* Returns the restore points of all members' servers, highest clocks first. The caller frees the list. */
-static struct wire_restore_point *all_restore_points(const struct controller *controller, size_t *count) {
+/* Returns the restore points of all members' servers, in their order; with `caches` also what members' caches have. The
+ * caller frees the list. */
+static struct wire_restore_point *all_restore_points(const struct controller *controller, bool caches, size_t *count) {
     struct wire_restore_point *all = memory_resized(NULL, 1, sizeof *all);
     *count = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
@@ -120,7 +125,10 @@ static struct wire_restore_point *all_restore_points(const struct controller *co
         size_t more = own != NULL ? own->size / sizeof *all : 0;
         all = memory_resized(all, *count + more + 1, sizeof *all);
         for (size_t r = 0; r < more; r++) {
-            all[(*count)++] = ((const struct wire_restore_point *)(const void *)own->data)[r];
+            const struct wire_restore_point *point = (const struct wire_restore_point *)(const void *)own->data + r;
+            if (caches || point->cache == 0) {
+                all[(*count)++] = *point;
+            }
         }
     }
     qsort(all, *count, sizeof *all, reach_order);
@@ -154,22 +162,23 @@ static bool highest_common(const struct controller *controller, const struct wir
     return false;
 }
 
+/* Whether the server has a replica that can be restored at the clock. */
 static bool can_be_put(const struct wire_restore_point *all, size_t count, actor_id server, uint32_t partition,
                        uint64_t clock) {
     for (size_t r = 0; server != ACTOR_NONE && r < count && all[r].clock >= clock; r++) {
-        if (all[r].clock == clock && all[r].partition == partition && all[r].server == server) {
+        if (all[r].clock == clock && all[r].partition == partition && all[r].server == server && all[r].cache == 0) {
             return true;
         }
     }
     return false;
 }
 
-/* Returns a server that can restore the partition at the clock, preferably a reliable one; ACTOR_NONE: none can. */
+/* Returns a server whose replica can be restored at the clock, preferably a reliable one; ACTOR_NONE: there is none. */
 static actor_id anyone(const struct controller *controller, const struct wire_restore_point *all, size_t count,
                        uint32_t partition, uint64_t clock) {
     actor_id found = ACTOR_NONE;
     for (size_t r = 0; r < count; r++) {
-        if (all[r].clock == clock && all[r].partition == partition &&
+        if (all[r].clock == clock && all[r].partition == partition && all[r].cache == 0 &&
             (found == ACTOR_NONE || change_actor_tier(controller, found) != TIER_RELIABLE)) {
             found = all[r].server;
         }
@@ -187,6 +196,31 @@ static bool stays(const struct controller *controller, actor_id server) {
     return false;
 }
 
+/* Returns a server whose node's cache has the partition at the clock, if possible of a node that stays; ACTOR_NONE:
+ * there is none. Of several it takes another one for each partition. */
+static actor_id cached(const struct controller *controller, const struct wire_restore_point *all, size_t count,
+                       uint32_t partition, uint64_t clock) {
+    unsigned found[2] = {0}; /* [1]: of nodes that stay */
+    actor_id server = ACTOR_NONE;
+    for (unsigned pass = 0; pass < 2; pass++) {
+        const unsigned staying = found[1] > 0 ? 1 : 0;
+        unsigned left = found[staying] > 0 ? partition % found[staying] : 0;
+        for (size_t r = 0; r < count && server == ACTOR_NONE; r++) {
+            if (all[r].clock != clock || all[r].partition != partition || all[r].cache == 0) {
+                continue;
+            }
+            bool stay = stays(controller, all[r].server);
+            if (pass == 0) {
+                found[0]++;
+                found[1] += stay ? 1 : 0;
+            } else if ((staying == 0 || stay) && left-- == 0) {
+                server = all[r].server;
+            }
+        }
+    }
+    return server;
+}
+
 /* Returns the server with the partition's latest restore point up to the clock, on another node than `server`, and on a
  * reliable one except in stage transient; ACTOR_NONE when no other such node has one. Of several at one clock the one
  * whose node stays. */
@@ -195,7 +229,8 @@ static actor_id closest_follower(const struct controller *controller, const stru
     actor_id found = ACTOR_NONE;
     uint64_t found_clock = 0;
     for (size_t r = 0; r < count && (found == ACTOR_NONE || all[r].clock == found_clock); r++) {
-        if (all[r].clock > clock || all[r].partition != partition || actor_node(all[r].server) == actor_node(server) ||
+        if (all[r].clock > clock || all[r].partition != partition || all[r].cache != 0 ||
+            actor_node(all[r].server) == actor_node(server) ||
             (controller->plan.stage != STAGE_TRANSIENT &&
              change_actor_tier(controller, all[r].server) != TIER_RELIABLE)) {
             continue;
@@ -207,6 +242,18 @@ static actor_id closest_follower(const struct controller *controller, const stru
         found_clock = all[r].clock;
     }
     return found;
+}
+
+/* Whether the fenced member has reported a replica, and not only what its cache has. */
+static bool has_replica(const struct member *member) {
+    const struct buffer *own = member->fence.restore_points;
+    const struct wire_restore_point *points = own != NULL ? (const void *)own->data : NULL;
+    size_t count = own != NULL ? own->size / sizeof *points : 0;
+    size_t r = 0;
+    while (r < count && points[r].cache != 0) {
+        r++;
+    }
+    return r < count;
 }
 
 /* Stage transient: has other nodes follow the partitions. Whoever has a copy keeps it: there is no time to make another
@@ -221,8 +268,7 @@ static void place_followers(struct controller *controller, const struct wire_res
     unsigned used = 0;
     for (unsigned m = 0; m < controller->member_count; m++) {
         const struct member *member = &controller->members[m];
-        bool has = member->fence.restore_points != NULL && member->fence.restore_points->size > 0;
-        bool may = has || (member->settled && member->stay == MEMBER_STAYS);
+        bool may = has_replica(member) || (member->settled && member->stay == MEMBER_STAYS);
         if (may && member->stay != MEMBER_DISMISSED && !controller_feeds(member)) {
             nodes[used++] = member->node;
         }
@@ -243,12 +289,14 @@ static void place_followers(struct controller *controller, const struct wire_res
     free(backups);
 }
 
-/* Places the partitions. The server goes on if its node is left, else its follower serves. A partition that a transient
- * node serves (ActivePS) gets a follower on a reliable node (BackupPS). If no reliable node has a replica, the follower
- * in `ordinary` copies the partition anew. If no server can restore the clock, the server in `ordinary` begins anew. */
+/* Places the partitions. The server goes on if its node is left, else its follower serves, else a server whose node's
+ * cache has the partition. A partition that a transient node serves (ActivePS) gets a follower on a reliable node
+ * (BackupPS). If no reliable node has a replica, the follower in `ordinary` copies the partition anew. If no server can
+ * restore the clock, the server in `ordinary` begins anew. */
 static void place(struct controller *controller, const struct wire_restore_point *all, size_t count, uint64_t clock,
                   const struct plan_result *ordinary) {
     bool switched = controller->plan.from_clock <= clock + 1;
+    controller->recovery.cached = 0;
     for (uint32_t p = 0; p < controller->options.policy.partitions; p++) {
         struct wire_placement *old = &controller->plan.placement[p];
         const actor_id wanted[] = {switched ? old->next_server : old->server, switched ? old->server : old->next_server,
@@ -258,6 +306,10 @@ static void place(struct controller *controller, const struct wire_restore_point
             server = can_be_put(all, count, wanted[w], p, clock) ? wanted[w] : ACTOR_NONE;
         }
         server = server != ACTOR_NONE ? server : anyone(controller, all, count, p, clock);
+        if (server == ACTOR_NONE) {
+            server = cached(controller, all, count, p, clock);
+            controller->recovery.cached += server != ACTOR_NONE ? 1 : 0;
+        }
         server = server != ACTOR_NONE ? server : ordinary->servers[p];
         actor_id backup = ACTOR_NONE;
         if (change_actor_tier(controller, server) != TIER_RELIABLE && controller->plan.stage != STAGE_TRANSIENT) {
@@ -347,27 +399,77 @@ static uint64_t take_fenced_clocks(struct controller *controller) {
     return begun;
 }
 
-/* Finds the clock to restore. *count becomes 0 if no clock of this job is committed yet: all servers then begin anew.
- * Ends the job and returns false if what was committed can't be restored. */
-static bool find_clock(struct controller *controller, const struct wire_restore_point *all, size_t *count,
-                       uint64_t *clock) {
+/* Finds the clock to restore with the help of caches. If it succeeds, *all and *count become the restore points with
+ * those of caches. */
+static bool find_in_caches(const struct controller *controller, struct wire_restore_point **all, size_t *count,
+                           uint64_t *clock) {
+    size_t more;
     uint32_t missing;
-    bool found = highest_common(controller, all, *count, clock, &missing);
+    struct wire_restore_point *with = all_restore_points(controller, true, &more);
+    bool found = controller->plan.stage == STAGE_TRANSIENT && highest_common(controller, with, more, clock, &missing) &&
+                 *clock >= controller->commit.clock && *clock > controller->progress.first;
+    if (found) {
+        free(*all);
+        *all = with;
+        *count = more;
+    } else {
+        free(with);
+    }
+    return found;
+}
+
+/* Writes what is missing when partitions can't be restored, in stage transient with the help of caches: `partition` has
+ * no replica left. */
+static void write_lost_copies(const struct controller *controller, uint32_t partition, char text[ERROR_TEXT_MAX]) {
+    if (controller->plan.stage != STAGE_TRANSIENT) {
+        snprintf(text, ERROR_TEXT_MAX, "the only copy of partition %u was lost with its node", partition);
+        return;
+    }
+    size_t count;
+    struct wire_restore_point *all = all_restore_points(controller, true, &count);
+    size_t newest = 0; /* the list has the highest clocks first */
+    while (newest < count && all[newest].partition != partition) {
+        newest++;
+    }
+    int length =
+        snprintf(text, ERROR_TEXT_MAX, "all copies of partition %u were lost with their nodes, and ", partition);
+    char *rest = text + length;
+    size_t room = ERROR_TEXT_MAX - (size_t)length;
+    if (newest == count) {
+        snprintf(rest, room, "no node's cache has it");
+    } else if (all[newest].clock < controller->commit.clock) {
+        snprintf(rest, room, "nodes' caches have it only up to clock %llu, where clock %llu was committed",
+                 (unsigned long long)all[newest].clock, (unsigned long long)controller->commit.clock);
+    } else {
+        snprintf(rest, room, "from clock %llu on, which was committed, copies and caches have no clock in common",
+                 (unsigned long long)controller->commit.clock);
+    }
+    free(all);
+}
+
+/* Finds the clock to restore: by the replicas alone, or else with what caches have. *count becomes 0 if no clock of
+ * this job is committed yet: all servers then begin anew. Ends the job and returns false if what was committed can't
+ * be restored. */
+static bool find_clock(struct controller *controller, struct wire_restore_point **all, size_t *count, uint64_t *clock) {
+    uint32_t missing;
+    uint64_t highest;
+    bool found = highest_common(controller, *all, *count, &highest, &missing);
+    if (found && highest >= controller->commit.clock) {
+        *clock = highest;
+        return true;
+    }
+    if (find_in_caches(controller, all, count, clock)) {
+        return true;
+    }
     if (!found && controller->commit.clock == controller->progress.first && !controller->progress.reliable_lost) {
         *clock = controller->commit.clock;
         *count = 0;
         return true;
     }
-    if (found && *clock >= controller->commit.clock) {
-        return true;
-    }
     char text[ERROR_TEXT_MAX];
     bool partition = missing < controller->options.policy.partitions;
     if (partition) {
-        snprintf(text, sizeof text,
-                 controller->plan.stage == STAGE_TRANSIENT ? "all copies of partition %u were lost with their nodes"
-                                                           : "the only copy of partition %u was lost with its node",
-                 missing);
+        write_lost_copies(controller, missing, text);
     } else {
         snprintf(text, sizeof text, "the state of clock %llu, which was committed, was lost with %s",
                  (unsigned long long)controller->commit.clock,
@@ -402,11 +504,11 @@ static void begin_epoch(struct controller *controller, uint64_t clock) {
 /* Plans the epoch after a recovery at the highest clock that every partition can be restored to. */
 static bool plan_recovery(struct controller *controller, uint64_t *clock) {
     size_t count;
-    struct wire_restore_point *all = all_restore_points(controller, &count);
+    struct wire_restore_point *all = all_restore_points(controller, false, &count);
     struct plan_result ordinary;
     struct error error = {0};
     uint64_t begun = take_fenced_clocks(controller);
-    bool found = find_clock(controller, all, &count, clock);
+    bool found = find_clock(controller, &all, &count, clock);
     bool planned = found && plan_ordinary(controller, &ordinary, &error) == 0;
     if (planned) {
         place(controller, all, count, *clock, &ordinary);

@@ -305,9 +305,18 @@ char *report_silence(const struct controller *controller, const char *const *nod
 char *report_recovery(const struct controller *controller, uint64_t clock, double seconds) {
     char text[ERROR_TEXT_MAX];
     json_t *object = new_event_nodes(controller, "recover", NULL, 0);
-    snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock, seconds * 1e3);
+    uint32_t cached = controller->recovery.cached;
+    int size = snprintf(text, sizeof text, "restored clock %llu in %.0f ms", (unsigned long long)clock, seconds * 1e3);
+    if (cached > 0) {
+        snprintf(text + size, sizeof text - (size_t)size,
+                 "; %u of %u partitions out of workers' caches, as all copies were lost", cached,
+                 controller->options.policy.partitions);
+    }
     json_object_set_new(object, "reason", json_string(text));
     set_real(object, "recovery_seconds", seconds);
+    if (cached > 0) {
+        set_whole(object, "partitions_from_caches", cached);
+    }
     return finish_line(object);
 }
 

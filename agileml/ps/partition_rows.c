@@ -134,7 +134,8 @@ static bool alone_knows(const struct partition *partition, uint64_t from_clock) 
 static bool subscriber_knows(const struct partition *partition, const struct subscription *subscription,
                              uint64_t from_clock) {
     int origin = partition_origin(partition, subscription->subscriber);
-    return origin >= 0 && partition->alone == (unsigned)origin + 1 && alone_knows(partition, from_clock);
+    return !partition->pushes_all && origin >= 0 && partition->alone == (unsigned)origin + 1 &&
+           alone_knows(partition, from_clock);
 }
 
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
@@ -149,6 +150,7 @@ void partition_changes(struct partition *partition, const struct subscription *s
         const struct slot_list *list = &subscription->lists[t];
         bool put = table->spec->mode == AML_PUT;
         if (list->count == 0 || (knows && !table_stepped(table->spec))) {
+            push->push.left_out |= list->count > 0;
             continue;
         }
         bool lacking = model_lacks && !table_stepped(table->spec); /* the model has nothing of the table */

@@ -30,6 +30,19 @@ static void members_close(struct plan_members *members) {
     free(members->needs_from);
 }
 
+/* Forgets the partitions that the node's cache has given for epochs up to `epoch`. */
+static void given_drop(struct server *server, uint64_t epoch) {
+    unsigned kept = 0;
+    for (unsigned g = 0; g < server->given_count; g++) {
+        if (server->given[g].epoch > epoch) {
+            server->given[kept++] = server->given[g];
+        } else {
+            message_close(&server->given[g]);
+        }
+    }
+    server->given_count = kept;
+}
+
 void server_close(struct server *server) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_close(server, &server->replicas[p]);
@@ -37,6 +50,8 @@ void server_close(struct server *server) {
     for (unsigned e = 0; e < server->early_count; e++) {
         message_close(&server->early[e].message);
     }
+    given_drop(server, UINT64_MAX);
+    free(server->given);
     plan_close(&server->plan);
     plan_close(&server->later_plan);
     members_close(&server->members);
@@ -122,10 +137,7 @@ static struct buffer *server_restore_points(const struct server *server) {
         restore_points = memory_resized(restore_points, count + found, sizeof *restore_points);
         for (unsigned c = 0; c < found; c++) {
             restore_points[count++] =
-                (struct wire_restore_point){.server = server->self,
-                                            .partition = p,
-                                            .latest = replica->state == REPLICA_SERVING && c + 1 == found,
-                                            .clock = clocks[c]};
+                (struct wire_restore_point){.server = server->self, .partition = p, .clock = clocks[c]};
         }
         free(clocks);
     }
@@ -296,8 +308,50 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
+/* Finds the partition's rows that the node's cache has given for the plan in force; NULL: there are none. */
+static const struct message *given_find(const struct server *server, uint32_t number) {
+    for (unsigned g = 0; g < server->given_count; g++) {
+        const struct message *given = &server->given[g];
+        if (given->epoch == server->plan.epoch && given->update.partition == number &&
+            given->update.clock == server->plan.terms.restore) {
+            return given;
+        }
+    }
+    return NULL;
+}
+
+/* Fills a newly opened replica from the node's cache. AML_EPROTOCOL: the cache has not given every row. */
+static int replica_fill(struct server_replica *replica, const struct message *given, struct error *error) {
+    struct partition *partition = replica->partition;
+    struct rows_view view;
+    for (unsigned t = 0; t < partition->job->table_count; t++) {
+        uint32_t rows = partition->tables[t].count;
+        uint32_t there = rows_find(given, t, &view) ? view.count : 0;
+        if (partition->job->tables[t].rows > 0 &&
+            there != rows) { /* of a sparse table nobody knows how many there are */
+            return error_set(error, AML_EPROTOCOL,
+                             "partition %u is to be restored from this node's cache, which has %u of the %u rows of "
+                             "table %s",
+                             partition->id, there, rows, partition->job->tables[t].name);
+        }
+    }
+    int result = partition_fill(partition, given, error);
+    replica->state = REPLICA_FOLLOWING;
+    return result;
+}
+
+/* Keeps the rows of a partition that our node's cache gives for the plan of a new epoch. */
+static void server_take_given(struct server *server, const struct message *update) {
+    if (update->epoch < server->epoch || (update->epoch == server->epoch && !server->fenced)) {
+        return; /* that epoch's plan is in force, or the epoch is over */
+    }
+    server->given = memory_resized(server->given, server->given_count + 1, sizeof *server->given);
+    server->given[server->given_count++] = message_share(update);
+}
+
 /* Opens a replica. In the job's first plan every replica begins with the state of clock 0. In the first plan of an
- * epoch the replica's server may read it from a checkpoint. Any other replica is copied from its server. */
+ * epoch the replica's server may read it from a checkpoint, or get it from its node's cache. Any other replica is
+ * copied from its server. */
 static int replica_open(struct server *server, uint32_t number, bool new_epoch, struct error *error) {
     const struct message_plan *plan = &server->plan.terms;
     struct server_replica *replica = &server->replicas[number];
@@ -312,6 +366,10 @@ static int replica_open(struct server *server, uint32_t number, bool new_epoch, 
     }
     if (!new_epoch || plan_server_at(&server->plan, plan->restore + 1, number) != server->self) {
         return 0;
+    }
+    const struct message *given = given_find(server, number);
+    if (given != NULL) {
+        return replica_fill(replica, given, error);
     }
     if (plan->resume[0] != '\0') {
         if (server->hooks.read == NULL) {
@@ -412,6 +470,7 @@ static void replica_plan(struct server *server, uint32_t number, bool new_epoch)
         replica_close(server, replica);
         return;
     }
+    replica->partition->pushes_all = job_is_kept(server->job, &server->plan.terms);
     partition_expect(replica->partition, server->plan.assignments, (unsigned)server->plan.assignment_count);
     partition_unsubscribe(replica->partition, member_stays, server);
     for (unsigned i = 0; i < replica->partition->subscription_count; i++) {
@@ -500,6 +559,7 @@ void server_take_plan(struct server *server, struct plan_view *plan) {
     for (uint32_t p = 0; p < server->partition_count; p++) {
         replica_plan(server, p, new_epoch);
     }
+    given_drop(server, server->epoch);
     server_report(server);
     server_take_early(server);
 }
@@ -512,6 +572,7 @@ static void server_fence(struct server *server, uint64_t epoch) {
         if (plan_is_there(&server->later_plan) && server->later_plan.epoch < epoch) {
             plan_close(&server->later_plan);
         }
+        given_drop(server, epoch - 1);
         server_take_early(server); /* drops the messages of older epochs */
     }
     if (epoch == server->epoch && server->fenced) {
@@ -568,6 +629,10 @@ void server_receive(void *self, actor_id from, struct message *message) {
         } else if (agent) {
             server_fence(server, message->epoch);
         }
+        return;
+    }
+    if (message->type == MESSAGE_UPDATE && agent) {
+        server_take_given(server, message);
         return;
     }
     if (message->epoch < server->epoch) {

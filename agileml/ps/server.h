@@ -4,6 +4,8 @@
  *   with its node's agent   PLAN and FENCE come in. REPLICAS reports whether the server is in step with the plan and,
  *                           once fenced, its replicas' restore points. ACCUSE reports a node that has sent an
  *                           impossible message.
+ *                           UPDATE comes in before the PLAN of an epoch that makes the server serve a partition of
+ *                           which all replicas were lost: its rows, out of the node's cache.
  *   with workers            SUBSCRIBE, PULL, FLUSH and SCAN come in. PUSH brings the changed rows to the subscribers
  *                           each time a served partition advances.
  *   with other servers      FOLLOW comes in from followers; the server answers with UPDATE, at once and at each commit
@@ -160,6 +162,8 @@ struct server {
         struct message message;
     } * early;
     unsigned early_count;
+    struct message *given; /* partitions out of the node's cache, each an UPDATE; they wait for their epoch's plan */
+    unsigned given_count;
     struct scan_request {
         actor_id from;
         struct message_scan scan;

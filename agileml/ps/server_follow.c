@@ -343,9 +343,12 @@ static struct durable own_has(const struct server *server, const struct server_r
         return has;
     }
     if (!plan_is_commit_point(&server->plan, partition->clock)) {
-        return (struct durable){0, 0};
+        has.until = partition->point_count > 0 ? partition->points[partition->point_count - 1].clock : 0;
+        if (!plan_is_commit_point(&server->plan, has.until)) {
+            return (struct durable){0, 0};
+        }
     }
-    has.from = partition->clock;
+    has.from = has.until;
     for (unsigned p = partition->point_count;
          p > 0 && !points_between(server, partition->points[p - 1].clock, has.from); p--) {
         has.from = partition->points[p - 1].clock;
@@ -363,10 +366,22 @@ static bool is_paramserv(const struct server *server, const struct server_replic
     return server->reliable && (backup == ACTOR_NONE || backup == server->self);
 }
 
+/* Whether, in stage transient, our copy is the only one, and a backup is being made for the plan's next half. Until it
+ * has caught up, nothing is safer than our copy. If our clocks did not count, workers could come to the end of their
+ * window between two commit points, when another plan names another backup, whose copy then would never catch up. */
+static bool is_only_copy(const struct server *server, const struct server_replica *replica) {
+    const struct wire_placement *placement = server_placement(server, replica->partition->id);
+    const struct server_follower *follower = follower_find(replica, backup_now(placement));
+    return server->plan.terms.transient != 0 && placement->server == server->self && placement->backup == ACTOR_NONE &&
+           replica->partition->clock < server->plan.terms.from_clock &&
+           (follower == NULL || follower->state != FOLLOWER_CAUGHT_UP);
+}
+
 bool replica_raise_durable(const struct server *server, struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool followed = placement->backup != ACTOR_NONE || placement->next_backup != ACTOR_NONE;
-    bool own = is_paramserv(server, replica) || !server->plan.terms.recoverable || !followed;
+    bool own =
+        is_paramserv(server, replica) || !server->plan.terms.recoverable || !followed || is_only_copy(server, replica);
     struct durable has = own ? own_has(server, replica) : backups_have(server, replica);
     bool alone = placement->next_server == server->self && placement->next_backup == ACTOR_NONE;
     if (!own && alone && replica->partition->clock >= server->plan.terms.from_clock) { /* the backup leaves */

@@ -70,6 +70,23 @@ static inline bool job_has_put_tables(const struct job *job) {
     return t < job->table_count;
 }
 
+/* Returns the first table whose rows workers' caches lack, so that no partition can be restored from a cache; the
+ * number of tables: there is none. A cache has all rows of whole tables, but neither what rounding pushes leave out,
+ * nor what its own node puts, nor an optimizer's states. */
+static inline unsigned job_unkept_table(const struct job *job) {
+    unsigned t = 0;
+    while (t < job->table_count && job->tables[t].whole && job->tables[t].mode == AML_ADD &&
+           job->tables[t].state == 0 && job->shapes[t].pushed == WIRE_FULL) {
+        t++;
+    }
+    return t;
+}
+
+/* Whether workers keep what partitions can be restored from, by a plan in force with these terms. */
+static inline bool job_is_kept(const struct job *job, const struct message_plan *terms) {
+    return terms->transient != 0 && job_unkept_table(job) == job->table_count;
+}
+
 /* The number of the tables that the app has declared: those of states come behind them. */
 static inline unsigned job_app_tables(const struct job *job) {
     unsigned count = job->table_count;

@@ -231,8 +231,11 @@ struct message_plan {
     uint64_t strategy_from;
     uint32_t partitions;
     uint32_t shards;
-    uint64_t final;             /* the job's last clock, if it is a commit point; 0: not decided, or no commit point */
-    uint8_t recoverable;        /* 0: a failure ends the job, so nothing is kept to undo clocks */
+    uint64_t final;      /* the job's last clock, if it is a commit point; 0: not decided, or no commit point */
+    uint8_t recoverable; /* 0: a failure ends the job, so nothing is kept to undo clocks */
+    uint8_t transient;   /* 1: stage transient. No machine counts as reliable, and workers keep what partitions can
+                                   be restored from whose copies are all lost, if the job's tables allow it
+                                   (job_unkept_table in ps/table.h) */
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
@@ -340,8 +343,8 @@ struct message_heartbeat_ack {
  * the header's, begin no clock and serve nobody. They answer FENCED; FENCE is repeated until then. A PLAN of that epoch
  * follows. */
 
-/* The answer to FENCE. Frame: the clocks to which the node's replicas can be restored, a struct wire_restore_point
- * each. */
+/* The answer to FENCE. Frame: the clocks to which the node's replicas can be restored, or which its worker's cache has,
+ * a struct wire_restore_point each. */
 struct message_fenced {
     uint64_t begun;     /* the highest clock begun under any of its origins */
     uint64_t committed; /* the last commit point that its client and servers know to be committed */
@@ -519,6 +522,7 @@ struct message_push {
     /* The PULL that this answers; 0: none. Without rows both clocks are the one up to which rows were sent. */
     uint64_t pull;
     uint64_t subscribed; /* answering a PULL: the receiver's last SUBSCRIBE that the replica has applied; 0: none */
+    uint8_t left_out;    /* 1: rows were left out that the receiver, as the only origin, knows */
     uint64_t ring; /* the digest of the ring by which this travels; 0: directly. Answering a PULL without rows, not 0:
                       the rows up to `clock` were sent by a ring, so they may arrive after this answer */
 };
@@ -848,7 +852,7 @@ struct wire_assignment {
 struct wire_restore_point {
     actor_id server;
     uint32_t partition;
-    uint32_t latest; /* 1: the present clock of a replica that serves: nothing needs to be undone */
+    uint32_t cache; /* 1: the server has no replica with this state, but can make one out of its node's cache */
     uint64_t clock;
 };
 

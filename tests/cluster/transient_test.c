@@ -60,6 +60,23 @@ static void test_a_group_that_is_lost(void **state) {
     assert_text("report", "\"group\":\"even\"");
 }
 
+/* All nodes but one at once, twice: what the last one has no copy of is in its cache, as each node has all rows of this
+ * app's tables. The app checks its sums. */
+static void test_one_node_is_left(void **state) {
+    (void)state;
+    static const char *const exchanges[] = {"direct", "ring --staleness 2"};
+    for (size_t e = 0; e < sizeof exchanges / sizeof *exchanges; e++) {
+        run_well("printf 'iteration 10 kill node-1 node-2 node-3 node-4\\niteration 12 join transient 3\\n"
+                 "iteration 240 kill node-5 node-6 node-8\\n' >events; "
+                 "$run " QUICK " --transient 5 -- $tests/ring_app --iterations 280 --slow-us 6000 --exchange %s",
+                 exchanges[e]);
+        assert_true(summary("failures") == 7);
+        assert_true(summary("iterations") == 280);
+        assert_text("report", "\"partitions_from_caches\"");
+        assert_text("report", "out of workers' caches, as all copies were lost");
+    }
+}
+
 /* Both copies at once: the job ends and says so, and goes on from its checkpoint. */
 static void test_both_groups_lost(void **state) {
     (void)state;
@@ -68,7 +85,8 @@ static void test_both_groups_lost(void **state) {
                          " --slow-us 4000"),
                      1);
     assert_text("err", "proteus: error: all copies of partition ");
-    assert_text("err", " were lost with their nodes; go on from the last checkpoint with --resume /");
+    assert_text("err", " were lost with their nodes, and no node's cache has it; go on from the last checkpoint with "
+                       "--resume /");
     run_well("$run --reliable 0 --transient 2 --resume saved -- " SUMS);
     assert_text("report", "\"stage\":\"transient\"");
     run_well("$run --reliable 0 --transient 1 --resume saved -- " SUMS); /* the only copy */
@@ -145,6 +163,7 @@ int main(void) {
         cmocka_unit_test(test_nodes_that_come_and_go),
         cmocka_unit_test(test_auto_uses_a_reliable_node_that_joins),
         cmocka_unit_test(test_a_group_that_is_lost),
+        cmocka_unit_test(test_one_node_is_left),
         cmocka_unit_test(test_both_groups_lost),
         cmocka_unit_test(test_losses_are_noticed_at_once),
         cmocka_unit_test(test_bad_groups),

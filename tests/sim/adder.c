@@ -125,9 +125,11 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     bool whole = type == AML_INT32 || type == AML_INT64;
     spec.flushed_sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
     spec.given = spec.flushed_sparse && app_random(random) % 2 == 0;
-    if (app->ring) {
+    if (app->ring || app->whole) {
         spec.rows = rows;
         spec.whole = true;
+    }
+    if (app->ring) {
         spec.flushed_sparse = spec.given = false;
     }
     app_add_table(app, &spec);
@@ -159,7 +161,7 @@ static void adder_add_stepped(struct app *app) {
 static void adder_add_states(struct app *app) {
     const struct adder *adder = app->own;
     uint64_t drawn = hash_mix(app->seed ^ 0x57A7E);
-    if (adder->stepped == 0 || drawn % 4 == 0) {
+    if (adder->stepped == 0 || drawn % 4 == 0 || app->whole) {
         return;
     }
     struct table_spec *spec = &app->job.tables[adder->stepped];
@@ -208,7 +210,7 @@ static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows,
     adder->shards = memory_zeroed(count, sizeof *adder->shards);
     for (unsigned s = 0; s < count; s++) {
         struct app_shard *shard = &app->shards[s];
-        for (unsigned r = 0; r < add_rows && app->ring; r++) {
+        for (unsigned r = 0; r < add_rows && (app->ring || app->whole); r++) {
             app_shard_names(shard, r); /* replicated tables are in every cache */
         }
         for (unsigned r = 0; r < APP_REPLICA_ROWS && adder->replica != 0; r++) {
@@ -397,7 +399,7 @@ void adder_open(struct app *app, unsigned shards) {
     app->own = adder;
     unsigned dense = 4 + (unsigned)(app_random(&random) % 40);
     adder_add_table(app, "dense", AML_INT64, AML_ADD, dense, dense, &random);
-    if (app_random(&random) % 4 != 0 && !app->ring) {
+    if (app_random(&random) % 4 != 0 && !app->ring && !app->whole) {
         adder_add_table(app, "sparse", AML_INT64, AML_ADD, 0, 4 + (unsigned)(app_random(&random) % 60), &random);
     }
     if (app_random(&random) % 2 != 0) {
@@ -411,7 +413,7 @@ void adder_open(struct app *app, unsigned shards) {
     adder_add_stepped(app);
     unsigned add_rows = app->row_count;
     int put_table = -1;
-    if (app_random(&random) % 2 != 0 && !app->ring) {
+    if (app_random(&random) % 2 != 0 && !app->ring && !app->whole) {
         put_table = (int)app->job.table_count;
         adder_add_table(app, "put", AML_INT64, AML_PUT, app_random(&random) % 2 * shards, shards, &random);
     }

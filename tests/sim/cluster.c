@@ -80,7 +80,7 @@ static void server_receive_now(struct cluster_server *server, actor_id from, str
     struct undo_skipped kept;
     cluster_schedule_see(cluster, server->node, from, message);
     if (server->node->fate.gone || !cluster_mad_server(server->node, message) ||
-        !cluster_mistake_server(server, message)) {
+        !cluster_mistake_server(server, from, message)) {
         return;
     }
     cluster_mad_peer(server->node, from, message);
@@ -484,6 +484,7 @@ static void app_open(struct cluster *cluster) {
         cluster->app.shard_items = cluster->options.campaign == CAMPAIGN_UNEVEN ? 2 : 0;
         cluster->app.ring = draw_ring(cluster);
         cluster->app.averages = cluster_strategy_is_drawn(cluster);
+        cluster->app.whole = cluster->options.caches;
         adder_open(&cluster->app, cluster->policy.shards);
         cluster->app.job.exchange = cluster->app.ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     }

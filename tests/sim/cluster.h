@@ -73,6 +73,10 @@ enum mistake {
     MISTAKE_STRATEGY_KEPT,         /* a node works on a clock by the strategy before */
     MISTAKE_GOSSIP_LATE,           /* a node averages with a replica of an earlier clock */
     MISTAKE_REPLICA_APART,         /* a replica of a partition has other bits in an averaged row */
+    MISTAKE_CACHE_OTHER_CLOCK,     /* a lost partition is restored from what a cache has of another clock */
+    MISTAKE_CACHE_UNFINISHED,      /* ... from the cache's own rows, with work that is not committed */
+    MISTAKE_CACHE_LACKS_ROW,       /* ... from a cache that lacks a row */
+    MISTAKE_CACHES_IGNORED,        /* the controller takes no partition out of a cache */
     MISTAKES
 };
 extern const char *const mistake_names[MISTAKES];
@@ -89,18 +93,20 @@ struct cluster_options {
     int schedule; /* SCHEDULE_NONE, or instead of what the campaign draws */
     enum mistake mistake;
     bool transient; /* CAMPAIGN_ELASTIC in stage transient */
+    bool caches;    /* with `transient`: tables are whole, and all nodes but one or two are lost at once */
     const struct cluster_traces
         *traces; /* with `transient`: what comes and goes follows one of these; NULL: is drawn */
     FILE *trace;
 };
 
-/* What happened, to see that a campaign reaches what it is meant to reach. */
+/* What went by rings. */
 struct cluster_ring_counts {
     uint64_t sums;     /* of a whole chain, that servers have taken */
     uint64_t overlaps; /* and those that were dropped, as origins had delivered directly */
     uint64_t pushes;   /* that relays have passed on */
 };
 
+/* What happened, to see that a campaign reaches what it is meant to reach. */
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
         resumes, redone_items, balances, replacements;
@@ -118,7 +124,8 @@ struct cluster_counts {
     uint64_t batches_at_once; /* that feeders have made with others, by several threads */
     uint64_t averages;        /* of two replicas between local steps, as answers brought them */
     struct cluster_ring_counts ring;
-    uint64_t pieces_taken;    /* of shards, from nodes that have read other parts of the input */
+    uint64_t pieces_taken; /* of shards, from nodes that have read other parts of the input */
+    uint64_t cached;       /* partitions restored from caches */
 };
 
 struct cluster_result {

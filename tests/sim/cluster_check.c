@@ -171,6 +171,7 @@ static uint64_t begun_by_survivors(const struct cluster *cluster, const struct p
 }
 
 static void check_new_epoch(struct cluster *cluster, const struct plan_view *plan) {
+    cluster_groups_restore(cluster, plan->terms.restore);
     app_restore(&cluster->app, plan->terms.restore);
     cluster_strategy_restore(cluster, plan->terms.restore);
     if (cluster->seen.first_epoch == 0) {
@@ -510,6 +511,7 @@ void cluster_check_row_state(void *context, uint32_t partition, uint64_t clock) 
     const struct client *client = &node->node.client;
     uint64_t *expected = app->scratch;
     char text[256];
+    cluster_groups_state(node, partition, clock);
     if (cluster->run.forged || !cluster_state_stands(cluster, client->epoch)) { /* a forged clock may be any */
         return;
     }

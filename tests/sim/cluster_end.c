@@ -150,6 +150,8 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
         cluster_uneven_balance(cluster, text);
     } else if (event != NULL && strcmp(event, "replace") == 0) {
         cluster_uneven_replace(cluster, json_string_value(json_array_get(json_object_get(line, "nodes"), 0)), text);
+    } else if (event != NULL && strcmp(event, "recover") == 0) {
+        cluster->result->counts.cached += whole(line, "partitions_from_caches");
     } else if (event != NULL && strcmp(event, "join") == 0) {
         cluster_uneven_join(cluster);
     } else if (event != NULL && strcmp(event, "checkpoint") == 0) {

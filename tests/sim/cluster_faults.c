@@ -166,6 +166,16 @@ static void join_some(const struct action *action) {
     }
 }
 
+/* Chooses all nodes that live but `spare` of them. Returns their number. */
+static unsigned pick_but(struct cluster *cluster, unsigned spare, struct cluster_node **nodes) {
+    unsigned count = cluster_pick(cluster, WHO_ANY, CLUSTER_NODES_MAX, nodes);
+    for (; spare > 0 && count > 0; spare--) {
+        nodes[cluster_draw(cluster) % count] = nodes[count - 1];
+        count--;
+    }
+    return count;
+}
+
 static void action_happen(void *context) {
     struct action *action = context;
     struct cluster *cluster = action->cluster;
@@ -175,8 +185,12 @@ static void action_happen(void *context) {
         return; /* a job that has not all its nodes does not begin */
     }
     unsigned most = action->count < CLUSTER_NODES_MAX ? action->count : CLUSTER_NODES_MAX;
-    unsigned count = cluster_pick(cluster, action->who, action->group != 0 ? CLUSTER_NODES_MAX : most, nodes);
-    if (action->group != 0) {
+    unsigned count = action->spare > 0
+                         ? pick_but(cluster, action->spare, nodes)
+                         : cluster_pick(cluster, action->who, action->group != 0 ? CLUSTER_NODES_MAX : most, nodes);
+    if (action->spare > 0) {
+        /* all of them, whichever groups they are in */
+    } else if (action->group != 0) {
         count = cluster_groups_only(nodes, count, action->group - 1);
         count = count < most ? count : most;
     } else if (action->kind == ACTION_KILL || action->kind == ACTION_PAUSE || action->kind == ACTION_CUT) {
@@ -460,8 +474,41 @@ void cluster_add_join(struct cluster *cluster, uint64_t clock) {
     join->who = WHO_TRANSIENT;
 }
 
+/* All nodes but one or two are lost, once or twice, and mostly others join then. Half of the times one node is lost
+ * shortly before: that undoes pushes which those that are left have kept. */
+static void draw_losses(struct cluster *cluster, uint64_t clocks) {
+    unsigned losses = 1 + (unsigned)(cluster_draw(cluster) % 2);
+    uint64_t at_clock = cluster->drawn.resume_clock;
+    for (unsigned l = 0; l < losses; l++) {
+        at_clock += cluster_between(cluster, 1, clocks / 2 + 1);
+        if (cluster_one_in(cluster, 2)) {
+            struct action *first =
+                action_add(cluster, ACTION_KILL, at_clock, cluster_between(cluster, 0, 4 * cluster->drawn.compute_us));
+            first->who = WHO_TRANSIENT;
+            first->count = 1;
+            first->told = cluster_one_in(cluster, 2);
+            at_clock += cluster_between(cluster, 0, 3);
+        }
+        struct action *loss =
+            action_add(cluster, ACTION_KILL, at_clock, cluster_between(cluster, 0, 4 * cluster->drawn.compute_us));
+        loss->spare = cluster_one_in(cluster, 4) ? 2 : 1;
+        loss->told = cluster_one_in(cluster, 2);
+        if (!cluster_one_in(cluster, 4)) {
+            struct action *join = action_add(cluster, ACTION_JOIN, at_clock + cluster_between(cluster, 0, 2), 0);
+            join->count = (unsigned)cluster_between(cluster, 1, 4);
+            join->who = WHO_TRANSIENT;
+        }
+    }
+}
+
 void cluster_draw_elastic(struct cluster *cluster) {
     uint64_t clocks = cluster->terms.iterations * cluster->terms.clocks_per_iteration;
+    if (cluster->options.caches) {
+        draw_losses(cluster, clocks > 0 ? clocks : 8);
+        if (!cluster_one_in(cluster, 3)) {
+            return;
+        }
+    }
     unsigned count = (unsigned)cluster_between(cluster, 1, 8);
     cluster->faults.calm_only = cluster_one_in(cluster, 4);
     for (unsigned a = 0; a < count; a++) {

@@ -163,12 +163,85 @@ bool cluster_groups_may_lose(const struct cluster *cluster) {
                                           (groups->weak == 2 && groups->lost_count > 0));
 }
 
+/* Whether the cache has every row of the partition, and none beyond the clock. */
+static bool has_all_rows(const struct cluster_node *node, uint32_t partition, uint64_t clock) {
+    const struct job *job = node->node.job;
+    for (unsigned t = 0; t < job->table_count; t++) {
+        const struct cache_list *list = cache_list(&node->node.cache, partition, t);
+        uint32_t filled = node->node.client.partitions[partition].filled[t];
+        uint64_t rows = job->tables[t].rows;
+        uint64_t own = rows > partition ? (rows - partition - 1) / node->node.client.partition_count + 1 : 0;
+        for (uint32_t i = 0; i < filled; i++) {
+            if (cache_clocks(&node->node.cache.tables[t])[list->slots[i]] > clock) {
+                return false;
+            }
+        }
+        if (filled != own) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void cluster_groups_state(struct cluster_node *node, uint32_t partition, uint64_t clock) {
+    struct cluster_node_states *states = &node->states;
+    uint64_t epoch = node->node.client.plan.epoch;
+    if (!node->cluster->options.caches) {
+        return;
+    }
+    if (epoch > states->epoch + 1) { /* an epoch was missed: nothing that came before counts */
+        memset(states, 0, sizeof *states);
+    }
+    states->epoch = epoch;
+    if (has_all_rows(node, partition, clock)) {
+        states->clocks[partition][clock % CLUSTER_STATES_SEEN] = clock + 1;
+    }
+}
+
+void cluster_groups_restore(struct cluster *cluster, uint64_t restore) {
+    for (unsigned n = 0; n < cluster->node_count && cluster->options.caches; n++) {
+        for (uint32_t p = 0; p < CLUSTER_PARTITIONS_MAX; p++) {
+            for (unsigned i = 0; i < CLUSTER_STATES_SEEN; i++) {
+                uint64_t *clock = &cluster->nodes[n]->states.clocks[p][i];
+                *clock = *clock > restore + 1 ? 0 : *clock;
+            }
+        }
+    }
+}
+
+/* I5: no job is lost whose committed state is in the cache of a node that is left. What the controller calls committed
+ * may be behind what was committed, and then is no commit point, at which nobody keeps anything. */
+static void check_caches(struct cluster *cluster) {
+    struct controller *controller = &cluster->control.controller;
+    uint64_t committed = controller->commit.clock;
+    if (!cluster->options.caches || committed <= cluster->drawn.first_clock ||
+        !plan_is_commit_point(&controller->plan.view, committed) ||
+        strstr(cluster->control.text, " lost with") == NULL) {
+        return;
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        const struct member *member = controller_find_member(controller, node->id);
+        uint32_t p = 0;
+        while (p < cluster->policy.partitions &&
+               node->states.clocks[p][committed % CLUSTER_STATES_SEEN] == committed + 1) {
+            p++;
+        }
+        if (member != NULL && member->fence.answered && !node->fate.mad && p == cluster->policy.partitions &&
+            node->states.epoch + 1 >= controller->plan.view.epoch) {
+            cluster_violation(cluster, "I5", "the job is lost, though %s's cache has the committed clock %llu: %s",
+                              node->node.name, (unsigned long long)committed, cluster->control.text);
+        }
+    }
+}
+
 /* The job has failed: those that the last plan names and the controller has given up since are lost, too. */
 void cluster_groups_end(struct cluster *cluster) {
     const struct plan_view *plan = &cluster->seen.plan;
     if (!cluster->options.transient || !plan_is_there(plan)) {
         return;
     }
+    check_caches(cluster);
     for (size_t n = 0; n < plan->node_count; n++) {
         struct cluster_node *node = cluster_node_of(cluster, plan->nodes[n].actor);
         if (node->fate.gone || controller_find_member(&cluster->control.controller, node->id) == NULL) {

@@ -56,6 +56,10 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_STRATEGY_KEPT] = "strategy-kept",
     [MISTAKE_GOSSIP_LATE] = "gossip-late",
     [MISTAKE_REPLICA_APART] = "replica-apart",
+    [MISTAKE_CACHE_OTHER_CLOCK] = "cache-other-clock",
+    [MISTAKE_CACHE_UNFINISHED] = "cache-unfinished",
+    [MISTAKE_CACHE_LACKS_ROW] = "cache-lacks-row",
+    [MISTAKE_CACHES_IGNORED] = "caches-ignored",
 };
 
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake) {
@@ -246,7 +250,63 @@ void cluster_mistake_put_relayed(struct cluster_server *server, struct relay *ke
     }
 }
 
-bool cluster_mistake_server(struct cluster_server *server, struct message *message) {
+/* Finds, behind row *place of the table, one that `other` has otherwise, or (NULL) the node's cache has, or that is not
+ * the start value. Returns what it would be instead; NULL: there is none. */
+static const unsigned char *other_row(const struct cluster_node *node, enum mistake mistake,
+                                      const struct rows_view *rows, const struct message *other, unsigned char *start,
+                                      uint32_t *place) {
+    const struct table_spec *spec = &node->node.job->tables[rows->table];
+    struct rows_view view;
+    for (; *place < rows->count; (*place)++) {
+        const unsigned char *instead = start;
+        if (mistake == MISTAKE_CACHE_OTHER_CLOCK) {
+            instead = rows_find(other, rows->table, &view) ? view.values + (size_t)*place * spec->row_bytes : NULL;
+        } else if (mistake == MISTAKE_CACHE_UNFINISHED) {
+            instead = cache_row(&node->node.cache.tables[rows->table], (uint32_t)rows->keys[*place]);
+        } else {
+            memset(start, 0, spec->row_bytes);
+            if (spec->start != NULL) {
+                spec->start(spec->context, rows->keys[*place], start);
+            }
+        }
+        if (instead != NULL && memcmp(instead, rows->values + (size_t)*place * spec->row_bytes, spec->row_bytes) != 0) {
+            return instead;
+        }
+    }
+    return NULL;
+}
+
+/* A node's cache gives its server a partition: one row is wrong, or all are of another clock. */
+static void mistake_given(struct cluster_server *server, struct message *update) {
+    struct cluster_node *node = server->node;
+    const enum mistake mistake = node->cluster->options.mistake;
+    const struct client *client = &node->node.client;
+    struct message other = {0};
+    uint64_t *clocks;
+    unsigned count = client_kept_clocks(client, update->update.partition, &clocks);
+    if (mistake == MISTAKE_CACHE_OTHER_CLOCK && count > 0) {
+        client_kept_state(client, update->update.partition, clocks[0], &other);
+    }
+    free(clocks);
+    bool made = false;
+    for (unsigned t = 0; t < node->node.job->table_count; t++) {
+        size_t size = node->node.job->tables[t].row_bytes;
+        unsigned char *start = memory_zeroed(1, size);
+        struct rows_view rows;
+        const unsigned char *instead = NULL;
+        for (uint32_t place = 0; rows_find(update, t, &rows) && place < rows.count; place++) {
+            instead = other_row(node, mistake, &rows, &other, start, &place);
+            made = made || (instead != NULL && cluster_mistake_due(node->cluster, mistake));
+            if (instead != NULL && made) {
+                memcpy(rows.value_frame->data + (size_t)place * size, instead, size);
+            }
+        }
+        free(start);
+    }
+    message_close(&other);
+}
+
+bool cluster_mistake_server(struct cluster_server *server, actor_id from, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     enum mistake mistake = cluster->options.mistake;
     if (mistake == MISTAKE_NONE) {
@@ -257,6 +317,11 @@ bool cluster_mistake_server(struct cluster_server *server, struct message *messa
     }
     if (message->type == MESSAGE_SUBSCRIBE) {
         mistake_subscribe(cluster, message);
+    }
+    bool caches = mistake == MISTAKE_CACHE_OTHER_CLOCK || mistake == MISTAKE_CACHE_UNFINISHED ||
+                  mistake == MISTAKE_CACHE_LACKS_ROW;
+    if (message->type == MESSAGE_UPDATE && caches && from == server->node->id) {
+        mistake_given(server, message);
     }
     bool fenced = message->epoch > cluster->seen.first_epoch;
     if (message->type == MESSAGE_PLAN && ((mistake == MISTAKE_TWO_SERVERS && cluster->node_count > 1) ||
@@ -360,6 +425,23 @@ static bool could_begin(struct cluster_node *node) {
     return could;
 }
 
+/* The controller does not see what caches have. */
+static void mistake_caches_ignored(struct cluster *cluster, struct message *fenced) {
+    struct buffer *frame = fenced->frames[RECORDS_FRAME];
+    const struct wire_restore_point *points = (const void *)frame->data;
+    size_t count = frame->size / sizeof *points;
+    size_t kept = 0;
+    struct buffer *replicas = buffer_new(frame->size);
+    for (size_t r = 0; r < count; r++) {
+        if (points[r].cache == 0 || !cluster_mistake_lasts(cluster, MISTAKE_CACHES_IGNORED)) {
+            ((struct wire_restore_point *)(void *)replicas->data)[kept++] = points[r];
+        }
+    }
+    replicas->size = kept * sizeof *points;
+    buffer_drop(frame);
+    fenced->frames[RECORDS_FRAME] = replicas;
+}
+
 void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message) {
     struct cluster_node *node = cluster_node_of(cluster, from);
     struct controller *controller = &cluster->control.controller;
@@ -379,6 +461,9 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         message->progress.clock > cluster->control.controller.progress.completed &&
         cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
         message->progress.items *= 2;
+    }
+    if (message->type == MESSAGE_FENCED) {
+        mistake_caches_ignored(cluster, message);
     }
     if (message->type == MESSAGE_FENCED && node != NULL && !node->fate.gone && could_begin(node) &&
         cluster_mistake_due(cluster, MISTAKE_NOT_FENCED)) {

@@ -26,6 +26,7 @@ enum {
     CLUSTER_ACTIONS_MAX = 40,
     CLUSTER_OFFERS_SEEN = 16,
     CLUSTER_RINGS_SEEN = 64,
+    CLUSTER_STATES_SEEN = 64,
     CLUSTER_CHAINS_SEEN = 16,
     CLUSTER_REQUESTS_MAX = 256,
     CLUSTER_STEPS_MAX = 60 * 1000 * 1000
@@ -225,6 +226,12 @@ struct cluster_node_pulse {
     uint64_t planned_us;      /* when the newest plan has named it first; 0: not yet */
 };
 
+/* CAMPAIGN caches: of which of the last clocks the cache had a partition's whole state, without a gap. */
+struct cluster_node_states {
+    uint64_t epoch;
+    uint64_t clocks[CLUSTER_PARTITIONS_MAX][CLUSTER_STATES_SEEN]; /* clock + 1; at clock % CLUSTER_STATES_SEEN */
+};
+
 /* One incarnation of a node's process. */
 struct cluster_node {
     struct cluster *cluster;
@@ -249,6 +256,7 @@ struct cluster_node {
     struct cluster_node_fate fate;
     struct cluster_node_pulse pulse;
     struct cluster_node_speed speed;
+    struct cluster_node_states states;
 };
 
 /* The controller's process: its io hears nothing any more once it has crashed. */
@@ -312,6 +320,7 @@ struct action {
     enum who who;
     unsigned count; /* nodes */
     unsigned group; /* 1 + the nodes' group; 0: of any */
+    unsigned spare; /* all nodes are hit but so many; 0: `count` says how many */
     bool told;      /* the operator tells the controller that they are gone, or will join; a notice is generous */
     unsigned machine;
     int other;
@@ -533,6 +542,9 @@ void cluster_groups_plan(struct cluster *cluster, const struct plan_view *plan);
 void cluster_groups_committed(struct cluster *cluster);
 void cluster_groups_end(struct cluster *cluster);
 bool cluster_groups_may_lose(const struct cluster *cluster);
+/* The node's cache has come to a partition's clock; an epoch's first plan restores a clock. */
+void cluster_groups_state(struct cluster_node *node, uint32_t partition, uint64_t clock);
+void cluster_groups_restore(struct cluster *cluster, uint64_t restore);
 
 /* ---- cluster_strategy.c ---- */
 
@@ -713,7 +725,7 @@ bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
 /* The same for a mistake that is made again and again once it is due. */
 bool cluster_mistake_lasts(struct cluster *cluster, enum mistake mistake);
 /* Each may change what reaches an actor. False: it does not reach it. */
-bool cluster_mistake_server(struct cluster_server *server, struct message *message);
+bool cluster_mistake_server(struct cluster_server *server, actor_id from, struct message *message);
 void cluster_mistake_node(struct cluster_node *node, struct message *message);
 void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct message *message);
 /* A controller has just been started. */

@@ -157,9 +157,10 @@ void cluster_pulse_check_control(struct cluster *cluster) {
     uint64_t wait_us = CALM_US + FENCE_PERIODS * period_us(cluster);
     unsigned gone = 0;
     const struct member *overdue = NULL;
+    /* With all nodes but one or two, all those are gone who would have watched a feeder. */
     if (cluster->drawn.probe_ms == 0 || controller->phase != PHASE_TRAIN || cluster->faults.split ||
-        cluster->options.schedule != SCHEDULE_NONE || cluster->run.mad_certain || cluster->result->counts.mad > 0 ||
-        !after(now(cluster), cluster->faults.stunned_us, wait_us)) {
+        cluster->options.caches || cluster->options.schedule != SCHEDULE_NONE || cluster->run.mad_certain ||
+        cluster->result->counts.mad > 0 || !after(now(cluster), cluster->faults.stunned_us, wait_us)) {
         return;
     }
     for (unsigned m = 0; m < controller->member_count; m++) {

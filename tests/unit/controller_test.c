@@ -98,6 +98,8 @@ struct player {
     uint64_t epoch, clock, final;
     uint64_t barrier, barrier_clock;
     uint64_t lost_until; /* PROGRESS of clocks up to this does not reach the controller */
+    bool caches;         /* its cache has what its server lacks, as of the newest clock ... */
+    uint64_t behind;     /* ... or of one so much before */
     struct message plan;
     struct {
         actor_id origin;
@@ -286,11 +288,8 @@ static void fake_end(void *context, int code, const char *text) {
 static struct fake *fake_new(struct job_terms terms) {
     struct fake *fake = calloc(1, sizeof *fake);
     assert_non_null(fake);
-    fake->io = (struct io){.now_us = fake_now,
-                           .send = fake_send,
-                           .set_timer = fake_set_timer,
-                           .admit = fake_admit,
-                           .dial = fake_dial};
+    fake->io = (struct io){
+        .now_us = fake_now, .send = fake_send, .set_timer = fake_set_timer, .admit = fake_admit, .dial = fake_dial};
     fake->now_us = 1000 * 1000;
     fake->terms = terms;
     memcpy(fake->terms.app, "app", sizeof "app");
@@ -620,6 +619,9 @@ static void say_fenced(struct fake *fake, unsigned number) {
         actor_id self = actor_of_part(node(number), 1);
         if (place[p].server == self || place[p].backup == self) {
             restore_points[count++] = (struct wire_restore_point){.server = self, .partition = p, .clock = fake->clock};
+        } else if (player->caches) {
+            restore_points[count++] = (struct wire_restore_point){
+                .server = self, .partition = p, .cache = 1, .clock = fake->clock - player->behind};
         }
     }
     message.frames[0] = buffer_copy(restore_points, count * sizeof restore_points[0]);
@@ -2586,8 +2588,8 @@ static void begin_with_three(struct fake *fake, uint64_t clock) {
 static void answer_fence(struct fake *fake, unsigned number, uint64_t begun, uint64_t clock) {
     struct wire_restore_point restore_points[PARTITIONS];
     for (uint32_t p = 0; p < PARTITIONS; p++) {
-        restore_points[p] = (struct wire_restore_point){
-            .server = actor_of_part(node(number), 1), .partition = p, .latest = 1, .clock = clock};
+        restore_points[p] =
+            (struct wire_restore_point){.server = actor_of_part(node(number), 1), .partition = p, .clock = clock};
     }
     struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = begun}};
     fenced.frames[0] = buffer_copy(restore_points, clock > 0 ? sizeof restore_points : 0);
@@ -2810,8 +2812,7 @@ static void test_recovery_step_by_step(void **state) {
         actor_id server = actor_of_part(node(0), 1);
         restore_points[count++] = (struct wire_restore_point){.server = server, .partition = p, .clock = 5};
         if (p < 3) {
-            restore_points[count++] =
-                (struct wire_restore_point){.server = server, .partition = p, .clock = 6, .latest = 1};
+            restore_points[count++] = (struct wire_restore_point){.server = server, .partition = p, .clock = 6};
         }
     }
     struct message fenced = {.type = MESSAGE_FENCED, .frame_count = 1, .fenced = {.begun = 8, .committed = 4}};
@@ -2902,6 +2903,129 @@ static void test_a_new_node_is_fenced_by_a_restarted_controller(void **state) {
     ask(fake, OPERATOR, MESSAGE_GONE, "n1");
     assert_int_equal(fake->controller.change.state, CHANGE_RECOVER);
     assert_true(sent(fake, node(3), MESSAGE_FENCE, NULL) > 0);
+    expect_good_end(fake, 40);
+    fake_close(fake);
+}
+
+/* Loses players first..last at once. */
+static void lose(struct fake *fake, unsigned first, unsigned last) {
+    for (unsigned n = first; n <= last; n++) {
+        fake->players[n].there = false;
+    }
+    for (unsigned n = first; n <= last; n++) {
+        ask(fake, OPERATOR, MESSAGE_GONE, player_names[n]);
+    }
+}
+
+/* Stage transient: both copies of partitions are lost, and those that are left have them in their caches. */
+static void test_lost_partitions_come_from_caches(void **state) {
+    (void)state;
+    struct fake *fake = stored_cluster(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 5);
+    play_to(fake, 9);
+    fake->players[3].caches = fake->players[4].caches = true;
+    uint64_t clock = fake->clock;
+    lose(fake, 0, 2);
+    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_int_equal(fake->controller.plan.restore, clock);
+    assert_true(fake->controller.recovery.cached > 0);
+    assert_int_equal(lines_with(fake, "\"partitions_from_caches\""), 1);
+    assert_int_equal(lines_with(fake, "out of workers' caches, as all copies were lost"), 1);
+    unsigned served[2] = {0};
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        const struct wire_placement *place = &fake->controller.plan.placement[p];
+        served[0] += actor_node(place->server) == node(3) ? 1 : 0;
+        served[1] += actor_node(place->server) == node(4) ? 1 : 0;
+        assert_true(actor_node(place->backup) != actor_node(place->server));
+    }
+    assert_int_equal(served[0] + served[1], PARTITIONS);
+    assert_true(served[0] > 0 && served[1] > 0);
+    expect_good_end(fake, 40);
+    fake_close(fake);
+}
+
+/* One is left, and has no copy of some partitions: it goes on with what its cache has. */
+static void test_one_is_left_with_a_cache(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 6);
+    play_to(fake, 9);
+    fake->players[5].caches = true;
+    lose(fake, 0, 4);
+    expect_good_end(fake, 40);
+    assert_int_equal(lines_with(fake, "\"partitions_from_caches\""), 1);
+    fake_close(fake);
+}
+
+/* What caches have is of no use where it is older than what was committed; and where the job has reliable machines,
+ * nobody has been asked to keep it. */
+static void test_what_caches_can_not_replace(void **state) {
+    (void)state;
+    const struct {
+        enum stage stage;
+        bool caches;
+        uint64_t behind;
+        const char *error;
+    } cases[] = {{STAGE_TRANSIENT, false, 0, "were lost with their nodes, and no node's cache has it"},
+                 {STAGE_TRANSIENT, true, 1, "were lost with their nodes, and nodes' caches have it only up to clock"},
+                 {STAGE_2, true, 0, "the only copy of partition"}};
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = cluster_new(cases[c].stage, 40);
+        cluster_open(fake, cases[c].stage == STAGE_2 ? 1 : 0, cases[c].stage == STAGE_2 ? 4 : 5);
+        play_to(fake, 9);
+        fake->controller.commit.clock = fake->clock;
+        fake->players[4].caches = cases[c].caches;
+        fake->players[4].behind = cases[c].behind;
+        lose(fake, 0, 3);
+        play_to_end(fake);
+        assert_int_equal(fake->end.code, AML_EFAIL);
+        assert_non_null(strstr(fake->end.text, cases[c].error));
+        fake_close(fake);
+    }
+}
+
+/* Copies are used before caches, and nobody takes part who has none of both. */
+static void test_copies_go_before_caches(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 4);
+    play_to(fake, 9);
+    for (unsigned n = 1; n < 4; n++) {
+        fake->players[n].caches = true;
+    }
+    lose(fake, 0, 0);
+    expect_good_end(fake, 40);
+    assert_int_equal(lines_with(fake, "\"event\":\"recover\""), 1);
+    assert_int_equal(lines_with(fake, "\"partitions_from_caches\""), 0);
+    fake_close(fake);
+}
+
+/* A node that has just come gets no copies by a recovery, whatever its cache has. */
+static void test_a_cache_makes_nobody_a_follower(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
+    cluster_open(fake, 0, 4);
+    play_to(fake, 9);
+    enter(fake, 4, TIER_TRANSIENT);
+    for (unsigned r = 0; fake->players[4].plan.frame_count == 0; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    assert_false(fake->controller.members[4].settled);
+    fake->players[4].caches = true;
+    lose(fake, 0, 0);
+    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        const struct wire_placement *place = &fake->controller.plan.placement[p];
+        assert_true(place->backup != ACTOR_NONE && actor_node(place->backup) != node(4));
+        assert_true(actor_node(place->server) != node(4));
+    }
     expect_good_end(fake, 40);
     fake_close(fake);
 }
@@ -5560,6 +5684,11 @@ int main(void) {
         cmocka_unit_test(test_the_last_clock_is_evaluated_as_the_last),
         cmocka_unit_test(test_a_second_failure_while_fenced),
         cmocka_unit_test(test_a_new_node_is_fenced_by_a_restarted_controller),
+        cmocka_unit_test(test_lost_partitions_come_from_caches),
+        cmocka_unit_test(test_one_is_left_with_a_cache),
+        cmocka_unit_test(test_what_caches_can_not_replace),
+        cmocka_unit_test(test_copies_go_before_caches),
+        cmocka_unit_test(test_a_cache_makes_nobody_a_follower),
         cmocka_unit_test(test_catch_ups_are_taken_over),
         cmocka_unit_test(test_all_transient_nodes_die),
         cmocka_unit_test(test_the_only_replica_is_lost),

@@ -994,6 +994,84 @@ static void test_a_fence_is_answered_when_all_servers_stand_still(void **state) 
     fake_close(fake);
 }
 
+/* A node with servers 0 and 1, which has the state of the committed clock 1 in its cache. The job has no tables. */
+static struct fake *fake_open_caches(void) {
+    struct fake *fake = fake_new(0, 0);
+    fake->job.table_count = 0;
+    fake->next.plan.transient = 1;
+    give_welcome(fake);
+    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    give_plan(fake);
+    prepared(fake, 1, 30);
+    answer_subscribes(fake, 0);
+    replicas(fake, 0, 1, true);
+    give_start(fake);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    forget(fake);
+    give_fence(fake, 2);
+    return fake;
+}
+
+/* Where in the order of what was sent to the server the first message of a type is; -1: there is none. */
+static int first_sent(const struct fake *fake, actor_id to, enum message_type type) {
+    for (unsigned m = 0; m < fake->count; m++) {
+        if (fake->sent[m].to == to && fake->sent[m].message.type == type) {
+            return (int)m;
+        }
+    }
+    return -1;
+}
+
+static void test_a_fenced_node_tells_what_its_cache_has(void **state) {
+    (void)state;
+    for (uint64_t reach = 0; reach < 2; reach++) { /* the servers' replicas are behind, or have that clock */
+        struct fake *fake = fake_open_caches();
+        struct message message = {0};
+        fenced(fake, 0, 2, 0, 0);
+        fenced(fake, 1, 2, 0, reach);
+        assert_int_equal(told(fake, MESSAGE_FENCED, &message), 1);
+        const struct wire_restore_point *points = (const void *)message.frames[0]->data;
+        assert_int_equal(message.frames[0]->size / sizeof *points, reach == 0 ? 3 : 2);
+        assert_int_equal(points[0].cache, 0);
+        assert_int_equal(points[1].cache, 0);
+        if (reach == 0) {
+            assert_int_equal(points[2].cache, 1);
+            assert_int_equal(points[2].clock, 1);
+            assert_int_equal(points[2].partition, 0);
+            assert_int_equal(points[2].server, SELF + 1);
+        }
+        fake_close(fake);
+    }
+}
+
+/* The rows are at the server before the plan that needs them; a server that has a replica needs none. */
+static void test_a_server_gets_what_was_lost_before_the_plan(void **state) {
+    (void)state;
+    for (uint64_t reach = 0; reach < 2; reach++) {
+        struct fake *fake = fake_open_caches();
+        fenced(fake, 0, 2, 0, reach);
+        fenced(fake, 1, 2, 0, 0);
+        forget(fake);
+        fake->next.epoch = 2;
+        fake->next.plan.restore = 1;
+        fake->next.placement.server = fake->next.placement.next_server = SELF + 1;
+        fake->next.placement.backup = fake->next.placement.next_backup = ACTOR_NONE;
+        give_plan(fake);
+        int update = first_sent(fake, SELF + 1, MESSAGE_UPDATE);
+        int plan = first_sent(fake, SELF + 1, MESSAGE_PLAN);
+        assert_true(plan >= 0);
+        assert_true(reach == 0 ? update >= 0 && update < plan : update < 0);
+        assert_int_equal(first_sent(fake, SELF + 2, MESSAGE_UPDATE), -1);
+        if (reach == 0) {
+            assert_int_equal(fake->sent[update].message.epoch, 2);
+            assert_int_equal(fake->sent[update].message.update.clock, 1);
+        }
+        fake_close(fake);
+    }
+}
+
 static void test_no_clock_begins_between_fence_and_plan(void **state) {
     (void)state;
     struct fake *fake = fake_open(3, 0);
@@ -3082,6 +3160,8 @@ int main(void) {
         cmocka_unit_test(test_old_plans_change_nothing),
         cmocka_unit_test(test_origins_are_counted_by_node),
         cmocka_unit_test(test_a_fence_is_answered_when_all_servers_stand_still),
+        cmocka_unit_test(test_a_fenced_node_tells_what_its_cache_has),
+        cmocka_unit_test(test_a_server_gets_what_was_lost_before_the_plan),
         cmocka_unit_test(test_no_clock_begins_between_fence_and_plan),
         cmocka_unit_test(test_catch_ups_come_first),
         cmocka_unit_test(test_a_catch_up_waits_for_the_commit_of_what_it_goes_on_from),

@@ -65,7 +65,7 @@ struct world_plan {
     struct wire_placement placement;
     uint64_t restore;
     bool reliable[SERVERS];
-    bool traditional;
+    bool traditional, transient;
     actor_id guest; /* one more node in the plans, without assignments */
     uint64_t joins; /* the first clock of the second origin, if that is not the first of all */
     uint64_t final;
@@ -321,7 +321,8 @@ static struct message make_plan(struct world *world, uint64_t from_clock, uint32
                                       .partitions = 1,
                                       .shards = ORIGINS,
                                       .final = world->plan.final,
-                                      .recoverable = !world->plan.traditional};
+                                      .recoverable = !world->plan.traditional,
+                                      .transient = world->plan.transient};
     memcpy(plan.plan.resume, world->resume, strlen(world->resume) + 1);
     struct wire_node nodes[SERVERS + ORIGINS + 1] = {{0}};
     struct wire_assignment assignments[ORIGINS] = {{0}};
@@ -1110,8 +1111,7 @@ static void test_a_boundary_that_is_reached_already(void **state) {
 
 /* ---- Failures ---- */
 
-static void assert_restore_points(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count,
-                                  bool latest) {
+static void assert_restore_points(const struct world *world, unsigned s, const uint64_t *clocks, unsigned count) {
     const struct message *message = &world->heard.replicas[s].message;
     assert_true(message->replicas.fenced);
     assert_int_equal(message->epoch, world->plan.epoch);
@@ -1121,7 +1121,7 @@ static void assert_restore_points(const struct world *world, unsigned s, const u
         assert_int_equal(restore_points[c].server, server_id(s));
         assert_int_equal(restore_points[c].partition, 0);
         assert_int_equal(restore_points[c].clock, clocks[c]);
-        assert_int_equal(restore_points[c].latest, latest && c + 1 == count);
+        assert_int_equal(restore_points[c].cache, 0);
     }
 }
 
@@ -1135,8 +1135,8 @@ static struct world *fenced_world(void) {
     run_clocks(world, 0, 4, 7, 2);
     send_flush(world, 0, 0, 8, 2); /* pending */
     fence(world);
-    assert_restore_points(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4, true);
-    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6}, 3, false);
+    assert_restore_points(world, 0, (const uint64_t[]){2, 4, 6, 7}, 4);
+    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6}, 3);
     assert_false(server_serves(&world->servers[0], 0, 8));
     return world;
 }
@@ -1170,6 +1170,85 @@ static void test_the_server_goes_back(void **state) {
     world_close(world);
 }
 
+/* An UPDATE as our agent makes it of its cache: with all rows of server 0's replica, but for so many of table 0. */
+static struct message make_given(struct world *world, uint64_t clock, uint32_t missing) {
+    struct message update = {.type = MESSAGE_UPDATE, .epoch = world->plan.epoch, .update = {.clock = clock}};
+    for (unsigned t = 0; t < TABLES; t++) {
+        struct partition *partition = partition_at(world, 0);
+        const struct table *table = &partition->tables[t];
+        uint32_t count = table->count - (t == 0 ? missing : 0);
+        struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+        partition_settle(partition, t);
+        for (uint32_t slot = 0; slot < count; slot++) {
+            ((uint64_t *)(void *)keys->data)[slot] = table_key(table, slot);
+        }
+        rows_append(&update, t, WIRE_FULL, keys, buffer_copy(table_row(table, 0), count * table->spec->row_bytes));
+    }
+    return update;
+}
+
+static void give_third(struct world *world, actor_id from, struct message *update) {
+    server_receive(&world->servers[2], from, update);
+    message_close(update);
+}
+
+/* Both copies are lost, and clock 7 is in the cache of the third server's node. */
+static void test_a_lost_partition_is_served_from_the_cache(void **state) {
+    (void)state;
+    struct world *world = fenced_world();
+    struct message other = make_given(world, 6, 0); /* of a clock that is not restored */
+    struct message given = make_given(world, 7, 0);
+    world->down[0] = world->down[1] = true;
+    world->plan.restore = 7;
+    place(world, 2, NEVER, 2, NEVER);
+    give_third(world, actor_node(server_id(2)), &other);
+    give_third(world, actor_node(server_id(2)), &given);
+    assert_null(world->servers[2].replicas[0].partition);
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_int_equal(world->servers[2].replicas[0].state, REPLICA_SERVING);
+    assert_state(world, 2, 7);
+    assert_int_equal(world->servers[2].given_count, 0);
+    run_clocks(world, 2, 8, 9, 2);
+    assert_state(world, 2, 9);
+    fence(world);
+    assert_restore_points(world, 2, (const uint64_t[]){7, 8, 9}, 3);
+    world->plan.restore = 7;
+    new_plan(world, WIRE_CLOCK_NEVER, 2);
+    assert_state(world, 2, 7); /* it can go back to what the cache has given */
+    world_close(world);
+}
+
+/* The server takes a partition only whole, only from its own agent, and only for the epoch that it was given for. */
+static void test_what_a_cache_must_not_give(void **state) {
+    (void)state;
+    for (unsigned c = 0; c < 4; c++) {
+        struct world *world = fenced_world();
+        struct message given = make_given(world, 7, c == 0 ? 1 : 0);
+        given.epoch = c == 2 ? given.epoch - 1 : given.epoch;
+        world->down[0] = world->down[1] = true;
+        world->plan.restore = c == 3 ? 6 : 7;
+        place(world, 2, NEVER, 2, NEVER);
+        give_third(world, actor_node(server_id(c == 1 ? 1 : 2)), &given);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        assert_int_equal(world->heard.failures, 1); /* it has no state to serve */
+        assert_null(world->servers[2].replicas[0].partition);
+        world->heard.failures = 0;
+        world_close(world);
+    }
+}
+
+/* What was given for an epoch that another one has ended is forgotten. */
+static void test_what_was_given_ends_with_its_epoch(void **state) {
+    (void)state;
+    struct world *world = fenced_world();
+    struct message given = make_given(world, 7, 0);
+    give_third(world, actor_node(server_id(2)), &given);
+    assert_int_equal(world->servers[2].given_count, 1);
+    fence(world);
+    assert_int_equal(world->servers[2].given_count, 0);
+    world_close(world);
+}
+
 static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     (void)state;
     struct world *world = fenced_world();
@@ -1183,7 +1262,7 @@ static void test_the_backup_serves_when_the_server_is_lost(void **state) {
     assert_state(world, 1, 8);
     assert_int_equal(durable(world, 1), 8); /* it is reliable itself */
     fence(world);                           /* once more, before anything is committed: it can still go back */
-    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4, true);
+    assert_restore_points(world, 1, (const uint64_t[]){2, 4, 6, 8}, 4);
     world->plan.restore = 4;
     new_plan(world, WIRE_CLOCK_NEVER, 2);
     assert_state(world, 1, 4);
@@ -1360,6 +1439,45 @@ static void test_a_late_backup_can_be_put_at_what_it_got(void **state) {
     assert_int_equal(durable(world, 0), 6 + SERVER_UPDATES_MAX);
     assert_int_equal(durable_from(world, 0), 6 + SERVER_UPDATES_MAX);
     world_close(world);
+}
+
+/* Pushes have the rows that a worker knows where workers keep them, and leave them out elsewhere. */
+static void test_pushes_are_whole_where_they_are_kept(void **state) {
+    (void)state;
+    for (unsigned c = 0; c < 3; c++) {
+        struct world *world = world_open();
+        for (unsigned t = 0; t < TABLES; t++) {
+            world->job.tables[t].whole = c != 1;
+            world->job.tables[t].mode = AML_ADD;
+        }
+        world->plan.transient = c != 2;
+        place(world, 0, NEVER, 0, NEVER);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        assert_int_equal(partition_at(world, 0)->pushes_all, c == 0);
+        world_close(world);
+    }
+}
+
+/* Stage transient: the only copy counts until a backup has caught up, also when one plan after the other names another
+ * backup, and the server stands between two commit points. */
+static void test_an_only_copy_counts_while_a_backup_is_made(void **state) {
+    (void)state;
+    for (int transient = 0; transient < 2; transient++) {
+        struct world *world = world_open();
+        world->plan.transient = transient != 0;
+        place(world, 0, NEVER, 0, NEVER);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        run_clocks(world, 0, 1, 2, 0);
+        assert_int_equal(durable(world, 0), 2);
+        world->down[1] = world->down[2] = true;
+        place(world, 0, NEVER, 0, 1);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        run_clocks(world, 0, 3, 5, 2);
+        place(world, 0, NEVER, 0, 2);
+        new_plan(world, WIRE_CLOCK_NEVER, 2);
+        assert_int_equal(durable(world, 0), transient != 0 ? 4 : 2);
+        world_close(world);
+    }
 }
 
 /* It makes clocks durable before the boundary too: a server without a backup can't do it otherwise. */
@@ -1792,6 +1910,9 @@ int main(void) {
         cmocka_unit_test(test_another_server_takes_over),
         cmocka_unit_test(test_a_boundary_that_is_reached_already),
         cmocka_unit_test(test_the_server_goes_back),
+        cmocka_unit_test(test_a_lost_partition_is_served_from_the_cache),
+        cmocka_unit_test(test_what_a_cache_must_not_give),
+        cmocka_unit_test(test_what_was_given_ends_with_its_epoch),
         cmocka_unit_test(test_the_backup_serves_when_the_server_is_lost),
         cmocka_unit_test(test_a_replica_that_can_not_be_put_there_follows_from_before),
         cmocka_unit_test(test_old_epochs_and_strangers_are_not_heard),
@@ -1801,6 +1922,8 @@ int main(void) {
         cmocka_unit_test(test_a_plan_that_makes_the_present_clock_durable_is_told_of),
         cmocka_unit_test(test_the_new_backup_counts_beyond_the_boundary),
         cmocka_unit_test(test_a_late_backup_can_be_put_at_what_it_got),
+        cmocka_unit_test(test_pushes_are_whole_where_they_are_kept),
+        cmocka_unit_test(test_an_only_copy_counts_while_a_backup_is_made),
         cmocka_unit_test(test_a_first_backup_counts_at_once),
         cmocka_unit_test(test_a_follower_is_written_in_place),
         cmocka_unit_test(test_a_serving_replica_writes_a_copy),

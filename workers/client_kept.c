@@ -1,0 +1,418 @@
+/* What a client keeps of pushes, so that a partition all of whose copies were lost can be restored from this node's
+ * cache: see struct client_kept. */
+#include "workers/client_private.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- The rows of a partition ---- */
+
+/* How many rows of the table the partition has. Tables are dense: key k is in partition k % partitions. */
+static uint32_t rows_of(const struct client *client, uint32_t number, unsigned t) {
+    uint64_t rows = client->job->tables[t].rows;
+    uint32_t partitions = client->partition_count;
+    return (uint32_t)(rows > number ? (rows - number + partitions - 1) / partitions : 0);
+}
+
+static uint64_t all_rows(const struct client *client, uint32_t number) {
+    uint64_t rows = 0;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        rows += rows_of(client, number, t);
+    }
+    return rows;
+}
+
+static unsigned char *kept_row(const struct client *client, const struct client_kept *kept, unsigned t,
+                               uint32_t place) {
+    return kept->values[t] + (size_t)place * client->job->tables[t].row_bytes;
+}
+
+static bool has_values(const struct client_kept *kept) {
+    return kept->clocks[0] != NULL;
+}
+
+static void drop_values(const struct client *client, struct client_kept *kept) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        free(kept->values[t]);
+        free(kept->clocks[t]);
+        kept->values[t] = NULL;
+        kept->clocks[t] = NULL;
+    }
+}
+
+/* Makes room for the rows, all of which are missing. */
+static void open_values(const struct client *client, uint32_t number, struct client_kept *kept) {
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        uint32_t rows = rows_of(client, number, t);
+        kept->values[t] = memory_zeroed(rows + 1U, client->job->tables[t].row_bytes);
+        kept->clocks[t] = memory_resized(NULL, rows + 1U, sizeof *kept->clocks[t]);
+        memset(kept->clocks[t], 0xff, (rows + 1U) * sizeof *kept->clocks[t]); /* CACHE_CLOCK_VOID */
+    }
+}
+
+/* Drops the pushes first..until - 1. */
+static void drop_pushes(struct client_kept *kept, unsigned first, unsigned until) {
+    if (first == until) {
+        return;
+    }
+    for (unsigned i = first; i < until; i++) {
+        message_close(&kept->pushes[i].message);
+    }
+    memmove(kept->pushes + first, kept->pushes + until, (kept->push_count - until) * sizeof *kept->pushes);
+    kept->push_count -= until - first;
+}
+
+/* Forgets everything: every row is missing. */
+static void forget_all(const struct client *client, uint32_t number, struct client_kept *kept) {
+    drop_values(client, kept);
+    drop_pushes(kept, 0, kept->push_count);
+    kept->missing = all_rows(client, number);
+    kept->since = 0;
+}
+
+/* Makes views of a message whose rows were checked. */
+static unsigned views_of(const struct client *client, const struct message *message, struct rows_view *views) {
+    unsigned count = 0;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        count += rows_find(message, t, &views[count]) ? 1 : 0;
+    }
+    return count;
+}
+
+/* Whether all rows of a message are the partition's. */
+static bool rows_are_ours(const struct client *client, uint32_t number, const struct message *message) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    unsigned count = views_of(client, message, views);
+    for (unsigned v = 0; v < count; v++) {
+        uint64_t rows = client->job->tables[views[v].table].rows;
+        for (uint32_t i = 0; i < views[v].count; i++) {
+            if (views[v].keys[i] >= rows || views[v].keys[i] % client->partition_count != number) {
+                return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* Writes rows of a message into `values`: those that are missing, or those that have an older state. */
+static void write_rows(const struct client *client, struct client_kept *kept, const struct rows_view *view,
+                       uint64_t clock, bool missing) {
+    const struct cache_table *table = &client->cache->tables[view->table];
+    const struct rows_codec *codec = rows_codec(view->encoding);
+    const unsigned char *value = view->values;
+    for (uint32_t i = 0; i < view->count; i++) {
+        uint32_t place = (uint32_t)(view->keys[i] / client->partition_count);
+        uint32_t *row_clock = &kept->clocks[view->table][place];
+        bool is_missing = *row_clock == CACHE_CLOCK_VOID;
+        /* A row has a state once its request was answered (slot == key): only then pushes bring all its changes. */
+        bool known = view->keys[i] < table->count && cache_stamps(table)[view->keys[i]] != 0;
+        if (is_missing != missing || !known || (!missing && *row_clock > clock)) {
+            value += codec->bytes(table->shape, value);
+            continue;
+        }
+        value += codec->copy(table->shape, kept_row(client, kept, view->table, place), value, 1);
+        *row_clock = (uint32_t)clock;
+        kept->missing -= missing ? 1 : 0;
+        kept->since = clock > kept->since ? clock : kept->since;
+    }
+}
+
+static void write_message(const struct client *client, struct client_kept *kept, const struct message *message,
+                          bool missing) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    unsigned count = views_of(client, message, views);
+    for (unsigned v = 0; v < count; v++) {
+        write_rows(client, kept, &views[v], message->push.clock, missing);
+    }
+}
+
+/* ---- Pushes ---- */
+
+/* Whether a push has every row of the partition, in order, and all have a state. */
+static bool covers(const struct client *client, uint32_t number, const struct message *push) {
+    struct rows_view view;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        uint32_t rows = rows_of(client, number, t);
+        uint32_t same = 0;
+        if (client->partitions[number].filled[t] == rows && rows > 0 && rows_find(push, t, &view) &&
+            view.count == rows) {
+            while (same < rows && view.keys[same] == (uint64_t)same * client->partition_count + number) {
+                same++;
+            }
+        }
+        if (same < rows) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Drops pushes that one with every row makes needless: of clocks that nobody will go back to. */
+static void drop_covered(const struct client *client, struct client_kept *kept) {
+    unsigned first = kept->push_count;
+    while (first > 0 && !kept->pushes[first - 1].point &&
+           kept->pushes[first - 1].message.push.clock > client->committed) {
+        first--;
+    }
+    drop_pushes(kept, first, kept->push_count);
+}
+
+/* Keeps the next push of changes. One that waits when its epoch ends may be undone without having come to the cache:
+ * nothing is dropped for its sake. */
+static void keep_push(const struct client *client, uint32_t number, const struct message *push, bool waits) {
+    struct client_kept *kept = &client->partitions[number].kept;
+    if (push->push.clock <= kept->newest || push->push.from_clock > kept->newest) {
+        return; /* it was kept when the epoch before ended */
+    }
+    kept->newest = push->push.clock;
+    bool useless = push->push.left_out != 0 || !rows_are_ours(client, number, push);
+    bool all = !useless && covers(client, number, push);
+    if (useless || (all && kept->missing > 0)) {
+        forget_all(client, number, kept); /* what there was is of no use either */
+        kept->clock = kept->newest;
+    }
+    if (useless) {
+        return;
+    }
+    if (all) {
+        if (!waits) {
+            drop_covered(client, kept);
+        }
+        kept->missing = 0;
+    } else if (kept->missing > 0) {
+        if (!has_values(kept)) {
+            open_values(client, number, kept);
+        }
+        write_message(client, kept, push, true);
+    }
+    kept->pushes = memory_resized(kept->pushes, kept->push_count + 1, sizeof *kept->pushes);
+    kept->pushes[kept->push_count++] = (struct client_kept_push){
+        .message = message_share(push), .whole = all, .point = plan_is_commit_point(&client->plan, push->push.clock)};
+}
+
+void client_kept_take(const struct client *client, uint32_t number, const struct message *message,
+                      enum rows_wanted wanted) {
+    struct client_kept *kept = &client->partitions[number].kept;
+    if (!kept->on) {
+        return;
+    }
+    if (wanted == ROWS_ALL) {
+        keep_push(client, number, message, false);
+    } else if (kept->missing > 0 && rows_are_ours(client, number, message)) {
+        if (!has_values(kept)) {
+            open_values(client, number, kept);
+        }
+        write_message(client, kept, message, true);
+    }
+}
+
+void client_kept_begin(struct client_partition *partition, uint64_t clock) {
+    partition->kept.newest = partition->kept.clock = clock;
+}
+
+void client_kept_fence(const struct client *client, uint32_t number) {
+    const struct client_partition *partition = &client->partitions[number];
+    struct error error = {0};
+    struct rows_view views[WIRE_TABLES_MAX];
+    for (unsigned w = 0; partition->kept.on && w < partition->waiting_count; w++) {
+        const struct message *push = &partition->waiting[w].message;
+        if (push->push.request == 0 && partition->subscribed &&
+            rows_check(push, client->job->shapes, client->job->table_count, views, &error) >= 0) {
+            keep_push(client, number, push, true);
+        }
+    }
+}
+
+/* Moves the oldest pushes into `values`. */
+static void write_pushes(const struct client *client, uint32_t number, struct client_kept *kept, unsigned count) {
+    if (!has_values(kept)) {
+        open_values(client, number, kept);
+        kept->missing = all_rows(client, number);
+    }
+    for (unsigned i = 0; i < count; i++) {
+        const struct message *push = &kept->pushes[i].message;
+        write_message(client, kept, push, false);
+        if (kept->pushes[i].whole) {
+            write_message(client, kept, push, true);
+        }
+        kept->clock = push->push.clock;
+    }
+    drop_pushes(kept, 0, count);
+}
+
+void client_kept_commit(const struct client *client, uint32_t number) {
+    struct client_kept *kept = &client->partitions[number].kept;
+    unsigned count = 0;   /* pushes up to the committed clock */
+    unsigned covered = 0; /* of them, those before the last one with every row */
+    for (; kept->on && count < kept->push_count && kept->pushes[count].message.push.clock <= client->committed;
+         count++) {
+        covered = kept->pushes[count].whole ? count : covered;
+    }
+    if (count > 0 && kept->pushes[covered].whole) {
+        drop_values(client, kept);
+        drop_pushes(kept, 0, covered);
+        count -= covered;
+    }
+    if (count > (has_values(kept) || kept->missing > 0 ? 0 : 1)) {
+        write_pushes(client, number, kept, count);
+    }
+}
+
+/* ---- The epoch's restore point ---- */
+
+/* A kept row has no state any more. */
+static void undo_row(struct client_kept *kept, unsigned t, uint32_t place) {
+    kept->missing += kept->clocks[t][place] != CACHE_CLOCK_VOID ? 1 : 0;
+    kept->clocks[t][place] = CACHE_CLOCK_VOID;
+}
+
+static void undo_rows_of(const struct client *client, struct client_kept *kept, const struct message *push) {
+    struct rows_view views[WIRE_TABLES_MAX];
+    unsigned count = views_of(client, push, views);
+    for (unsigned v = 0; v < count; v++) {
+        for (uint32_t i = 0; i < views[v].count; i++) {
+            undo_row(kept, views[v].table, (uint32_t)(views[v].keys[i] / client->partition_count));
+        }
+    }
+}
+
+/* The cache came to `clock` by pushes of several clocks, or by ones that others made needless, and these are undone:
+ * of `clock` itself only the rows are known that they have not changed. The rows that they have changed are void in the
+ * cache too, and so come again. `stay` pushes were not undone. */
+static void restart_at(const struct client *client, uint32_t number, unsigned stay, uint64_t clock) {
+    const struct client_partition *partition = &client->partitions[number];
+    struct client_kept *kept = &client->partitions[number].kept;
+    if (stay > 0) {
+        write_pushes(client, number, kept, stay);
+    }
+    for (unsigned i = 0; i < kept->push_count; i++) {
+        if (kept->pushes[i].message.push.clock <= partition->clock) { /* the others waited: they have begun later */
+            undo_rows_of(client, kept, &kept->pushes[i].message);
+        }
+    }
+    drop_pushes(kept, 0, kept->push_count);
+    kept->newest = kept->clock = kept->since = clock;
+}
+
+void client_kept_restore(const struct client *client, uint32_t number, uint64_t restore) {
+    const struct client_partition *partition = &client->partitions[number];
+    struct client_kept *kept = &client->partitions[number].kept;
+    uint64_t clock = partition->clock < restore ? partition->clock : restore; /* of the cache from now on */
+    unsigned stay = 0;
+    if (!kept->on) {
+        return;
+    }
+    while (stay < kept->push_count && kept->pushes[stay].message.push.clock <= restore) {
+        stay++;
+    }
+    if (!has_values(kept) && !(stay > 0 && kept->pushes[0].whole)) {
+        forget_all(client, number, kept);
+        kept->newest = kept->clock = clock;
+        return;
+    }
+    for (unsigned t = 0; t < client->job->table_count && has_values(kept); t++) {
+        uint32_t rows = rows_of(client, number, t);
+        for (uint32_t place = 0; place < rows; place++) {
+            if (kept->clocks[t][place] > restore) {
+                undo_row(kept, t, place);
+            }
+        }
+    }
+    kept->clock = kept->clock < restore ? kept->clock : restore;
+    kept->since = kept->since < restore ? kept->since : restore;
+    kept->newest = stay > 0 ? kept->pushes[stay - 1].message.push.clock : kept->clock;
+    if (kept->newest < clock) {
+        restart_at(client, number, stay, clock);
+    } else {
+        drop_pushes(kept, stay, kept->push_count);
+    }
+}
+
+/* ---- Plans ---- */
+
+void client_kept_close(const struct client *client, struct client_partition *partition) {
+    drop_values(client, &partition->kept);
+    drop_pushes(&partition->kept, 0, partition->kept.push_count);
+    free(partition->kept.pushes);
+    memset(&partition->kept, 0, sizeof partition->kept);
+}
+
+void client_kept_plan(struct client *client) {
+    bool on = job_is_kept(client->job, &client->plan.terms);
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct client_partition *partition = &client->partitions[p];
+        struct client_kept *kept = &partition->kept;
+        for (unsigned i = 0; i < kept->push_count; i++) {
+            struct client_kept_push *push = &kept->pushes[i];
+            push->point = push->point || plan_is_commit_point(&client->plan, push->message.push.clock);
+        }
+        if (on != kept->on) {
+            client_kept_close(client, partition);
+            kept->on = on;
+            kept->missing = all_rows(client, p); /* each is kept when it is pushed next */
+            kept->newest = kept->clock = partition->clock;
+        }
+    }
+}
+
+/* ---- What this client can give ---- */
+
+unsigned client_kept_clocks(const struct client *client, uint32_t number, uint64_t **clocks) {
+    const struct client_kept *kept = &client->partitions[number].kept;
+    uint64_t *list = memory_resized(NULL, kept->push_count + 1, sizeof *list);
+    unsigned count = 0;
+    *clocks = list;
+    if (!kept->on || kept->missing > 0 || !client->partitions[number].subscribed) {
+        return 0;
+    }
+    if ((has_values(kept) || all_rows(client, number) == 0) && kept->clock >= kept->since) {
+        list[count++] = kept->clock;
+    }
+    for (unsigned i = 0; i < kept->push_count; i++) {
+        uint64_t clock = kept->pushes[i].message.push.clock;
+        bool asked = kept->pushes[i].point || i + 1 == kept->push_count; /* replicas are at no other clocks */
+        if (asked && clock >= kept->since && (count == 0 || clock > list[count - 1])) {
+            list[count++] = clock;
+        }
+    }
+    return count;
+}
+
+void client_kept_state(const struct client *client, uint32_t number, uint64_t clock, struct message *update) {
+    const struct client_kept *kept = &client->partitions[number].kept;
+    *update = (struct message){.type = MESSAGE_UPDATE, .epoch = client->epoch};
+    update->update.partition = number;
+    update->update.clock = clock;
+    update->update.committed = client->committed;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct row_shape *shape = &client->job->shapes[t];
+        uint32_t rows = rows_of(client, number, t);
+        struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
+        struct buffer *values = buffer_new((size_t)rows * shape->row_bytes);
+        for (uint32_t place = 0; place < rows; place++) {
+            ((uint64_t *)(void *)keys->data)[place] = (uint64_t)place * client->partition_count + number;
+        }
+        if (has_values(kept)) {
+            memcpy(values->data, kept->values[t], values->size);
+        }
+        for (unsigned i = 0; i < kept->push_count && kept->pushes[i].message.push.clock <= clock; i++) {
+            const struct message *push = &kept->pushes[i].message;
+            struct rows_view view;
+            bool some = rows_find(push, t, &view);
+            const unsigned char *value = some ? view.values : NULL;
+            for (uint32_t r = 0; some && r < view.count; r++) {
+                uint32_t place = (uint32_t)(view.keys[r] / client->partition_count);
+                bool newer = !has_values(kept) || kept->clocks[t][place] <= push->push.clock;
+                unsigned char *row = values->data + (size_t)place * shape->row_bytes;
+                value += newer ? rows_codec(view.encoding)->copy(shape, row, value, 1)
+                               : rows_codec(view.encoding)->bytes(shape, value);
+            }
+        }
+        if (rows > 0) {
+            rows_append(update, t, WIRE_FULL, keys, values);
+        } else {
+            buffer_drop(keys);
+            buffer_drop(values);
+        }
+    }
+}
