@@ -148,8 +148,7 @@ static void node_actor_receive(void *self, actor_id from, struct message *messag
     }
     cluster_mad_peer(node, from, message);
     cluster_mistake_node(node, message);
-    cluster_strategy_gossip(node, message);
-    node_receive(&node->node, from, message);
+    cluster_strategy_receive(node, from, message);
     if (cluster_feed_mistake_node(node, message)) {
         node_receive(&node->node, from, message);
     }

@@ -122,7 +122,7 @@ struct cluster_counts {
     uint64_t batches_used;    /* of them, by clocks */
     uint64_t batches_own;     /* that nodes have made while they waited */
     uint64_t batches_at_once; /* that feeders have made with others, by several threads */
-    uint64_t averages;        /* of two replicas between local steps, as answers brought them */
+    uint64_t averages;        /* times that an average between local steps has moved a node */
     struct cluster_ring_counts ring;
     uint64_t pieces_taken; /* of shards, from nodes that have read other parts of the input */
     uint64_t cached;       /* partitions restored from caches */

@@ -558,8 +558,8 @@ void cluster_strategy_control(struct cluster *cluster);
 unsigned cluster_strategy_parts(struct cluster_node *node, uint64_t clock);
 /* Notes the node's newest GOSSIP_OFFER. */
 void cluster_strategy_offered(struct cluster_node *node);
-/* A GOSSIP reaches the node. S6: who averages works on the same clock in the same epoch. */
-void cluster_strategy_gossip(struct cluster_node *node, struct message *message);
+/* The node receives the message. S6: of two that average both work on the same clock in the same epoch. */
+void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct message *message);
 /* After each step of a server, for a mistake that it may make. */
 void cluster_strategy_server(struct cluster_server *server);
 /* S2: whoever has a row of the averaged table as of a clock has the same bits. */

@@ -30,6 +30,7 @@ enum {
     SCHEDULE_PART = 15,     /* ... or of each schedule, with either app */
     LDA_PART = 5,           /* of each campaign's, with lda as the app */
     MOMENT_SEEDS_MAX = 200, /* a schedule's moment must come within so many seeds more */
+    AVERAGES_SEEDS = 60,    /* of the elastic campaign, in which nodes must average with others */
     MISTAKE_SEEDS_MAX = 60, /* a mistake must be found within so many seeds in which it was made ... */
     MISTAKE_TRIES = 1000    /* ... of so many tried */
 };
@@ -61,9 +62,9 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->batches_used += one->batches_used;
     sum->batches_own += one->batches_own;
     sum->batches_at_once += one->batches_at_once;
+    sum->averages += one->averages;
     sum->ring.sums += one->ring.sums;
     sum->ring.overlaps += one->ring.overlaps;
-    sum->averages += one->averages;
     sum->ring.pushes += one->ring.pushes;
     sum->pieces_taken += one->pieces_taken;
     sum->cached += one->cached;
@@ -154,6 +155,11 @@ static bool run_seeds(struct cluster_options options, uint64_t first_seed, uint6
     print_totals(&options, seeds, clock_seconds(CLOCK_MONOTONIC) - begin, &counts, &statistics);
     if (options.schedule != SCHEDULE_NONE && counts.triggered == 0) {
         printf("%s: its moment never came\n", run_name(&options));
+        passed = false;
+    }
+    bool averages = options.campaign == CAMPAIGN_ELASTIC && options.app == APP_ADDER && !options.transient;
+    if (averages && options.schedule == SCHEDULE_NONE && seeds >= AVERAGES_SEEDS && counts.averages == 0) {
+        printf("%s: no node averaged with another one between local steps\n", run_name(&options));
         passed = false;
     }
     return passed;

@@ -84,21 +84,34 @@ static void mistake_late(struct cluster_node *node, struct message *message) {
     }
 }
 
-void cluster_strategy_gossip(struct cluster_node *node, struct message *message) {
-    if (message->type != MESSAGE_GOSSIP || node->cluster->run.forged) {
+void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct message *message) {
+    struct cluster *cluster = node->cluster;
+    const struct node_gossip *gossip = &node->node.work.gossip;
+    const struct message_gossip said = message->gossip;
+    if (message->type != MESSAGE_GOSSIP || cluster->run.forged) {
+        node_receive(&node->node, from, message);
         return;
     }
-    if (message->gossip.kind == GOSSIP_OFFER) {
+    if (said.kind == GOSSIP_OFFER) {
         mistake_late(node, message);
+    }
+    uint64_t averaged = gossip->averaged;
+    node_receive(&node->node, from, message);
+    if (gossip->averaged == averaged) {
         return;
     }
-    const struct node_offer *offer = &node->work.offers[message->gossip.claim % CLUSTER_OFFERS_SEEN];
-    if (message->frame_count > 0 && offer->claim == message->gossip.claim &&
-        (offer->clock != message->gossip.clock || offer->epoch != message->epoch)) {
-        cluster_violation(node->cluster, "S6", "a replica of %s of clock %llu was averaged with one of clock %llu",
-                          node->node.name, (unsigned long long)offer->clock, (unsigned long long)message->gossip.clock);
+    cluster->result->counts.averages++;
+    const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.passed.sender) : node;
+    const struct node_offer *offer = &asker->work.offers[said.claim % CLUSTER_OFFERS_SEEN];
+    if (offer->claim != said.claim || offer->clock != node->node.work.clock ||
+        offer->epoch != node->node.client.epoch) {
+        cluster_violation(cluster, "S6",
+                          "%s, at clock %llu of epoch %llu, averages by %s's offer %llu of clock %llu of epoch %llu",
+                          node->node.name, (unsigned long long)node->node.work.clock,
+                          (unsigned long long)node->node.client.epoch, asker->node.name,
+                          (unsigned long long)said.claim, (unsigned long long)offer->clock,
+                          (unsigned long long)offer->epoch);
     }
-    node->cluster->result->counts.averages += message->frame_count > 0 ? 1 : 0;
 }
 
 void cluster_strategy_restore(struct cluster *cluster, uint64_t clock) {
