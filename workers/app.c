@@ -237,6 +237,14 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
                              "every node has as a whole (aml_table.whole)",
                              name, app->tables[t].name);
         }
+        uint64_t bytes = app->tables[t].rows * (app->tables[t].width * (uint64_t)aml_type_size(app->tables[t].type));
+        if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) &&
+            bytes > WIRE_FRAME_BYTES_MAX) {
+            return error_set(error, AML_EINPUT,
+                             "--strategy %s: table %s has %llu bytes: expected at most %llu, as a node sends it whole",
+                             name, app->tables[t].name, (unsigned long long)bytes,
+                             (unsigned long long)WIRE_FRAME_BYTES_MAX);
+        }
     }
     return 0;
 }

@@ -177,6 +177,14 @@ class Python(unittest.TestCase):
                                   strategy], capture_output=True, text=True, timeout=200)
             self.assertEqual((job.returncode, job.stderr), (0, ""))
 
+    def test_a_table_that_is_too_large_to_send(self):
+        app = self.path / "large.py"
+        app.write_text(STRATEGY_APP.format("adpsgd").replace("rows=1,", "rows=1 << 28,"))
+        job = subprocess.run([PROTEUS, "run", "--quiet", "--reliable=1", "--", sys.executable, app, "--strategy",
+                              "adpsgd"], capture_output=True, text=True, timeout=200)
+        self.assertEqual(job.returncode, 2)
+        self.assertIn("--strategy adpsgd: table row has 2147483648 bytes: expected at most 1073741824", job.stderr)
+
     def test_example(self):
         """The example's centers are the same on any number of nodes."""
         points = np.concatenate([np.random.default_rng(k).normal([3 * k, 5 - k], 0.3, (50, 2)) for k in range(4)])
