@@ -219,6 +219,10 @@ static void hook_end(void *context, int code, const char *text) {
     if (code == 0 && !runtime->end.rejoin) {
         log_info("the controller needs this node no more: it ends");
     }
+    uint64_t averaged = runtime->node.work.gossip.averaged;
+    if (averaged > 0) {
+        log_info("averaged %llu times with other nodes between local steps", (unsigned long long)averaged);
+    }
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
     net_io_stop(runtime->agent);

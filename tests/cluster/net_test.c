@@ -97,8 +97,10 @@ static void test_strategies(void **state) {
  * job by another strategy goes on from a checkpoint of such a job. */
 static void test_averages_with_peers(void **state) {
     (void)state;
-    run_well("$run --reliable 3 -- net " IMAGES " " CONVOLUTIONS " --strategy adpsgd --local-steps 5");
+    run_well("PROTEUS_LOG_LEVEL=info $run --reliable 3 -- net " IMAGES " " CONVOLUTIONS
+             " --strategy adpsgd --local-steps 5");
     assert_true(summary("test_accuracy") > 0.95);
+    assert_text("err", "times with other nodes between local steps");
     run_well("PROTEUS_CHECK=1 $run --reliable 2 --threads 2 -- net " IMAGES
              " --iterations 3 --strategy adpsgd --local-steps 5");
     assert_true(summary("items_processed") == 3.0 * SAMPLES);
