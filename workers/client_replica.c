@@ -69,8 +69,8 @@ int client_replica_check(const struct client *client, const struct message *mess
         }                                                                                                              \
     } while (0)
 
-/* Moves both towards their mean, in which the other one has this weight. Arrays of `count` elements: the replicas, how
- * far ours was moved since, and how far theirs is to be moved. */
+/* Moves both replicas to their mean, in which theirs has this weight. All are arrays of `count` elements: the two
+ * replicas; by how much ours has moved since it was copied, which grows; and by how much theirs is to move. */
 static void average_elements(enum aml_type element, size_t count, const unsigned char *ours,
                              const unsigned char *theirs, double weight, unsigned char *moves, unsigned char *answers) {
     if (element == AML_FLOAT32) {
