@@ -61,9 +61,11 @@ static void decide(struct strategy_auto *chooser) {
                seconds > chooser->before * (1 - STRATEGY_AUTO_MARGIN)) {
         change_to(chooser, STRATEGY_SSGD); /* in vain */
         pause_begin(&chooser->to_sma, chooser->iterations);
-    } else if ((rate >= STRATEGY_AUTO_HIGH || !(chooser->before > 0)) &&
-               chooser->iterations >= chooser->to_ssgd.until) {
-        change_to(chooser, STRATEGY_SSGD); /* as good, or not known here */
+    } else if (!(chooser->before > 0) && chooser->iterations >= chooser->trial_from) {
+        change_to(chooser, STRATEGY_SSGD); /* not known here */
+        chooser->trial_from = chooser->iterations + STRATEGY_AUTO_WAIT;
+    } else if (rate >= STRATEGY_AUTO_HIGH && chooser->iterations >= chooser->to_ssgd.until) {
+        change_to(chooser, STRATEGY_SSGD); /* as good */
         pause_begin(&chooser->to_ssgd, chooser->iterations);
     }
 }

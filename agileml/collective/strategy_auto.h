@@ -8,7 +8,7 @@
  * It does not flap: several iterations must agree, the two limits are apart, S-MA must also be faster than S-SGD was
  * under the same membership, and after each return, and each vain change to S-MA, the next one waits twice as long.
  * Where nodes come or go, or the stage changes, while S-MA holds, S-SGD is tried once: how fast it is there must be
- * known. */
+ * known. Such a trial is no return, and doubles no wait. */
 #ifndef AGILEML_COLLECTIVE_STRATEGY_AUTO_H
 #define AGILEML_COLLECTIVE_STRATEGY_AUTO_H
 
@@ -48,6 +48,7 @@ struct strategy_auto {
     double rates[STRATEGY_AUTO_SAMPLES], seconds[STRATEGY_AUTO_SAMPLES];
     double before;       /* seconds of an iteration by S-SGD under this membership; 0: not known */
     uint64_t iterations; /* all so far */
+    uint64_t trial_from; /* the iteration from which S-SGD may be tried under another membership */
     struct strategy_pause to_sma, to_ssgd;
 };
 

@@ -252,6 +252,26 @@ static void test_auto_tries_sums_under_other_nodes(void **state) {
     }
 }
 
+/* Where nodes come and go all the time, each membership has its trial, and the one that makes S-SGD better is found as
+ * soon as the first. */
+static void test_auto_tries_each_membership(void **state) {
+    (void)state;
+    struct trace trace = trace_open();
+    trace.exchange = 4;
+    trace_run(&trace, 30);
+    for (unsigned membership = 0; membership < 10; membership++) {
+        trace.nodes++;
+        trace_run(&trace, STRATEGY_AUTO_LEAST);
+        assert_int_equal(trace.present, STRATEGY_SSGD);
+        trace_run(&trace, 30);
+        assert_int_equal(trace.present, STRATEGY_SMA);
+    }
+    trace.nodes = 1;
+    trace.exchange = 0;
+    trace_run(&trace, 50);
+    assert_int_equal(trace.present, STRATEGY_SSGD);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_parts_of_each_clock),
@@ -266,6 +286,7 @@ int main(void) {
         cmocka_unit_test(test_auto_gives_up_what_is_not_faster),
         cmocka_unit_test(test_auto_begins_anew_with_other_nodes),
         cmocka_unit_test(test_auto_tries_sums_under_other_nodes),
+        cmocka_unit_test(test_auto_tries_each_membership),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
