@@ -112,9 +112,9 @@ static void host_broken(void *self, actor_id peer) {
     job_page_step(&host->page);
 }
 
-static void host_dialed(void *self, actor_id actor, bool listens) {
+static void host_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct controller_host *host = self;
-    controller_dialed(&host->controller, actor, listens);
+    controller_dialed(&host->controller, actor, began_us, listens);
     show_new_lines(host);
     job_page_step(&host->page);
 }

@@ -560,16 +560,18 @@ static bool any_leaves(const struct controller *controller) {
     return false;
 }
 
-/* Another strategy moves the barrier to the end of a group of clocks, but not while a node leaves: the strategy then
- * waits for a change of its own, which follows. */
+/* Another strategy moves the barrier to the end of a group of clocks, and is set only where that is near, as a named
+ * switch can't be made earlier for a node that is then asked to leave. While a node leaves the barrier is not moved:
+ * the strategy waits for a change of its own, which follows. */
 static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = clock_to_switch(controller);
+    uint64_t near = clock + (clock - controller->progress.completed);
     if (strategy_changes(controller) && !any_leaves(controller)) {
         const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
         clock = strategy_boundary(&clocks, clock + 1) - 1;
     }
-    if (controller->job.final != 0 &&
-        clock >= controller->job.final) { /* the job ends before the change could take effect */
+    bool ends = controller->job.final != 0 && clock >= controller->job.final; /* before the change could take effect */
+    if (ends || clock > near) {
         if (controller->change.state == CHANGE_BARRIER) {
             controller->change.state = CHANGE_PREPARE;
             change_barrier_none(controller);

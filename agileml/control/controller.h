@@ -637,7 +637,7 @@ void controller_want_strategy(struct controller *controller, enum strategy strat
 void controller_receive(void *self, actor_id from, struct message *message);
 void controller_timer(void *self);
 void controller_broken(void *self, actor_id peer);
-void controller_dialed(void *self, actor_id actor, bool listens);
+void controller_dialed(void *self, actor_id actor, uint64_t began_us, bool listens);
 /* Takes a task over that options.folder_task was given and that was run. In the controller's thread. */
 void controller_folder_done(struct controller *controller, struct folder_task *task);
 

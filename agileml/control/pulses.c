@@ -4,6 +4,7 @@
 
 #include "agileml/base/memory.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +28,9 @@ enum {
     PULSES_REACH_DOUBLINGS = 8,
     PULSES_REACH_TOLD = 3 /* attempts without success after which the report tells of it */
 };
+static_assert((int)PULSES_PATIENCE_TICKS <= (int)SUSPECT_STALE_TICKS &&
+                  (int)SUSPECT_UNACCUSED_TICKS < (int)SUSPECT_STALE_TICKS,
+              "a question is judged before it is stale");
 
 static uint64_t period_us(const struct controller *controller) {
     uint64_t period_ms = controller->options.probe_ms > 0 ? controller->options.probe_ms : PULSES_TICK_MS;
@@ -38,20 +42,26 @@ static bool judges(const struct controller *controller) {
     return controller->phase > PHASE_GATHER && controller->phase < PHASE_LEAVE;
 }
 
+/* Asks, or repeats the question. */
 static void ask(struct controller *controller, struct member *member, uint64_t number) {
-    member->pulse.asked = number;
-    member->pulse.asked_us = controller_now(controller);
+    if (member->pulse.asked != number) {
+        member->pulse.asked = number;
+        member->pulse.asked_us = controller_now(controller);
+    }
     struct message question = {.type = MESSAGE_PULSE, .pulse = {.kind = PULSE_ASK, .number = number}};
     controller_send(controller, actor_pulse(member->node.actor), &question);
 }
 
-/* Asks some pulses that nobody suspects, others in each interval. */
-static void ask_witnesses(struct controller *controller) {
+/* Asks some pulses that nobody suspects, others in each interval. One that has not answered yet is not asked again
+ * soon: an answer that takes longer than an interval counts, too. */
+static void ask_witnesses(struct controller *controller, uint64_t now_us) {
     struct controller_pulses *pulses = &controller->answers.pulses;
+    uint64_t old_us = PULSES_PATIENCE_TICKS * period_us(controller);
     unsigned asked = 0;
     for (unsigned m = 0; m < controller->member_count && asked < PULSES_WITNESSES; m++) {
         struct member *member = &controller->members[pulses->witness++ % controller->member_count];
-        if (member->suspect.there && member->suspect.number == 0 && !member->left) {
+        bool asked_now = member->pulse.asked != 0 && now_us < member->pulse.asked_us + old_us;
+        if (member->suspect.there && member->suspect.number == 0 && !member->left && !asked_now) {
             ask(controller, member, ++pulses->number);
             asked++;
         }
@@ -65,7 +75,7 @@ static void begin_interval(struct controller *controller, uint64_t now_us) {
     pulses->tick_us = now_us + period_us(controller);
     pulses->answered = 0;
     if (controller->options.probe_ms > 0) {
-        ask_witnesses(controller);
+        ask_witnesses(controller, now_us);
     }
 }
 
@@ -74,7 +84,7 @@ static void ask_all(struct controller *controller, uint64_t now_us) {
     uint64_t number = ++controller->answers.pulses.number;
     for (unsigned m = 0; m < controller->member_count; m++) {
         struct member *member = &controller->members[m];
-        if (!member->left && suspect_suspected(&member->suspect, now_us, number) == SUSPECT_ASK) {
+        if (!member->left && suspect_asked(&member->suspect, now_us, number) == SUSPECT_ASK) {
             ask(controller, member, number);
         }
     }
@@ -87,11 +97,11 @@ static void begin_ticks(struct controller *controller) {
         return;
     }
     controller->answers.pulses.slowest_us = 0;
-    begin_interval(controller, now_us);
-    controller_tick_before(controller, controller->answers.pulses.tick_us);
     if (controller->options.probe_ms > 0) {
         ask_all(controller, now_us);
     }
+    begin_interval(controller, now_us);
+    controller_tick_before(controller, controller->answers.pulses.tick_us);
 }
 
 static void lose(struct controller *controller, struct member *member, const char *text) {
@@ -242,8 +252,11 @@ void pulses_receive(struct controller *controller, actor_id from, const struct m
     }
     struct member *accused = controller_find_member(controller, message->pulse.suspect);
     if (message->pulse.kind == PULSE_SUSPECT && accused != NULL && accused != sender && !accused->left) {
+        bool again = accused->suspect.accused;
         take_step(controller, accused, suspect_suspected(&accused->suspect, now_us, ++pulses->number));
-        dial_within(controller, PULSES_DIAL_US); /* the end of its connection here may not have been noticed */
+        if (!again) {
+            dial_within(controller, PULSES_DIAL_US); /* the end of its connection here may not have been noticed */
+        }
     }
 }
 
@@ -265,16 +278,28 @@ static bool leaves_it_to_launcher(const struct controller *controller) {
     return controller->options.observed && controller->plan.stage == STAGE_TRADITIONAL;
 }
 
-void controller_dialed(void *self, actor_id actor, bool listens) {
+/* How far two refusals must be apart. A pulse whose connection stands has as much time to answer as one that only is
+ * silent: its machine may refuse new connections alone. */
+static uint64_t refusals_apart_us(const struct controller *controller, const struct member *member) {
+    uint64_t silent_us = SUSPECT_TICKS * period_us(controller);
+    uint64_t patient_us = patience_us(controller);
+    uint64_t answer_us = silent_us > patient_us ? silent_us : patient_us;
+    return member->suspect.broken || answer_us < SUSPECT_REFUSED_US ? SUSPECT_REFUSED_US : answer_us;
+}
+
+void controller_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct controller *controller = self;
     struct member *member = member_of(controller, actor);
     if (member == NULL || !judges(controller)) {
         return;
     }
-    enum suspect_step step = suspect_dialed(&member->suspect, controller_now(controller), listens);
-    uint64_t refused_us = member->suspect.refused_us;
-    if (step == SUSPECT_WAIT && refused_us != 0) {
-        dial_within(controller, refused_us + SUSPECT_REFUSED_US - controller_now(controller));
+    uint64_t now_us = controller_now(controller);
+    const struct suspect_dial answer = {
+        .began_us = began_us, .apart_us = refusals_apart_us(controller, member), .listens = listens};
+    enum suspect_step step = suspect_dialed(&member->suspect, now_us, &answer);
+    uint64_t confirm_us = member->suspect.refused_us + answer.apart_us;
+    if (step == SUSPECT_WAIT && member->suspect.refused_us != 0) {
+        dial_within(controller, confirm_us > now_us + PULSES_DIAL_US ? confirm_us - now_us : PULSES_DIAL_US);
     }
     if (step == SUSPECT_LOST && !member->left && !leaves_it_to_launcher(controller)) {
         char text[ERROR_TEXT_MAX];
@@ -286,13 +311,13 @@ void controller_dialed(void *self, actor_id actor, bool listens) {
     }
 }
 
-/* Asks the members that a recovery waits for: they may have been lost since. */
+/* Asks the members that a recovery waits for: they may have been lost since. Nobody suspects them. */
 static void ask_unfenced(struct controller *controller) {
     for (unsigned m = 0; m < controller->member_count && controller->options.probe_ms > 0; m++) {
         struct member *member = &controller->members[m];
         if (controller->change.state == CHANGE_RECOVER && !member->fence.answered) {
             uint64_t number = ++controller->answers.pulses.number;
-            take_step(controller, member, suspect_suspected(&member->suspect, controller_now(controller), number));
+            take_step(controller, member, suspect_asked(&member->suspect, controller_now(controller), number));
         }
     }
 }
@@ -349,8 +374,11 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
         enum suspect_step step = suspect_tick(&member->suspect, now_us, &interval, ++pulses->number);
         bool unanswered = step == SUSPECT_LOST;
         lost[m] = unanswered && !member->left && controller->options.probe_ms > 0; /* else silence decides */
-        member->suspect.unanswered = unanswered ? SUSPECT_TICKS - 1 : member->suspect.unanswered;
+        member->suspect.unanswered -= unanswered ? 1 : 0;
         take_step(controller, member, step);
+        if (step == SUSPECT_WAIT && member->suspect.number != 0 && !member->suspect.broken) {
+            ask(controller, member, member->suspect.number); /* the first one may be lost, or late */
+        }
         open = open || member->suspect.number != 0;
     }
     lose_unanswering(controller, lost);

@@ -10,13 +10,20 @@ static void open_question(struct suspect *suspect, uint64_t now_us, uint64_t num
 static void close_question(struct suspect *suspect) {
     suspect->number = 0;
     suspect->refused_us = 0;
+    suspect->accused = false;
 }
 
 enum suspect_step suspect_suspected(struct suspect *suspect, uint64_t now_us, uint64_t number) {
+    suspect->accused = suspect->there;
     suspect->stale = 0;
+    return suspect_asked(suspect, now_us, number);
+}
+
+enum suspect_step suspect_asked(struct suspect *suspect, uint64_t now_us, uint64_t number) {
     if (!suspect->there || suspect->number != 0) {
         return SUSPECT_WAIT;
     }
+    suspect->stale = 0;
     open_question(suspect, now_us, number);
     return SUSPECT_ASK;
 }
@@ -42,13 +49,13 @@ enum suspect_step suspect_broke(struct suspect *suspect, uint64_t now_us, uint64
     return suspect_suspected(suspect, now_us, number);
 }
 
-enum suspect_step suspect_dialed(struct suspect *suspect, uint64_t now_us, bool listens) {
-    suspect->listens = suspect->listens || listens;
-    if (listens || suspect->number == 0) {
+enum suspect_step suspect_dialed(struct suspect *suspect, uint64_t now_us, const struct suspect_dial *dial) {
+    suspect->listens = suspect->listens || dial->listens;
+    if (dial->listens || suspect->number == 0) {
         suspect->refused_us = 0;
     } else if (suspect->listens && suspect->refused_us == 0) {
         suspect->refused_us = now_us;
-    } else if (suspect->listens && now_us >= suspect->refused_us + SUSPECT_REFUSED_US) {
+    } else if (suspect->listens && dial->began_us >= suspect->refused_us + dial->apart_us) {
         return SUSPECT_LOST;
     }
     return SUSPECT_WAIT;
@@ -74,5 +81,6 @@ enum suspect_step suspect_tick(struct suspect *suspect, uint64_t now_us, const s
     }
     suspect->unanswered += interval->answered >= suspect->number && suspect->asked_us <= interval->began_us ? 1 : 0;
     bool patient = now_us >= suspect->asked_us + interval->patience_us;
-    return suspect->unanswered >= SUSPECT_TICKS && patient ? SUSPECT_LOST : SUSPECT_WAIT;
+    unsigned ticks = suspect->accused ? SUSPECT_TICKS : SUSPECT_UNACCUSED_TICKS;
+    return suspect->unanswered >= ticks && patient ? SUSPECT_LOST : SUSPECT_WAIT;
 }

@@ -40,7 +40,8 @@ struct io {
      * actors, each under the ids of its own actors. Must be called before connect names an actor of any of them. */
     void (*admit)(struct io *io, const struct wire_node *nodes, size_t count);
     /* Finds out by a new connection, which is closed at once, whether somebody listens where the actor does. The
-     * answer is a call of actor.dialed. NULL: this io can't. */
+     * answer is a call of actor.dialed. Does nothing while an attempt for the same actor is under way. NULL: this io
+     * can't. */
     void (*dial)(struct io *io, actor_id actor, const char *endpoint);
 };
 
@@ -53,8 +54,9 @@ struct actor {
     /* A connection with this peer has ended: the peer's process has ended, or the network has failed. Called once for
      * each connection, after the messages that came over it. NULL: not wanted. */
     void (*broken)(void *self, actor_id peer);
-    /* The answer to io.dial, if there is one: somebody listens there, or the peer's machine says that nobody does. */
-    void (*dialed)(void *self, actor_id actor, bool listens);
+    /* The answer to io.dial, if there is one: somebody listens there, or the peer's machine reports that nobody does.
+     * `began_us`: when the attempt began. Called after the messages that had arrived by then. */
+    void (*dialed)(void *self, actor_id actor, uint64_t began_us, bool listens);
 };
 
 #endif

@@ -19,15 +19,16 @@
 #include <zmq.h>
 
 enum {
-    TURN_EVENTS = 64,         /* descriptors looked at in one turn of the loop */
-    TURN_MESSAGES = 16,       /* messages taken from one socket, or from the mailbox, in one turn */
-    BORROWED_TURNS = 8,       /* the most turns of a borrower in net_io_borrow */
-    SLEEPERS_MAX = 16,        /* actors of this process that are woken together */
-    SLEEPERS_MESSAGES = 64,   /* messages for them after which they are woken before the turn's end */
-    SLEEPERS_BYTES = 1 << 16, /* bytes for them after which they are woken before the turn's end */
-    DIALS_MAX = 64,           /* under way; a further one ends the oldest */
-    BROKEN_MAX = 1024,        /* ended connections that the actor was not told of yet */
-    HANDSHAKES_FAILED_MAX = 3 /* failed handshakes in a row that count as a refusal, if no handshake with the peer has
+    TURN_EVENTS = 64,           /* descriptors looked at in one turn of the loop */
+    TURN_MESSAGES = 16,         /* messages taken from one socket, or from the mailbox, in one turn */
+    BORROWED_TURNS = 8,         /* the most turns of a borrower in net_io_borrow */
+    SLEEPERS_MAX = 16,          /* actors of this process that are woken together */
+    SLEEPERS_MESSAGES = 64,     /* messages for them after which they are woken before the turn's end */
+    SLEEPERS_BYTES = 1 << 16,   /* bytes for them after which they are woken before the turn's end */
+    DIALS_MAX = WIRE_NODES_MAX, /* under way; a further one ends the oldest */
+    DIAL_OLD_US = 1000 * 1000,  /* a further one for the same actor ends one that is so old */
+    BROKEN_MAX = 1024,          /* ended connections that the actor was not told of yet */
+    HANDSHAKES_FAILED_MAX = 3   /* failed handshakes in a row that count as a refusal, if no handshake with the peer has
                                  ever succeeded. A peer that dies during a handshake causes one. */
 };
 
@@ -43,6 +44,7 @@ struct dial {
     struct source source;
     int fd;       /* -1: free */
     bool refused; /* the answer was there at once */
+    bool ready;   /* the answer is there */
     actor_id actor;
     uint64_t began_us;
 };
@@ -90,7 +92,8 @@ struct net_io {
     size_t retired_count;
     size_t stopped_count; /* peers whose stopped_us is not 0 */
     struct watch watches[NET_WATCHES_MAX];
-    struct dial dials[DIALS_MAX];
+    struct dial *dials; /* DIALS_MAX of them, from the first one on; NULL: there was none */
+    bool dials_due;     /* some may be ready */
     struct net_broken broken;
     uint64_t timer_us; /* 0: none */
     uint64_t random_state;
@@ -231,12 +234,32 @@ static void dial_close(struct net_io *io, struct dial *dial) {
     dial->fd = -1;
 }
 
+/* Returns the place for a further attempt: that of an old one for the same actor, a free one, or the oldest. NULL: an
+ * attempt for the actor is under way. */
+static struct dial *dial_place(struct net_io *io, actor_id actor, uint64_t now_us) {
+    struct dial *place = &io->dials[0];
+    for (size_t k = 0; k < DIALS_MAX; k++) {
+        struct dial *dial = &io->dials[k];
+        if (dial->fd >= 0 && dial->actor == actor) {
+            return now_us >= dial->began_us + DIAL_OLD_US ? dial : NULL;
+        }
+        place = place->fd >= 0 && (dial->fd < 0 || dial->began_us < place->began_us) ? dial : place;
+    }
+    return place;
+}
+
 static void net_io_dial(struct io *base, actor_id actor, const char *endpoint) {
     struct net_io *io = (struct net_io *)base;
-    struct dial *dial = &io->dials[0];
-    for (size_t k = 0; k < DIALS_MAX; k++) {
-        struct dial *other = &io->dials[k];
-        dial = dial->fd >= 0 && (other->fd < 0 || other->began_us < dial->began_us) ? other : dial;
+    if (io->dials == NULL) {
+        io->dials = memory_zeroed(DIALS_MAX, sizeof *io->dials);
+        for (size_t k = 0; k < DIALS_MAX; k++) {
+            io->dials[k].fd = -1;
+        }
+    }
+    uint64_t now_us = monotonic_us();
+    struct dial *dial = dial_place(io, actor, now_us);
+    if (dial == NULL) {
+        return;
     }
     if (dial->fd >= 0) {
         dial_close(io, dial);
@@ -246,8 +269,8 @@ static void net_io_dial(struct io *base, actor_id actor, const char *endpoint) {
     if (fd < 0) {
         return;
     }
-    *dial = (struct dial){
-        .source = {SOURCE_DIAL, dial}, .fd = fd, .refused = refused, .actor = actor, .began_us = monotonic_us()};
+    *dial =
+        (struct dial){.source = {SOURCE_DIAL, dial}, .fd = fd, .refused = refused, .actor = actor, .began_us = now_us};
     if (net_io_wait_on(io, fd, &dial->source, NULL) != 0) {
         close(fd);
         dial->fd = -1;
@@ -255,13 +278,22 @@ static void net_io_dial(struct io *base, actor_id actor, const char *endpoint) {
 }
 
 static void net_io_dialed(struct net_io *io, struct dial *dial) {
-    if (dial->fd < 0) {
-        return; /* an event of one that was ended in this turn */
-    }
     enum dial_result result = dial->refused ? DIAL_REFUSED : dial_end(dial->fd);
     dial_close(io, dial);
-    if (result != DIAL_UNKNOWN && io->options.actor.dialed != NULL && !loop_is_stopping(&io->loop)) {
-        io->options.actor.dialed(io->options.actor.self, dial->actor, result == DIAL_LISTENS);
+    if (result != DIAL_UNKNOWN && io->options.actor.dialed != NULL) {
+        io->options.actor.dialed(io->options.actor.self, dial->actor, dial->began_us, result == DIAL_LISTENS);
+    }
+}
+
+static void net_io_take_dials(struct net_io *io) {
+    if (!io->dials_due) {
+        return;
+    }
+    io->dials_due = false;
+    for (size_t k = 0; k < DIALS_MAX && !loop_is_stopping(&io->loop); k++) {
+        if (io->dials[k].fd >= 0 && io->dials[k].ready) {
+            net_io_dialed(io, &io->dials[k]);
+        }
     }
 }
 
@@ -721,6 +753,7 @@ static int net_io_wait_ms(const struct net_io *io) {
 
 static void net_io_ready(struct net_io *io, const struct source *source) {
     struct watch *watch = source->owner;
+    struct dial *dial = source->owner;
     switch (source->kind) {
     case SOURCE_MAILBOX:
         io->mailbox_active = io->broken.due = true;
@@ -735,7 +768,7 @@ static void net_io_ready(struct net_io *io, const struct source *source) {
         }
         break;
     case SOURCE_DIAL:
-        net_io_dialed(io, source->owner);
+        dial->ready = io->dials_due = true;
         break;
     }
 }
@@ -744,6 +777,7 @@ static void net_io_turn(struct net_io *io) {
     net_io_run_timer(io);
     net_io_take_mail(io);
     net_io_take_active(io);
+    net_io_take_dials(io);
     net_io_take_broken(io);
 }
 
@@ -829,11 +863,12 @@ static void net_io_close_parts(struct net_io *io) {
     loop_close(&io->loop);
     pthread_mutex_destroy(&io->warnings.lock);
     pthread_mutex_destroy(&io->broken.lock);
-    for (size_t k = 0; k < DIALS_MAX; k++) {
+    for (size_t k = 0; io->dials != NULL && k < DIALS_MAX; k++) {
         if (io->dials[k].fd >= 0) {
             dial_close(io, &io->dials[k]);
         }
     }
+    free(io->dials);
     ends_close(&io->broken.ends);
     if (io->epoll >= 0) {
         close(io->epoll);
@@ -859,9 +894,6 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
                          .connect = net_io_connect_or_warn,
                          .admit = net_io_admit,
                          .dial = net_io_dial};
-    for (size_t k = 0; k < DIALS_MAX; k++) {
-        io->dials[k].fd = -1;
-    }
     io->net = net;
     io->options = *options;
     io->epoll = -1;

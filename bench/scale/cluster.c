@@ -313,8 +313,7 @@ static void plan_loss(struct scale *scale, double iteration_seconds) {
 static void recovered(struct scale *scale) {
     struct scale_loss *loss = &scale->loss;
     struct cluster_result *result = scale->result;
-    result->recoveries =
-        memory_resized(result->recoveries, result->recovery_count + 1, sizeof *result->recoveries);
+    result->recoveries = memory_resized(result->recoveries, result->recovery_count + 1, sizeof *result->recoveries);
     result->recoveries[result->recovery_count++] = loss->recovery;
     *loss = (struct scale_loss){.next_iteration = result->count + LOSS_EVERY};
     for (unsigned n = 0; n < scale->options->losses.at_once; n++) {
@@ -328,8 +327,7 @@ static void watch_loss(struct scale *scale) {
     const struct controller *controller = &scale->controller;
     struct scale_loss *loss = &scale->loss;
     double seconds = (double)(sim_now(scale->sim) - loss->lost_us) / 1e6;
-    if (loss->state == LOSS_LOST &&
-        controller->progress.failures >= loss->failures + scale->options->losses.at_once) {
+    if (loss->state == LOSS_LOST && controller->progress.failures >= loss->failures + scale->options->losses.at_once) {
         loss->state = LOSS_NOTICED;
         loss->recovery.noticed = seconds;
     }
@@ -435,9 +433,9 @@ static void control_broken(void *self, actor_id peer) {
     control_stepped(scale);
 }
 
-static void control_dialed(void *self, actor_id actor, bool listens) {
+static void control_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct scale *scale = self;
-    controller_dialed(&scale->controller, actor, listens);
+    controller_dialed(&scale->controller, actor, began_us, listens);
     control_stepped(scale);
 }
 

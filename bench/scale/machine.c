@@ -257,9 +257,9 @@ static void part_broken(void *self, actor_id peer) {
     part->actor.broken(part->actor.self, peer);
 }
 
-static void part_dialed(void *self, actor_id actor, bool listens) {
+static void part_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     const struct part *part = self;
-    part->actor.dialed(part->actor.self, actor, listens);
+    part->actor.dialed(part->actor.self, actor, began_us, listens);
 }
 
 /* ---- Life cycle ---- */

@@ -288,10 +288,10 @@ static void control_broken(void *self, actor_id peer) {
     }
 }
 
-static void control_dialed(void *self, actor_id actor, bool listens) {
+static void control_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct cluster *cluster = self;
     if (cluster->control.running && !cluster->control.ended) {
-        controller_dialed(&cluster->control.controller, actor, listens);
+        controller_dialed(&cluster->control.controller, actor, began_us, listens);
         control_stepped(cluster);
     }
 }

@@ -69,7 +69,8 @@ struct event {
         } call;
         struct {
             unsigned actor, peer;
-        } peers; /* of EVENT_BROKEN and EVENT_DIALED */
+            uint64_t began_us; /* of EVENT_DIALED */
+        } peers;               /* of EVENT_BROKEN and EVENT_DIALED */
     };
 };
 
@@ -337,10 +338,11 @@ static void sim_io_dial(struct io *io, actor_id actor, const char *endpoint) {
     struct sim_actor_state *self = io_actor(io);
     int64_t other = index_map_find(&self->sim->actor_index, actor);
     if (other != INDEX_NONE && strcmp(self->sim->actors[other]->endpoint, endpoint) == 0) {
-        event_add(self->sim, self->sim->now_us + dial_us(self->sim),
-                  (struct event){.kind = EVENT_DIALED,
-                                 .node = self->node,
-                                 .peers = {.actor = self->index, .peer = (unsigned)other}});
+        event_add(
+            self->sim, self->sim->now_us + dial_us(self->sim),
+            (struct event){.kind = EVENT_DIALED,
+                           .node = self->node,
+                           .peers = {.actor = self->index, .peer = (unsigned)other, .began_us = self->sim->now_us}});
     }
 }
 
@@ -794,7 +796,8 @@ static bool execute_dialed(struct sim *sim, const struct event *event) {
     if (nodes_apart(sim, actor->node, peer->node) || (node->removed && !node->refuses) || actor->actor.dialed == NULL) {
         return false; /* no answer */
     }
-    actor->actor.dialed(actor->actor.self, peer->id, !node->removed && sim->now_us >= node->refuses_until_us);
+    bool listens = !node->removed && sim->now_us >= node->refuses_until_us;
+    actor->actor.dialed(actor->actor.self, peer->id, event->peers.began_us, listens);
     return true;
 }
 

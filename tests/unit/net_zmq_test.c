@@ -1590,6 +1590,8 @@ static int warm_up(void **state) {
 
 /* ---- Ends of connections ---- */
 
+enum { DIALS = 200 /* at once */ };
+
 /* A listener, or one that dials: what its actor is told. */
 struct told_ends {
     struct net_io *io;
@@ -1613,8 +1615,9 @@ static void ends_broken(void *self, actor_id peer) {
     net_io_stop(ends->io);
 }
 
-static void ends_dialed(void *self, actor_id actor, bool listens) {
+static void ends_dialed(void *self, actor_id actor, uint64_t began_us, bool listens) {
     struct told_ends *ends = self;
+    assert_true(began_us != 0);
     ends->dialed++;
     ends->peer = actor;
     ends->listens = listens;
@@ -1702,6 +1705,18 @@ static void who_dials_is_told_whether_somebody_listens(void **state) {
     assert_int_equal(net_io_run(caller.io, NULL), 0);
     assert_int_equal(caller.dialed, 2);
     assert_false(caller.listens);
+    for (unsigned d = 0; d < 2 * DIALS; d++) { /* each actor once */
+        io->dial(io, ECHO + 1 + d % DIALS, endpoint);
+    }
+    for (unsigned d = 0; d < DIALS; d++) {
+        assert_int_equal(net_io_run(caller.io, NULL), 0);
+    }
+    assert_int_equal(caller.dialed, 2 + DIALS);
+    assert_false(caller.listens);
+    io->dial(io, ECHO, endpoint);
+    assert_int_equal(net_io_run(caller.io, NULL), 0);
+    assert_int_equal(caller.dialed, 3 + DIALS);
+    assert_int_equal(caller.peer, ECHO);
     for (unsigned d = 0; d < 200; d++) {
         io->dial(io, ECHO, d % 2 == 0 ? "tcp://name.invalid:7000" : "tcp://127.0.0.1"); /* nothing to dial */
     }

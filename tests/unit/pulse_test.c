@@ -92,6 +92,30 @@ static void test_a_node_has_time_where_others_answer_late(void **state) {
     assert_int_equal(suspect_tick(&suspect, 8 * PERIOD_US, &interval, 100), SUSPECT_LOST);
 }
 
+/* One lost packet may cost a node that nobody suspects as many questions as a suspected one has. */
+static void test_a_node_that_nobody_suspects_has_more_time(void **state) {
+    (void)state;
+    for (unsigned accused_at = 1; accused_at <= SUSPECT_UNACCUSED_TICKS; accused_at++) {
+        struct suspect suspect = {0};
+        suspect_heard(&suspect, 0, 0, 1);
+        assert_int_equal(suspect_asked(&suspect, 0, 7), SUSPECT_ASK);
+        unsigned lost_at = accused_at > SUSPECT_TICKS ? accused_at : SUSPECT_TICKS;
+        for (unsigned t = 1; t <= lost_at; t++) {
+            if (t == accused_at) {
+                assert_int_equal(suspect_suspected(&suspect, t * PERIOD_US, 8), SUSPECT_WAIT);
+            }
+            assert_int_equal(tick(&suspect, t * PERIOD_US, 0), t < lost_at ? SUSPECT_WAIT : SUSPECT_LOST);
+        }
+    }
+    struct suspect suspect = {0};
+    suspect_heard(&suspect, 0, 0, 1);
+    assert_int_equal(suspect_asked(&suspect, 0, 7), SUSPECT_ASK);
+    for (unsigned t = 1; t <= SUSPECT_UNACCUSED_TICKS; t++) {
+        bool last = t == SUSPECT_UNACCUSED_TICKS;
+        assert_int_equal(tick(&suspect, t * PERIOD_US, 0), last ? SUSPECT_LOST : SUSPECT_WAIT);
+    }
+}
+
 static void test_an_answer_ends_the_suspicion(void **state) {
     (void)state;
     struct suspect suspect = suspected();
@@ -150,23 +174,41 @@ static void test_a_very_late_tick_begins_the_question_anew(void **state) {
 
 /* ---- Refused connections ---- */
 
+/* An attempt that is answered at once. */
+static enum suspect_step dial(struct suspect *suspect, uint64_t now_us, bool listens) {
+    const struct suspect_dial dial = {.began_us = now_us, .apart_us = SUSPECT_REFUSED_US, .listens = listens};
+    return suspect_dialed(suspect, now_us, &dial);
+}
+
 /* A node whose pulse listened before, suspected. */
 static struct suspect dialed(void) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
-    assert_int_equal(suspect_dialed(&suspect, 0, true), SUSPECT_WAIT);
-    assert_int_equal(suspect_dialed(&suspect, 1, false), SUSPECT_WAIT); /* nobody suspects it */
+    assert_int_equal(dial(&suspect, 0, true), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 1, false), SUSPECT_WAIT); /* nobody suspects it */
     assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
-    assert_int_equal(suspect_dialed(&suspect, 1000, true), SUSPECT_WAIT); /* it has not closed everything yet */
+    assert_int_equal(dial(&suspect, 1000, true), SUSPECT_WAIT); /* it has not closed everything yet */
     return suspect;
 }
 
 static void test_a_process_that_has_ended_is_lost_soon(void **state) {
     (void)state;
     struct suspect suspect = dialed();
-    assert_int_equal(suspect_dialed(&suspect, 5000, false), SUSPECT_WAIT);
-    assert_int_equal(suspect_dialed(&suspect, 5000 + SUSPECT_REFUSED_US - 1, false), SUSPECT_WAIT);
-    assert_int_equal(suspect_dialed(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
+    assert_int_equal(dial(&suspect, 5000, false), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US - 1, false), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
+}
+
+/* An attempt that began before the first refusal was old enough says no more than that one, however late its answer is
+ * looked at. */
+static void test_a_refusal_counts_from_when_it_was_asked_for(void **state) {
+    (void)state;
+    struct suspect suspect = dialed();
+    assert_int_equal(dial(&suspect, 5000, false), SUSPECT_WAIT);
+    struct suspect_dial second = {.began_us = 8000, .apart_us = SUSPECT_REFUSED_US};
+    assert_int_equal(suspect_dialed(&suspect, 10 * SUSPECT_REFUSED_US, &second), SUSPECT_WAIT);
+    second.began_us = 5000 + SUSPECT_REFUSED_US;
+    assert_int_equal(suspect_dialed(&suspect, 10 * SUSPECT_REFUSED_US, &second), SUSPECT_LOST);
 }
 
 /* A connection that still stands here, as the end of it was missed, does not help a process that has ended. */
@@ -174,10 +216,10 @@ static void test_a_suspected_process_that_has_ended_is_lost_without_a_break(void
     (void)state;
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
-    suspect_dialed(&suspect, 0, true);
+    dial(&suspect, 0, true);
     assert_int_equal(suspect_suspected(&suspect, 1000, 7), SUSPECT_ASK);
-    assert_int_equal(suspect_dialed(&suspect, 5000, false), SUSPECT_WAIT);
-    assert_int_equal(suspect_dialed(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
+    assert_int_equal(dial(&suspect, 5000, false), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 5000 + SUSPECT_REFUSED_US, false), SUSPECT_LOST);
 }
 
 /* A firewall that is being reloaded refuses for a while. */
@@ -186,10 +228,10 @@ static void test_refusals_do_not_count_if_the_process_is_heard_in_between(void *
     struct suspect suspect = dialed();
     uint64_t now_us = 5000;
     for (unsigned round = 0; round < 10; round++) {
-        assert_int_equal(suspect_dialed(&suspect, now_us, false), SUSPECT_WAIT);
+        assert_int_equal(dial(&suspect, now_us, false), SUSPECT_WAIT);
         now_us += SUSPECT_REFUSED_US;
         if (round % 2 == 0) {
-            assert_int_equal(suspect_dialed(&suspect, now_us, true), SUSPECT_WAIT);
+            assert_int_equal(dial(&suspect, now_us, true), SUSPECT_WAIT);
         } else {
             assert_int_equal(suspect_heard(&suspect, now_us, suspect.number, 1), SUSPECT_WAIT);
             assert_int_equal(suspect_suspected(&suspect, now_us, 20 + round), SUSPECT_ASK);
@@ -203,8 +245,8 @@ static void test_a_refusal_counts_only_after_a_success(void **state) {
     struct suspect suspect = {0};
     suspect_heard(&suspect, 0, 0, 1);
     assert_int_equal(suspect_broke(&suspect, 1000, 7), SUSPECT_ASK);
-    assert_int_equal(suspect_dialed(&suspect, 1000, false), SUSPECT_WAIT);
-    assert_int_equal(suspect_dialed(&suspect, 1000 + 2 * SUSPECT_REFUSED_US, false), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 1000, false), SUSPECT_WAIT);
+    assert_int_equal(dial(&suspect, 1000 + 2 * SUSPECT_REFUSED_US, false), SUSPECT_WAIT);
 }
 
 static void test_a_broken_connection_has_time_to_stand_again(void **state) {
@@ -441,12 +483,14 @@ int main(void) {
         cmocka_unit_test(test_only_whole_intervals_count),
         cmocka_unit_test(test_only_intervals_in_which_another_pulse_answers_count),
         cmocka_unit_test(test_a_node_has_time_where_others_answer_late),
+        cmocka_unit_test(test_a_node_that_nobody_suspects_has_more_time),
         cmocka_unit_test(test_an_answer_ends_the_suspicion),
         cmocka_unit_test(test_only_the_answer_counts),
         cmocka_unit_test(test_a_pulse_that_was_never_heard_is_not_judged),
         cmocka_unit_test(test_a_suspicion_that_nobody_repeats_is_over),
         cmocka_unit_test(test_a_very_late_tick_begins_the_question_anew),
         cmocka_unit_test(test_a_process_that_has_ended_is_lost_soon),
+        cmocka_unit_test(test_a_refusal_counts_from_when_it_was_asked_for),
         cmocka_unit_test(test_a_suspected_process_that_has_ended_is_lost_without_a_break),
         cmocka_unit_test(test_refusals_do_not_count_if_the_process_is_heard_in_between),
         cmocka_unit_test(test_a_refusal_counts_only_after_a_success),
