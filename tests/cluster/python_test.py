@@ -125,7 +125,7 @@ class Python(unittest.TestCase):
         interpreter."""
         out = self.path / "out.npz"
         report = self.path / "report"
-        command = [PROTEUS, "run", "--reliable=1", "--transient=3", "--failure-timeout=1", "--report", report,
+        command = [PROTEUS, "run", "--reliable=1", "--transient=3", "--failure-timeout=2", "--report", report,
                    "--progress=none", "--", sys.executable, APP, "--out", out, "--iterations=60", "--pause=0.05"]
         job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
 
