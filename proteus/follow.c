@@ -1,8 +1,10 @@
 /* proteus follow: prints the report of a running job, line by line, until the job ends. */
+#include "agileml/wire/records.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum {
     FOLLOW_CONNECT_MS = 30 * 1000,   /* as long as nodes wait for a controller by default */
@@ -11,6 +13,7 @@ enum {
 
 struct follow_call {
     bool heard;      /* the controller has answered */
+    bool leaving;    /* it said that the job has ended, and only waits until its report has been read */
     json_t *summary; /* NULL until it comes */
 };
 
@@ -20,10 +23,23 @@ static void ask_lines(void *context, struct observer *observer) {
     observer_ask_status(observer, 0); /* the answer shows that a silent controller runs */
 }
 
+static bool says_leave(const struct message *message) {
+    size_t size;
+    const char *text = records_text(message, &size);
+    json_t *status = json_loadb(text, size, 0, NULL);
+    const char *phase = json_string_value(json_object_get(status, "phase"));
+    bool leave = phase != NULL && strcmp(phase, "leave") == 0;
+    json_decref(status);
+    return leave;
+}
+
 static bool take_lines(void *context, struct observer *observer, const struct message *message) {
     struct follow_call *call = context;
     json_t *line = NULL;
     call->heard = true;
+    if (message->type == MESSAGE_STATUS) {
+        call->leaving = says_leave(message);
+    }
     if (observer_take_line(observer, message, &line) && line != NULL) {
         json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
         putchar('\n');
@@ -37,7 +53,8 @@ static bool take_lines(void *context, struct observer *observer, const struct me
 
 static bool bear_silence(void *context, unsigned silent_ms) {
     const struct follow_call *call = context;
-    return silent_ms < (call->heard ? FOLLOW_PATIENCE_MS : FOLLOW_CONNECT_MS);
+    unsigned patience_ms = call->heard ? FOLLOW_PATIENCE_MS : FOLLOW_CONNECT_MS;
+    return silent_ms < (call->leaving ? (unsigned)OPERATOR_SILENCE_MS : patience_ms);
 }
 
 static int tell_end(void *context, struct error *error) {

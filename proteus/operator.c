@@ -23,7 +23,8 @@ struct conversation {
     struct net *net;
     struct net_io *io;
     struct observer observer;
-    uint64_t heard_us; /* time of the controller's last message, or of our beginning */
+    uint64_t heard_us; /* time of the last message, or of our beginning; later by what we were held up since */
+    uint64_t due_us;   /* when the timer is due; 0: not set yet */
     struct error error;
 };
 
@@ -81,6 +82,10 @@ static void operator_timer(void *self) {
     struct io *io = net_io_of(conversation->io);
     uint64_t now_us = io->now_us(io);
     const struct operator_call *call = conversation->call;
+    if (conversation->due_us > 0 && now_us > conversation->due_us) { /* held up, by a full pipe: messages wait for us */
+        uint64_t heard_us = conversation->heard_us + (now_us - conversation->due_us);
+        conversation->heard_us = heard_us < now_us ? heard_us : now_us;
+    }
     unsigned silent_ms = (unsigned)((now_us - conversation->heard_us) / 1000);
     if (call->wait != NULL ? !call->wait(call->context, silent_ms) : silent_ms >= OPERATOR_SILENCE_MS) {
         error_set(&conversation->error, AML_EFAIL, "no answer from a controller at %.128s for %u s",
@@ -90,7 +95,8 @@ static void operator_timer(void *self) {
     }
     observer_repeat_requests(&conversation->observer);
     call->ask(call->context, &conversation->observer);
-    io->set_timer(io, now_us + (call->repeat_ms > 0 ? call->repeat_ms : OPERATOR_REPEAT_MS) * UINT64_C(1000));
+    conversation->due_us = now_us + (call->repeat_ms > 0 ? call->repeat_ms : OPERATOR_REPEAT_MS) * UINT64_C(1000);
+    io->set_timer(io, conversation->due_us);
 }
 
 static void operator_refused(void *self, const char *endpoint, const char *why) {

@@ -4,6 +4,7 @@ import inspect
 import json
 import os
 import pathlib
+import queue
 import re
 import shutil
 import signal
@@ -21,6 +22,7 @@ _loading = False  # in a node: the file of its app is being loaded
 _CONTROLLER = re.compile(r"proteus: info: controller at (\S+)$")
 _INFO = re.compile(r"[^ ]+: info: ")
 _LAST_WORDS = 2.0  # seconds that we wait for what an ended process has written
+_LAST_LINES = 10.0  # seconds in which a job that all nodes here have left must end, or we wait for its end no longer
 _ERROR = re.compile(r"[^ ]+: error: (.*)$")
 
 
@@ -151,9 +153,18 @@ class _Said:
                     self.node_errors += [error[1]] if error else []
 
 
-def _end(processes, signals, lines):
+def _read_lines(stream, lines):
+    """Puts the stream's lines into a queue, and None behind the last, at once: a job must not wait for its report to be
+    read. What has no line's end is part of a line whose writer was ended."""
+    with stream:
+        for text in stream:
+            if text.endswith("\n"):
+                lines.put(text)
+    lines.put(None)
+
+
+def _end(processes, signals):
     """Ends a job that nobody waits for."""
-    lines.close()  # a job that waits for its report to be read goes on, and ends
     running = [process for process in processes if process.poll() is None]
     for process, number in zip(processes, signals):
         if process in running:
@@ -189,17 +200,18 @@ class Job:
         self._said = _Said(controller)
         self.report = Report()
         self._error = None
-        self._ended = self._stopped = False
+        self._all_read = self._ended = self._stopped = False
         self._rights = _arguments({name: run_options[name] for name in ("key", "insecure") if name in run_options})
         running = _command(app, self._folder.name) + _arguments(options)
-        self._process, self._nodes, self._lines = self._start(running, reliable, transient, run_options)
+        self._process, self._nodes, stream = self._start(running, reliable, transient, run_options)
         processes = [self._process, *self._nodes]
-        self._left = weakref.finalize(self, _end, processes, [signal.SIGTERM] + [signal.SIGINT] * len(self._nodes),
-                                      self._lines)
+        self._left = weakref.finalize(self, _end, processes, [signal.SIGTERM] + [signal.SIGINT] * len(self._nodes))
         self._listeners = [threading.Thread(target=self._said.listen, args=[process.stderr], daemon=True)
                            for process in processes]
-        for listener in self._listeners:
-            listener.start()
+        self._lines = queue.SimpleQueue()  # of the report
+        reader = threading.Thread(target=_read_lines, args=[stream, self._lines], daemon=True)
+        for thread in [reader, *self._listeners]:
+            thread.start()
 
     def _start(self, running, reliable, transient, run_options):
         """Starts the job. Returns the process that ends with it, those of nodes beside it, and the report."""
@@ -220,9 +232,10 @@ class Job:
         return self._said.controller
 
     def __iter__(self):
-        while not self._ended and not self.report.summary:  # the last line; a process may have the pipe longer
-            text = self._lines.readline()
-            if not text:
+        while not self._all_read and not self.report.summary:  # the last line; a process may have the pipe longer
+            text = self._lines.get()
+            if text is None:
+                self._all_read = True
                 break
             line = json.loads(text)
             self.report.lines.append(line)
@@ -240,7 +253,6 @@ class Job:
             self._left.detach()
             for listener in self._listeners:
                 listener.join(_LAST_WORDS)
-            self._lines.close()
             self._folder.cleanup()
             if status != 0:
                 said = self._said.errors[-1:] or [self.report.summary.get("error") or f"exit status {status}"]
@@ -275,6 +287,10 @@ class Job:
         """The first Ctrl-C."""
         self.stop()
 
+    def _leave(self):
+        """The end of a `with` statement before the job's."""
+        self.kill()
+
     def kill(self):
         """Ends the job at once, as failed."""
         if self._process.poll() is None:
@@ -295,9 +311,9 @@ class Job:
                 (self.kill if stopping else self._interrupt)()
                 stopping = True
                 lines = iter(self)  # a generator that was interrupted is over
-            except JobError:
+            except JobError as error:
                 if stopping:
-                    break
+                    raise KeyboardInterrupt from error
                 raise
         if progress:
             sys.stderr.write("\n")
@@ -310,7 +326,7 @@ class Job:
 
     def __exit__(self, kind, error, trace):
         if not self._ended:
-            self.kill()
+            self._leave()
             try:
                 for _ in self:
                     pass
@@ -320,7 +336,8 @@ class Job:
 
 class JoinedJob(Job):
     """Nodes of this machine in the job of a controller somewhere else (`proteus join`), and that job's report
-    (`proteus follow`)."""
+    (`proteus follow`). At the end of a `with` statement they leave as at the first Ctrl-C in `run`. A script that is
+    killed can't end them: they then stay in the job."""
 
     _OWN = ("controller", "tier", "count")
 
@@ -328,15 +345,23 @@ class JoinedJob(Job):
         if min(reliable, transient) < 0 or reliable + transient < 1:
             raise ValueError(f"reliable={reliable}, transient={transient}: expected nodes that join the job")
         controller = controller if "://" in controller else f"tcp://{controller}"
+        self._reliable, self._leaving = reliable > 0, False
         super().__init__(app, reliable, transient, options, run_options, controller)
         threading.Thread(target=_stop_following, args=[self._nodes, self._process], daemon=True).start()
 
     def _start(self, running, reliable, transient, run_options):
         counts = {tier: count for tier, count in (("reliable", reliable), ("transient", transient)) if count > 0}
         program, controller = find_program("proteus"), f"--controller={self.controller}"
-        nodes = [_popen([program, "join", controller, f"--tier={tier}", f"--count={count}", *_arguments(run_options),
-                         "--", *running]) for tier, count in counts.items()]
-        process = _popen([program, "follow", controller, *self._rights], stdout=subprocess.PIPE)
+        commands = [[program, "join", controller, f"--tier={tier}", f"--count={count}", *_arguments(run_options), "--",
+                     *running] for tier, count in counts.items()]
+        nodes = []
+        try:
+            for command in commands:
+                nodes.append(_popen(command))
+            process = _popen([program, "follow", controller, *self._rights], stdout=subprocess.PIPE)
+        except BaseException:
+            _end(nodes, [signal.SIGINT] * len(nodes))
+            raise
         return process, nodes, process.stdout
 
     def _wait_for_end(self):
@@ -349,15 +374,23 @@ class JoinedJob(Job):
         if not any(ends):
             if following != -signal.SIGTERM:
                 sys.stderr.write(f"proteus: warning: the job's report can't be read: {(said or [following])[-1]}\n")
+            elif not self._leaving:
+                sys.stderr.write("proteus: warning: all nodes of this machine have left the job, which goes on: its "
+                                 "report ends here\n")
             return 0
         self._said.errors = self._said.node_errors or said
         return max(ends, key=abs)
 
     def _interrupt(self):
-        """The first Ctrl-C: our nodes leave in time, and the job goes on without them."""
-        self._signal(signal.SIGTERM)
+        """The first Ctrl-C: our nodes leave in time, and the job goes on without them. Without its reliable nodes it
+        might fail, so with such nodes of ours it is ended well, if our key allows that."""
+        if not self._reliable or self._ask_to_stop():
+            self._signal(signal.SIGTERM)
+
+    _leave = _interrupt
 
     def _signal(self, number):
+        self._leaving = True
         for node in self._nodes:
             if node.poll() is None:
                 node.send_signal(number)
@@ -377,9 +410,11 @@ class JoinedJob(Job):
 
 
 def _stop_following(nodes, process):
-    """Ends the following of a job in which all nodes of ours have failed."""
-    if all([node.wait() != 0 for node in nodes]):
-        time.sleep(_LAST_WORDS)  # the job may have ended, too, and have said why
+    """Ends the following of a job that all our nodes have left. The job may have ended, too, and have said why."""
+    failed = any([node.wait() != 0 for node in nodes])
+    try:
+        process.wait(_LAST_WORDS if failed else _LAST_LINES)
+    except subprocess.TimeoutExpired:
         process.terminate()
 
 
@@ -415,11 +450,15 @@ def run(app, reliable: int = 1, transient: int = 0, progress: bool | None = None
     controller   None: a job of this machine alone. Otherwise "HOST:PORT" of a controller (`proteus controller`): the
                  nodes are started here and join its job, which other machines' nodes may be in. Its app and options
                  must be these. run_options are then those of `proteus join`: {"key": "job.key", "listen": "10.0.0.2"}.
-                 The report is the job's from its beginning; with a key that is a token of a node alone it is empty.
+                 The report has the job's lines that the controller still has, and those that follow, until the job's
+                 end or, with a warning, until all nodes of this machine have left it (as by `proteus evict`). With a
+                 key that is a token of a node alone it is empty.
     options      the app's options: iterations=10 for --iterations 10, True for a flag.
 
-    Ctrl-C ends the job well: at a clock soon, and the model is saved. With `controller` the nodes of this machine leave
-    in time, and the job goes on without them. A second Ctrl-C ends them at once. Either raises KeyboardInterrupt."""
+    Ctrl-C ends the job well: at a clock soon, and the model is saved. With `controller` and reliable=0 only the nodes
+    of this machine leave, in time, and the job goes on without them. With reliable nodes it is ended for all, as it may
+    have no others; with a key that does not allow that, they leave. A second Ctrl-C ends this machine's nodes at once.
+    Either raises KeyboardInterrupt."""
     if progress is None:
         progress = sys.stderr.isatty() or "ipykernel" in sys.modules
     with start(app, reliable, transient, run_options, controller, **options) as job:

@@ -6,6 +6,7 @@ import faulthandler
 import io
 import os
 import pathlib
+import queue
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from unittest import mock
 
 import numpy as np
 import proteus
+from proteus._job import _read_lines
 
 sys.dont_write_bytecode = True
 HERE = pathlib.Path(__file__).resolve().parent
@@ -46,16 +48,25 @@ class Join(unittest.TestCase):
             if stream is not None:
                 stream.close()
 
-    def node(self, address, *app):
+    def node(self, address, *app, tier="reliable"):
         """A node of another machine, say."""
-        process = subprocess.Popen([sys.executable, APP, *app, f"--controller={address}", "--tier=reliable"],
+        process = subprocess.Popen([sys.executable, APP, *app, f"--controller={address}", f"--tier={tier}"],
                                    stdout=subprocess.DEVNULL)
         self.addCleanup(self.end, process)
         return process
 
     def until(self, text):
+        deadline = time.monotonic() + 100
         while not (self.report.exists() and text in self.report.read_text()):
+            self.assertLess(time.monotonic(), deadline, f"no {text} in the report")
             time.sleep(0.02)
+
+    def script(self, text):
+        """A script that Ctrl-C can end, also where a test ignores it."""
+        process = subprocess.Popen([sys.executable, "-c", f"import proteus\n{text}"], stderr=subprocess.PIPE, text=True,
+                                   preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+        self.addCleanup(self.end, process)
+        return process
 
     def test_job(self):
         controller, address = self.controller("--reliable=1", "--transient=2")
@@ -66,6 +77,58 @@ class Join(unittest.TestCase):
         self.assertEqual(len(report.iterations), 4)
         self.assertEqual(len(report.lines), len(self.report.read_text().splitlines()))
         np.testing.assert_array_equal(np.load(out)["whole"][0], 4 * 100)
+
+    def test_read_late(self):
+        """A report longer than a pipe holds, which nobody reads before the job's end."""
+        controller, address = self.controller("--reliable=1")
+        job = proteus.start(APP, controller=address, iterations=2000)
+        self.assertEqual(controller.wait(), 0)
+        self.assertGreater(self.report.stat().st_size, 2 * 65536)
+        self.assertTrue(job.wait().summary["ok"])
+        self.assertEqual(len(job.report.lines), len(self.report.read_text().splitlines()))
+
+    def test_half_a_line(self):
+        """What an ended process has left of a line is not the report's."""
+        for text in ("", '{"type"', '{"a":1}\n', '{"a":1}\n{"b":2}\n{"a'):
+            lines = queue.SimpleQueue()
+            _read_lines(io.StringIO(text), lines)
+            read = [lines.get() for _ in range(lines.qsize())]
+            self.assertEqual(read, [*text.splitlines(True)[:text.count("\n")], None])
+
+    def test_evicted(self):
+        """When all nodes here have left, the job's end is not waited for."""
+        controller, address = self.controller("--reliable=1")
+        node = self.node(address, "--iterations=1000000", "--pause=0.01")
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch("proteus._job._LAST_LINES", 0.5):
+            job = proteus.start(APP, reliable=0, transient=1, controller=address, iterations=1000000, pause=0.01)
+            for line in job:
+                if line.get("event") == "take-part":
+                    [evicted] = line["nodes"]
+                    subprocess.run([PROTEUS, "evict", f"--controller={address}", evicted], check=True,
+                                   stdout=subprocess.DEVNULL)
+        self.assertIn("all nodes of this machine have left the job, which goes on", said.getvalue())
+        self.assertEqual(job.report.summary, {})
+        self.assertIsNone(node.poll())
+        with proteus.start(APP, reliable=0, transient=1, controller=address, iterations=1000000, pause=0.01) as job:
+            for line in job:
+                if line.get("event") == "take-part" and evicted not in line["nodes"]:
+                    break
+        self.assertIsNone(node.poll())  # only our nodes have left
+        subprocess.run([PROTEUS, "stop", f"--controller={address}"], check=True, stdout=subprocess.DEVNULL)
+        self.assertEqual((node.wait(), controller.wait()), (0, 0))
+
+    def test_reliable_node_interrupted(self):
+        """Ctrl-C where the job's only reliable node is: the job ends well, as it could not go on."""
+        run = f"{str(APP)!r}, controller={{!r}}, iterations=1000000, pause=0.01"
+        for script in (f"proteus.run({run})", f"with proteus.start({run}) as job:\n  for line in job: pass"):
+            controller, address = self.controller("--reliable=1", "--transient=1")
+            node = self.node(address, "--iterations=1000000", "--pause=0.01", tier="transient")
+            joined = self.script(script.format(address))
+            self.until('"type":"iteration"')
+            joined.send_signal(signal.SIGINT)
+            self.assertIn("KeyboardInterrupt", joined.communicate(timeout=100)[1])
+            self.assertEqual((node.wait(), controller.wait()), (0, 0))
 
     def test_errors(self):
         controller, address = self.controller("--reliable=1")
@@ -96,11 +159,8 @@ class Join(unittest.TestCase):
         """Ctrl-C has our nodes leave; the job goes on."""
         controller, address = self.controller("--reliable=1")
         node = self.node(address, "--iterations=1000000", "--pause=0.01")
-        script = (f"import proteus; proteus.run({str(APP)!r}, reliable=0, transient=1, controller={address!r}, "
-                  "iterations=1000000, pause=0.01)")
-        joined = subprocess.Popen([sys.executable, "-c", script], stderr=subprocess.PIPE, text=True,
-                                  preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))  # ours may ignore it
-        self.addCleanup(self.end, joined)
+        joined = self.script(f"proteus.run({str(APP)!r}, reliable=0, transient=1, controller={address!r}, "
+                             "iterations=1000000, pause=0.01)")
         self.until('"event":"take-part"')
         joined.send_signal(signal.SIGINT)
         self.assertIn("KeyboardInterrupt", joined.communicate(timeout=100)[1])
