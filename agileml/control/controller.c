@@ -1026,17 +1026,37 @@ static void receive_stop(struct controller *controller, const struct message *me
     }
 }
 
+/* Returns a new observer's place: if all are taken, that of an observer that has gone. NULL: none has. */
+static struct report_reader *place_observer(struct controller *controller) {
+    struct controller_report *report = &controller->report;
+    if (report->observer_count < CONTROLLER_OBSERVERS_MAX) {
+        return &report->observers[report->observer_count++];
+    }
+    unsigned silent = 0;
+    for (unsigned o = 1; o < CONTROLLER_OBSERVERS_MAX; o++) {
+        silent = report->heard_us[o] < report->heard_us[silent] ? o : silent;
+    }
+    bool gone = controller_now(controller) >= report->heard_us[silent] + CONTROLLER_OBSERVER_GONE_US;
+    return gone ? &report->observers[silent] : NULL;
+}
+
 static void receive_observe(struct controller *controller, actor_id from, uint64_t read) {
     struct report_reader *observer = NULL;
     for (unsigned o = 0; o < controller->report.observer_count; o++) {
         observer = controller->report.observers[o].actor == from ? &controller->report.observers[o] : observer;
     }
+    bool known = observer != NULL;
+    observer = known ? observer : place_observer(controller);
     if (observer == NULL) {
-        if (controller->report.observer_count == CONTROLLER_OBSERVERS_MAX) {
-            return;
-        }
-        observer = &controller->report.observers[controller->report.observer_count++];
-        observer->actor = from;
+        char text[ERROR_TEXT_MAX];
+        snprintf(text, sizeof text, "%d observers read this job's report already: expected one to end",
+                 CONTROLLER_OBSERVERS_MAX);
+        controller_send_abort(controller, from, AML_ELIMIT, text);
+        return;
+    }
+    controller->report.heard_us[observer - controller->report.observers] = controller_now(controller);
+    if (!known) {
+        *observer = (struct report_reader){.actor = from};
         if (!persist_all(controller)) { /* a controller started later waits for this observer at the end */
             return;
         }

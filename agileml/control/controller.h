@@ -22,6 +22,7 @@
 
 enum {
     CONTROLLER_OBSERVERS_MAX = 64,
+    CONTROLLER_OBSERVER_GONE_US = 10 * 1000 * 1000, /* of silence, after which another observer may have its place */
     CONTROLLER_CRASHES_MAX = 16,
     CONTROLLER_ACCUSATIONS_MAX = 64,
     CONTROLLER_LINES_MAX = 1 << 15,           /* report lines kept for observers that fall behind or come late */
@@ -498,6 +499,7 @@ struct controller_report {
         size_t read; /* lines that the observer has */
     } observers[CONTROLLER_OBSERVERS_MAX];
     unsigned observer_count;
+    uint64_t heard_us[CONTROLLER_OBSERVERS_MAX]; /* when each of them last asked. Not stored: 0 */
     struct {
         actor_id actor;
         uint64_t request;

@@ -1414,6 +1414,36 @@ static uint64_t observe(struct fake *fake, uint64_t from) {
     return next;
 }
 
+static unsigned lines_for_observer(struct fake *fake, unsigned number) {
+    struct message message = {.type = MESSAGE_OBSERVE};
+    forget(fake);
+    give(fake, number, &message);
+    return sent(fake, node(number), MESSAGE_REPORT, NULL);
+}
+
+/* One observer too many is told so, until another has gone. */
+static void test_observers_have_a_limit(void **state) {
+    (void)state;
+    enum { FIRST = 100, OTHER = FIRST + CONTROLLER_OBSERVERS_MAX };
+    struct fake *fake = fake_open((struct job_terms){.clocks_per_iteration = 1, .iterations = 10});
+    begin(fake);
+    for (unsigned o = FIRST; o < OTHER; o++) {
+        assert_true(lines_for_observer(fake, o) > 0);
+    }
+    assert_int_equal(lines_for_observer(fake, OTHER), 0);
+    struct message refusal;
+    assert_int_equal(sent(fake, node(OTHER), MESSAGE_ABORT, &refusal), 1);
+    assert_non_null(strstr(refusal.text.text, "64 observers read this job's report already"));
+    fake->now_us += CONTROLLER_OBSERVER_GONE_US;
+    for (unsigned o = FIRST; o < OTHER; o++) {
+        assert_true(o == FIRST + 7 || lines_for_observer(fake, o) > 0);
+    }
+    assert_true(lines_for_observer(fake, OTHER) > 0); /* in the place of the silent one */
+    assert_int_equal(lines_for_observer(fake, FIRST + 7), 0);
+    assert_int_equal(fake->controller.report.observer_count, CONTROLLER_OBSERVERS_MAX);
+    fake_close(fake);
+}
+
 static void test_a_long_report_loses_its_beginning(void **state) {
     (void)state;
     enum { CLOCKS = CONTROLLER_LINES_MAX + 100 };
@@ -5631,6 +5661,7 @@ int main(void) {
         cmocka_unit_test(test_the_hold_names_a_clock_nobody_has_passed),
         cmocka_unit_test(test_progress_far_ahead_is_kept),
         cmocka_unit_test(test_progress_has_an_origin),
+        cmocka_unit_test(test_observers_have_a_limit),
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_the_report_says_what_nodes_do),
         cmocka_unit_test(test_a_note_is_reported_once),
