@@ -15,6 +15,10 @@ from ._errors import InputError, describe, end_process, report
 _running = None  # libagileml runs one app in a process
 
 
+_DECLARED = {Table: "proteus.Table", Metric: "proteus.Metric", Option: "proteus.Option",
+              Stage: "method with @proteus.stage()"}
+
+
 def _shape_of(item):
     """The dtype and the shape that `item` of an app or of a stage says."""
     if isinstance(item, tuple):
@@ -77,13 +81,21 @@ class App:
 
     def __init__(self):
         self._tables, self._metrics, self._options, self._stages = {}, {}, {}, {}
+        kinds = {Table: self._tables, Metric: self._metrics, Option: self._options, Stage: self._stages}
+        declared_in = {}
         for base in reversed(type(self).__mro__):
             for name, value in vars(base).items():
-                for kind, known in ((Table, self._tables), (Metric, self._metrics), (Option, self._options),
-                                    (Stage, self._stages)):
-                    if isinstance(value, kind):
-                        known[name] = copy.copy(value)
-                        setattr(self, name, known[name] if kind is not Option else value.default)
+                kind = next((kind for kind in kinds if isinstance(value, kind)), None)
+                first = declared_in.get(name)
+                if first is not None and kind is not first[0]:  # the library would go on with the class before
+                    if value is not None:
+                        raise TypeError(f"{base.__name__}.{name}: expected a {_DECLARED[first[0]]}, as in "
+                                        f"{first[1].__name__}, or None")
+                    del kinds[first[0]][name], declared_in[name], self.__dict__[name]
+                elif kind is not None:
+                    declared_in[name] = (kind, base)
+                    kinds[kind][name] = copy.copy(value)
+                    setattr(self, name, kinds[kind][name] if kind is not Option else value.default)
         for known in self._tables, self._metrics, self._stages:
             for index, declared in enumerate(known.values()):
                 declared.index = index
@@ -279,7 +291,10 @@ def _call(function, handle, body, kind=None, bits=None):
         return report(handle, error)
 
 
-@ffi.def_extern()
+_callback = ffi.def_extern(error=lib.AML_EFAIL)  # should describing an exception fail, too: 0 would be success
+
+
+@_callback
 def app_configure(handle, struct):
     def configure(worker):
         _running.take_options()
@@ -299,7 +314,7 @@ def _emit(worker, what):
         worker.emit(what)
 
 
-@ffi.def_extern()
+@_callback
 def app_read(handle, context):
     def read(worker):
         emitted = _running.app.read(worker)
@@ -310,7 +325,7 @@ def app_read(handle, context):
     return _call("read", handle, read)
 
 
-@ffi.def_extern()
+@_callback
 def app_begin(handle, context):
     return _call("begin", handle, lambda worker: _running.app.begin(worker))
 
@@ -324,47 +339,47 @@ def _with_items(function, handle, items, count):
     return _call(function, handle, run)
 
 
-@ffi.def_extern()
+@_callback
 def app_clock(handle, items, count, context):
     return _with_items("clock", handle, items, count)
 
 
-@ffi.def_extern()
+@_callback
 def app_evaluate(handle, items, count, context):
     return _with_items("evaluate", handle, items, count)
 
 
-@ffi.def_extern()
+@_callback
 def app_finish(handle, context):
     return _call("finish", handle, lambda worker: _running.app.finish(worker))
 
 
-@ffi.def_extern()
+@_callback
 def each_ratings(handle, ratings, count, context):
     each = ffi.from_handle(context)
     return _call("read", handle,
                  lambda worker: each(worker, worker.call.view("ratings", ratings, _worker.RATING, (count,))))
 
 
-@ffi.def_extern()
+@_callback
 def each_lines(handle, lines, context):
     each = ffi.from_handle(context)
     return _call("read", handle, lambda worker: each(worker, _worker.Lines(worker, lines)))
 
 
-@ffi.def_extern()
+@_callback
 def each_whole_file(handle, file, context):
     each = ffi.from_handle(context)
     return _call("read", handle, lambda worker: each(worker, os.fsdecode(ffi.string(file.path))))
 
 
-@ffi.def_extern()
+@_callback
 def each_file(handle, path, context):
     ffi.from_handle(context).append(os.fsdecode(ffi.string(path)))
     return 0
 
 
-@ffi.def_extern()
+@_callback
 def each_rows(context, keys, rows, count):
     state = ffi.from_handle(context)
     try:
@@ -397,7 +412,7 @@ def _stage_item(call, stage, source):
     return call.view(f"the item of stage {stage.name}", source, dtype, shape)
 
 
-@ffi.def_extern()
+@_callback
 def run_stage(handle, index, random, source, target):
     stage = _running.stages[index]
 
@@ -406,13 +421,13 @@ def run_stage(handle, index, random, source, target):
         made = stage.function(_running.app, worker, _stage_item(worker.call, stage, source))
         if made is None:
             raise TypeError(f"stage {stage.name} has returned nothing: expected an array of {dtype} {shape}")
-        values = _worker.as_values(f"what stage {stage.name} returned", made, dtype, shape)
+        values = _worker.as_values(f"what stage {stage.name} returned", made, dtype, shape, spread=False)
         ffi.memmove(target, values.tobytes(), values.nbytes)
 
     return _call(f"stage {stage.name}", handle, run, "a stage with state" if stage.state else "a stage", random)
 
 
-@ffi.def_extern()
+@_callback
 def apply_python(steps, table):
     table = ffi.from_handle(table)
     call = _worker.Call(f"the optimizer of table {table.name}")

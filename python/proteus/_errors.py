@@ -66,12 +66,19 @@ def _controller():
     return str(os.getpid())
 
 
+def _print(*texts):
+    """Writes to standard error, if that is possible: it may be closed, or a pipe that nobody reads any more."""
+    try:
+        sys.stderr.write("".join(texts))
+        sys.stderr.flush()
+    except (OSError, ValueError, AttributeError):
+        pass
+
+
 def end_process(error):
     """Ends this process with exit status 2, with the traceback and an error line on standard error: for callbacks that
     can't return an error. `proteus run` ends the job then."""
-    sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-    sys.stderr.write(f"error: {_last_line(error)}\n")
-    sys.stderr.flush()
+    _print(*traceback.format_exception(type(error), error, error.__traceback__), f"error: {_last_line(error)}\n")
     os._exit(2)
 
 
@@ -88,8 +95,7 @@ def describe(error):
         code = lib.AML_EFAIL
     if _first_of_job(_controller()):
         linecache.checkcache()
-        sys.stderr.write("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-        sys.stderr.flush()
+        _print(*traceback.format_exception(type(error), error, error.__traceback__))
     return code, text
 
 

@@ -77,9 +77,9 @@ def as_keys(keys):
     return np.asarray(array, np.uint64, order="C")
 
 
-def as_values(what, values, dtype, shape):
+def as_values(what, values, dtype, shape, spread=True):
     """`values` as an array of this dtype and shape, one row behind the other; or an error that names `what`. Floats may
-    be rounded; whole numbers and strings have to fit."""
+    be rounded; whole numbers and strings have to fit. With `spread` a single value may stand for all."""
     array = np.asarray(values)
     whole = dtype.kind in "iu" and array.dtype.kind in "iu"
     if not whole and not np.can_cast(array.dtype, dtype, "same_kind"):
@@ -91,7 +91,7 @@ def as_values(what, values, dtype, shape):
                 raise OverflowError(f"{what}: {value}: expected {limits.min} to {limits.max}, as of {dtype}")
     if dtype.kind in "SU" and array.dtype.itemsize > dtype.itemsize:
         raise ValueError(f"{what}: dtype {array.dtype}: expected {dtype}, which is shorter")
-    if array.shape != shape and not (array.ndim <= len(shape) and array.size == 1):
+    if array.shape != shape and not (spread and array.ndim <= len(shape) and array.size == 1):
         raise ValueError(f"{what}: shape {array.shape}: expected {shape}")
     array = np.broadcast_to(array, shape)
     if dtype.names is None:

@@ -1,6 +1,7 @@
 """An app for python_stage_test: stages, an optimizer of its own, elements of wide rows, slices; right in all it does,
 but for the mistake that --mistake names."""
 import pathlib
+import sys
 
 import numpy as np
 import proteus
@@ -49,6 +50,10 @@ class Staged(proteus.App):
             raise AssertionError(f"decode gets {item!r}")
         if mistake == "stage-shape":
             return item
+        if mistake == "stage-scalar":
+            return item[0]
+        if mistake == "stage-one":
+            return item[:1].copy()
         if mistake == "stage-dtype":
             return np.zeros(2, complex)
         if mistake == "stage-nothing":
@@ -81,7 +86,9 @@ class Staged(proteus.App):
     def step(self, steps):
         """Row += sum times the number of this row's steps."""
         mistake = self.mistake
-        if mistake == "apply-raise":
+        if mistake == "apply-stderr":
+            sys.stderr.close()
+        if mistake in ("apply-raise", "apply-stderr"):
             {}["x"]
         if mistake == "apply-assign":
             steps.rows = steps.rows + steps.sums
@@ -110,6 +117,9 @@ class Staged(proteus.App):
             worker.bits
         if mistake == "slice":
             items[3]
+        if mistake == "clock-stderr":
+            sys.stderr.close()
+            {}["x"]
         done = 0
         for part in worker.slices(items):
             numbers, made, weighed = part.data.T

@@ -21,6 +21,8 @@ ITEMS, WEIGHTS, COLUMNS, KEYS, ITERATIONS = 300, 8, 20, 5000, 3  # as in the app
 
 MISTAKES = {  # what the job's error line must have
     "stage-shape": "ValueError: what stage decode returned: shape (3,): expected (2,)",
+    "stage-scalar": "ValueError: what stage decode returned: shape (): expected (2,)",
+    "stage-one": "ValueError: what stage decode returned: shape (1,): expected (2,)",
     "stage-dtype": "TypeError: what stage decode returned: dtype complex128: expected int64",
     "stage-nothing": "TypeError: stage decode has returned nothing: expected an array of int64 (2,)",
     "stage-keep": "RuntimeError: stage decode has kept an array of the item of stage decode after its return",
@@ -34,6 +36,8 @@ MISTAKES = {  # what the job's error line must have
     "optimizer-type": "expected a proteus.Momentum, AdaGrad, Adam, FTRL or Optimizer",
     "apply-raise": "error: table stepped: apply_rows: KeyError: 'x', at python_stage_app.py:",
     "apply-assign": "AttributeError: steps.rows is set to another object, which nothing would read",
+    "apply-stderr": "error: table stepped: apply_rows: KeyError: 'x', at python_stage_app.py:",
+    "clock-stderr": "KeyError: 'x', at python_stage_app.py:",
     "apply-shape": "ValueError: operands could not be broadcast together",
     "apply-keep": "RuntimeError: the optimizer of table stepped has kept an array of the states of table stepped",
     "apply-return": "TypeError: the optimizer of table stepped has returned something: expected it to change",
@@ -44,6 +48,21 @@ MISTAKES = {  # what the job's error line must have
     "bits": "RuntimeError: worker.bits: called in clock: expected in a stage",
     "slice": "TypeError: items[3]: expected a slice; item 3 is items.data[3]",
 }
+
+
+class Base(proteus.App):
+    @proteus.stage()
+    def half(self, worker, item):
+        return item / 2
+
+
+class Other(Base):
+    def half(self, worker, item):
+        return item
+
+
+class Without(Base):
+    half = None
 
 
 class Stages(unittest.TestCase):
@@ -118,6 +137,10 @@ class Stages(unittest.TestCase):
             proteus.Optimizer(len, state=-1)
         with self.assertRaisesRegex(TypeError, r"expected parentheses, as @proteus.stage\(\)"):
             proteus.stage(len)
+        with self.assertRaisesRegex(TypeError, r"Other.half: expected a method with @proteus.stage\(\), as in Base"):
+            Other()
+        self.assertEqual(list(Without()._stages), [])
+        self.assertEqual(list(Base()._stages), ["half"])
         for text in (proteus.stage.__doc__, proteus.Optimizer.__doc__, proteus.Steps.__doc__):
             self.assertIn("[n", text)
 
