@@ -79,8 +79,8 @@ static void start_row(void *context, unsigned table, uint64_t key, void *row) {
     }
 }
 
-/* The library does not tell a start function which table it is for, nor a stage which one it is: so there is one for
- * each. */
+/* The library does not tell a start function which table it is for, nor a stage's function which stage: so each table
+ * and each stage has a C function of its own. */
 #define START(table)                                                                                                   \
     static void start_of_##table(void *context, uint64_t key, void *row) {                                             \
         start_row(context, table, key, row);                                                                           \

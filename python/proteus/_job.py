@@ -134,7 +134,8 @@ def _arguments(options):
 
 
 class _Said:
-    """What a job's standard error has said of the job."""
+    """What a job's standard error has said of the job: the controller's address, the error lines of proteus itself, and
+    those of nodes."""
 
     def __init__(self, controller=None):
         self.controller, self.errors, self.node_errors = controller, [], []

@@ -14,14 +14,17 @@ All of them have the parameters
                          --reliable 1 --transient 2`) that waits for nodes: those of this machine join it. It is for one
                          `fit`, as it ends with its job.
     folder               with `controller`, for jobs in which other machines' nodes are, too: a folder that all of them
-                         have under this path. `fit` writes the data there, as `data`, and the job the
-                         model, as `model`.
+                         have under this path. `fit` writes the data there, as `proteus-data`, and the job the
+                         model, as `proteus-model`: both replace those of an earlier `fit`. It prints the command line
+                         by which the other machines' nodes then join.
 
 and after `fit` the attributes report_ (proteus.Report), model_ (of proteus.models) and n_iter_. With one node the same
 data and seed give the same model; with several, sums of floats differ in their last bits from run to run.
 """
 
 import os
+import shlex
+import sys
 import tempfile
 
 import numpy as np
@@ -32,7 +35,7 @@ from sklearn.utils.multiclass import check_classification_targets, unique_labels
 from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
 
 from . import models
-from ._job import JobError, run
+from ._job import JobError, _arguments, run
 
 
 def _checked(estimator, X, y=None, reset=True, **how):
@@ -60,16 +63,23 @@ class _Job:
         return self
 
     def _run_in(self, folder, app, write, options):
-        data, model = os.path.join(folder, "data"), os.path.join(folder, "model")
+        data, model = os.path.join(folder, "proteus-data"), os.path.join(folder, "proteus-model")
         write(data)
         if os.path.exists(model):
             os.unlink(model)  # of an earlier fit
         seed = 1 if self.random_state is None else self.random_state
         if isinstance(seed, np.random.RandomState):
             seed = int(seed.randint(1 << 31))
+        options = {"data": data, "model_out": model, "seed": seed, "iterations": self.max_iter, **options,
+                   **(self.options or {})}
+        if self.folder is not None:
+            given = self.run_options or {}
+            join = ["proteus", "join", f"--controller={self.controller}", "--tier=transient", "--count=1",
+                    *_arguments({name: given[name] for name in ("key", "insecure") if name in given}),
+                    *(["--listen=ITS-ADDRESS"] if "listen" in given else []), "--", app, *_arguments(options)]
+            sys.stderr.write(f"proteus: info: nodes of other machines join by: {shlex.join(join)}\n")
         self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
-                           controller=self.controller, run_options=self.run_options, data=data, model_out=model,
-                           seed=seed, iterations=self.max_iter, **options, **(self.options or {}))
+                           controller=self.controller, run_options=self.run_options, **options)
         if not os.path.exists(model):
             raise JobError(f"the job at {self.controller} has ended, but {model} is not there: one of its reliable "
                            "nodes on another machine has saved the model. Expected folder=, a folder that all machines "

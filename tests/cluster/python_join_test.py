@@ -198,7 +198,7 @@ class Join(unittest.TestCase):
             self.assertEqual(controller.wait(), 0)
             self.assertGreater((there.predict(X) == here.predict(X)).mean(), 0.98)
             self.assertEqual((there.n_iter_, len(there.report_.iterations)), (10, 10))
-        self.assertTrue((self.path / "model").exists())
+        self.assertTrue((self.path / "proteus-model").exists())
         with self.assertRaisesRegex(ValueError, "folder=.*: expected controller= with it"):
             LogisticRegression(folder=self.path).fit(X, y)
         controller, address = self.controller("--reliable=1")
@@ -209,10 +209,10 @@ class Join(unittest.TestCase):
             MatrixFactorization(reliable=0, transient=1, controller=address).fit([[1, 2], [3, 4]], [1, 2])
         node.kill()
         with mock.patch("proteus.sklearn.run", return_value=proteus.Report()):
-            with self.assertRaisesRegex(proteus.JobError, "model is not there: .*Expected folder="):
+            with self.assertRaisesRegex(proteus.JobError, "proteus-model is not there: .*Expected folder="):
                 MatrixFactorization(controller=address).fit([[1, 2], [3, 4]], [1, 2])
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(280)  # where it hangs, if it does, before the test's time is over
+    faulthandler.dump_traceback_later(280, exit=True)  # where it hangs, if it does, before the test's time is over
     unittest.main()

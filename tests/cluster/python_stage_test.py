@@ -213,5 +213,5 @@ if __name__ == '__main__': proteus.main(Reader)
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(280)  # where it hangs, if it does, before the test's time is over
+    faulthandler.dump_traceback_later(280, exit=True)  # where it hangs, if it does, before the test's time is over
     unittest.main()

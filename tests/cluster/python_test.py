@@ -326,5 +326,5 @@ class Python(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    faulthandler.dump_traceback_later(280)  # where it hangs, if it does, before the test's time is over
+    faulthandler.dump_traceback_later(280, exit=True)  # where it hangs, if it does, before the test's time is over
     unittest.main()
