@@ -3037,29 +3037,45 @@ static void test_copies_go_before_caches(void **state) {
     fake_close(fake);
 }
 
-/* A node that has just come gets no copies by a recovery, whatever its cache has. */
+/* Whether the node serves or follows a partition. */
+static bool has_partitions(const struct fake *fake, unsigned number) {
+    for (uint32_t p = 0; p < PARTITIONS; p++) {
+        const struct wire_placement *place = &fake->controller.plan.placement[p];
+        if (actor_node(place->server) == node(number) || actor_node(place->backup) == node(number)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A node that has to go gets no copies by a recovery, whatever its cache has, and even if it is the only one of another
+ * group. */
 static void test_a_cache_makes_nobody_a_follower(void **state) {
     (void)state;
+    enum { NODES = 2 * PARTITIONS + 1 }; /* so one at least has nothing */
     struct fake *fake = cluster_new(STAGE_TRANSIENT, 40);
-    cluster_open(fake, 0, 4);
+    cluster_open(fake, 0, NODES);
     play_to(fake, 9);
-    enter(fake, 4, TIER_TRANSIENT);
-    for (unsigned r = 0; fake->players[4].plan.frame_count == 0; r++) {
-        assert_true(r < ROUNDS_MAX);
-        play(fake);
+    unsigned idle = 0;
+    while (idle < NODES && has_partitions(fake, idle)) {
+        idle++;
     }
-    assert_false(fake->controller.members[4].settled);
-    fake->players[4].caches = true;
-    lose(fake, 0, 0);
+    assert_true(idle < NODES);
+    unsigned lost = 0;
+    while (lost < NODES && !has_partitions(fake, lost)) {
+        lost++;
+    }
+    assert_true(lost < NODES);
+    fake->players[idle].caches = true;
+    fake->controller.members[idle].node.group = fake->controller.members[lost].node.group + 1;
+    ask(fake, OPERATOR, MESSAGE_EVICT, player_names[idle]);
+    expect_outcome(fake, OPERATOR, 0, "");
+    lose(fake, lost, lost);
     for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
         assert_true(r < ROUNDS_MAX);
         play(fake);
     }
-    for (uint32_t p = 0; p < PARTITIONS; p++) {
-        const struct wire_placement *place = &fake->controller.plan.placement[p];
-        assert_true(place->backup != ACTOR_NONE && actor_node(place->backup) != node(4));
-        assert_true(actor_node(place->server) != node(4));
-    }
+    assert_false(has_partitions(fake, idle));
     expect_good_end(fake, 40);
     fake_close(fake);
 }
