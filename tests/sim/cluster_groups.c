@@ -264,6 +264,27 @@ static unsigned copies(const struct cluster *cluster, uint32_t partition, uint64
     return count;
 }
 
+/* Whether the partition has no backup from the named clock on, and its server has come there: then what the server has
+ * counts, also for the clocks before. */
+static bool backup_has_left(const struct cluster *cluster, uint32_t partition, uint64_t from_clock) {
+    const struct wire_placement *place = &cluster->seen.plan.placement[partition];
+    if (from_clock == 0 || place->next_backup != ACTOR_NONE) {
+        return false;
+    }
+    for (unsigned n = 0; n < cluster->node_count; n++) {
+        const struct cluster_node *node = cluster->nodes[n];
+        for (unsigned s = 0; s < node->server_count; s++) {
+            const struct server *server = &node->servers[s].server;
+            if (server->self == place->next_server && partition < server->partition_count &&
+                server->replicas[partition].partition != NULL &&
+                server->replicas[partition].partition->clock >= from_clock) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void cluster_groups_committed(struct cluster *cluster) {
     struct cluster_groups *groups = &cluster->groups;
     const struct plan_view *plan = &cluster->seen.plan;
@@ -274,7 +295,9 @@ void cluster_groups_committed(struct cluster *cluster) {
     bool next = plan->terms.from_clock != 0 && committed >= plan->terms.from_clock;
     for (uint32_t p = 0; p < cluster->policy.partitions; p++) {
         const struct wire_placement *place = &plan->placement[p];
-        unsigned least = (next ? place->next_backup : place->backup) != ACTOR_NONE ? 2 : 1;
+        bool alone = (next ? place->next_backup : place->backup) == ACTOR_NONE ||
+                     backup_has_left(cluster, p, plan->terms.from_clock);
+        unsigned least = alone ? 1 : 2;
         if (copies(cluster, p, committed) < least) {
             cluster_violation(cluster, "I5",
                               "clock %llu counts as committed, partition %u can be put at it by %u nodes",
