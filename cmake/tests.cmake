@@ -1,7 +1,7 @@
 # Tests: one program each, in build/tests, registered with ctest under its own name.
 #
-# proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])      one module, no network
-# proteus_sim_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])       whole clusters in one thread
+# proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])         one module, no network
+# proteus_sim_test(NAME SOURCE... [THREADS] [LONG] [TIMEOUT SECONDS])   whole clusters in one thread
 # proteus_cluster_test(NAME SOURCE... [SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes on this machine
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
@@ -23,12 +23,12 @@ set(proteus_test_environment
     "UBSAN_OPTIONS=print_stacktrace=1:halt_on_error=1"
     "TSAN_OPTIONS=suppressions='${PROJECT_SOURCE_DIR}/tests/tsan.supp':halt_on_error=1:second_deadlock_stack=1")
 
-# Sanitized programs are several times slower.
+# Sanitized programs are several times slower; the others may be tested while the sanitized ones are built.
 if(PROTEUS_SANITIZE)
     list(APPEND proteus_test_environment "PROTEUS_SANITIZED=1")
     set(proteus_timeout_factor 5)
 else()
-    set(proteus_timeout_factor 1)
+    set(proteus_timeout_factor 2)
 endif()
 
 # Under sanitizers the tests' own sources are not optimized: compiling them is half of the build.

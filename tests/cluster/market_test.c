@@ -304,6 +304,15 @@ static void check_bill(const struct job *job) {
     markets_close(&markets);
 }
 
+/* Its market's price has risen above each bid: another machine may take its place before it is gone, and the job may end
+ * before the cloud takes it. */
+static bool is_taken(const json_t *machine) {
+    const char *type = json_string_value(json_object_get(machine, "type"));
+    bool spiked = strcmp(type, SERIES[0].type) == 0 && time_of(machine, "start") < SPIKE;
+    return strcmp(json_string_value(json_object_get(machine, "how")), "evicted") == 0 ||
+           (spiked && time_of(machine, "end") > SPIKE);
+}
+
 /* No moment saw more machines of a kind than there may be: none was bought twice. There is a reliable machine until the
  * job is over; a launch under way at that time may start later, and is then given back. */
 static void check_footprint(const struct job *job) {
@@ -322,10 +331,9 @@ static void check_footprint(const struct job *job) {
         unsigned on_demand = 0;
         for (size_t o = 0; o < json_array_size(machines); o++) {
             const json_t *other = json_array_get(machines, o);
-            bool taken = strcmp(json_string_value(json_object_get(other, "how")), "evicted") == 0;
             bool there = time_of(other, "start") <= moment && time_of(other, "end") > moment;
             bool is_spot = strcmp(json_string_value(json_object_get(other, "kind")), "spot") == 0;
-            spot += there && is_spot && !taken ? 1 : 0; /* one that is being taken is replaced before it is gone */
+            spot += there && is_spot && !is_taken(other) ? 1 : 0;
             on_demand += there && !is_spot ? 1 : 0;
         }
         if (spot > MACHINES_MAX || on_demand != (moment < over ? 1 : 0)) { /* over is 0 without a reliable machine */
