@@ -2,6 +2,7 @@
 #include "agileml/ps/steps.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/ps/partition_private.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,10 +55,13 @@ static void copy_rows(struct steps *steps, uint32_t first, uint32_t count, bool 
     unsigned char *copies[] = {steps->call.rows, steps->call.states};
     for (unsigned t = 0; t < 2 && tables[t] != NULL; t++) {
         uint32_t bytes = tables[t]->spec->row_bytes;
-        for (uint32_t i = first; i < first + count; i++) {
-            unsigned char *row = table_row(tables[t], steps->slots[i]);
-            unsigned char *copy = copies[t] + (size_t)i * bytes;
-            memcpy(back ? row : copy, back ? copy : row, bytes);
+        for (uint32_t done = 0; done < count;) {
+            const uint32_t *slots = steps->slots + first + done;
+            uint32_t run = slots_run(slots, count - done);
+            unsigned char *rows = table_row(tables[t], slots[0]);
+            unsigned char *copy = copies[t] + (size_t)(first + done) * bytes;
+            memcpy(back ? rows : copy, back ? copy : rows, (size_t)run * bytes);
+            done += run;
         }
     }
 }
@@ -71,8 +75,8 @@ static void call_apply_rows(struct steps *steps) {
         if (result != 0) {
             text[sizeof text - 1] = '\0';
             int code = result > 0 ? AML_EINPUT : result == AML_ESTOP ? AML_EFAIL : result; /* nobody ended the node */
-            error_set(steps->error, code, "table %s: apply_rows: %s",
-                      steps->table->spec->name, text[0] != '\0' ? text : "failed without a reason");
+            error_set(steps->error, code, "table %s: apply_rows: %s", steps->table->spec->name,
+                      text[0] != '\0' ? text : "failed without a reason");
         }
         copy_rows(steps, 0, (uint32_t)steps->call.count, true);
         steps->call.count = 0;
