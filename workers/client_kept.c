@@ -7,11 +7,9 @@
 
 /* ---- The rows of a partition ---- */
 
-/* How many rows of the table the partition has. Tables are dense: key k is in partition k % partitions. */
+/* How many rows of the table, which is dense, the partition has. */
 static uint32_t rows_of(const struct client *client, uint32_t number, unsigned t) {
-    uint64_t rows = client->job->tables[t].rows;
-    uint32_t partitions = client->partition_count;
-    return (uint32_t)(rows > number ? (rows - number + partitions - 1) / partitions : 0);
+    return (uint32_t)table_dense_rows(&client->job->tables[t], number, client->partition_count);
 }
 
 static uint64_t all_rows(const struct client *client, uint32_t number) {
@@ -84,9 +82,10 @@ static bool rows_are_ours(const struct client *client, uint32_t number, const st
     struct rows_view views[WIRE_TABLES_MAX];
     unsigned count = views_of(client, message, views);
     for (unsigned v = 0; v < count; v++) {
-        uint64_t rows = client->job->tables[views[v].table].rows;
+        const struct table_spec *spec = &client->job->tables[views[v].table];
         for (uint32_t i = 0; i < views[v].count; i++) {
-            if (views[v].keys[i] >= rows || views[v].keys[i] % client->partition_count != number) {
+            uint64_t key = views[v].keys[i];
+            if (key >= spec->rows || table_partition(spec, key, client->partition_count) != number) {
                 return false;
             }
         }
@@ -101,7 +100,7 @@ static void write_rows(const struct client *client, struct client_kept *kept, co
     const struct rows_codec *codec = rows_codec(view->encoding);
     const unsigned char *value = view->values;
     for (uint32_t i = 0; i < view->count; i++) {
-        uint32_t place = (uint32_t)(view->keys[i] / client->partition_count);
+        uint32_t place = table_dense_slot(view->keys[i], client->partition_count);
         uint32_t *row_clock = &kept->clocks[view->table][place];
         bool is_missing = *row_clock == CACHE_CLOCK_VOID;
         /* A row has a state once its request was answered (slot == key): only then pushes bring all its changes. */
@@ -136,7 +135,7 @@ static bool covers(const struct client *client, uint32_t number, const struct me
         uint32_t same = 0;
         if (client->partitions[number].filled[t] == rows && rows > 0 && rows_find(push, t, &view) &&
             view.count == rows) {
-            while (same < rows && view.keys[same] == (uint64_t)same * client->partition_count + number) {
+            while (same < rows && view.keys[same] == table_dense_key(same, number, client->partition_count)) {
                 same++;
             }
         }
@@ -271,7 +270,7 @@ static void undo_rows_of(const struct client *client, struct client_kept *kept, 
     unsigned count = views_of(client, push, views);
     for (unsigned v = 0; v < count; v++) {
         for (uint32_t i = 0; i < views[v].count; i++) {
-            undo_row(kept, views[v].table, (uint32_t)(views[v].keys[i] / client->partition_count));
+            undo_row(kept, views[v].table, table_dense_slot(views[v].keys[i], client->partition_count));
         }
     }
 }
@@ -390,7 +389,7 @@ void client_kept_state(const struct client *client, uint32_t number, uint64_t cl
         struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
         struct buffer *values = buffer_new((size_t)rows * shape->row_bytes);
         for (uint32_t place = 0; place < rows; place++) {
-            ((uint64_t *)(void *)keys->data)[place] = (uint64_t)place * client->partition_count + number;
+            ((uint64_t *)(void *)keys->data)[place] = table_dense_key(place, number, client->partition_count);
         }
         if (has_values(kept)) {
             memcpy(values->data, kept->values[t], values->size);
@@ -401,7 +400,7 @@ void client_kept_state(const struct client *client, uint32_t number, uint64_t cl
             bool some = rows_find(push, t, &view);
             const unsigned char *value = some ? view.values : NULL;
             for (uint32_t r = 0; some && r < view.count; r++) {
-                uint32_t place = (uint32_t)(view.keys[r] / client->partition_count);
+                uint32_t place = table_dense_slot(view.keys[r], client->partition_count);
                 bool newer = !has_values(kept) || kept->clocks[t][place] <= push->push.clock;
                 unsigned char *row = values->data + (size_t)place * shape->row_bytes;
                 value += newer ? rows_codec(view.encoding)->copy(shape, row, value, 1)

@@ -47,7 +47,7 @@ int table_open(struct table *table, const struct table_spec *spec, uint32_t part
     table->partitions = partitions;
     uint64_t slots = TABLE_SLOTS_MAX;
     if (spec->rows > 0) {
-        slots = spec->rows / partitions + (partition < spec->rows % partitions ? 1 : 0);
+        slots = table_dense_rows(spec, partition, partitions);
         if (slots > TABLE_SLOTS_MAX) {
             return error_set(error, AML_ELIMIT, "table %s: %llu rows in %u partitions are more than %d each",
                              spec->name, (unsigned long long)spec->rows, partitions, TABLE_SLOTS_MAX);
@@ -107,7 +107,7 @@ bool table_holds(const struct table *table, uint64_t key) {
 }
 
 int64_t table_find(const struct table *table, uint64_t key) {
-    return table->spec->rows > 0 ? (int64_t)(key / table->partitions)
+    return table->spec->rows > 0 ? (int64_t)table_dense_slot(key, table->partitions)
                                  : slot_index_find(&table->index, table_keys(table), key);
 }
 

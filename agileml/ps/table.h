@@ -121,6 +121,18 @@ static inline uint32_t table_partition(const struct table_spec *spec, uint64_t k
     return (uint32_t)((spec->rows > 0 ? key : hash_mix(key) >> 32) % partitions);
 }
 
+/* A dense table's part of a partition: how many rows it has, and the key of each slot. */
+static inline uint64_t table_dense_rows(const struct table_spec *spec, uint32_t partition, uint32_t partitions) {
+    return spec->rows / partitions + (partition < spec->rows % partitions ? 1 : 0);
+}
+static inline uint64_t table_dense_key(uint32_t slot, uint32_t partition, uint32_t partitions) {
+    return (uint64_t)slot * partitions + partition;
+}
+/* The slot of a key in its partition, which the table has. */
+static inline uint32_t table_dense_slot(uint64_t key, uint32_t partitions) {
+    return (uint32_t)(key / partitions);
+}
+
 /* The rows of one table in one partition: slot i holds one row, packed. */
 struct table {
     const struct table_spec *spec;
@@ -167,7 +179,7 @@ static inline const uint64_t *table_keys(const struct table *table) {
     return (const uint64_t *)(const void *)table->keys.base;
 }
 static inline uint64_t table_key(const struct table *table, uint32_t slot) {
-    return table->spec->rows > 0 ? (uint64_t)slot * table->partitions + table->partition : table_keys(table)[slot];
+    return table->spec->rows > 0 ? table_dense_key(slot, table->partition, table->partitions) : table_keys(table)[slot];
 }
 static inline unsigned char *table_row(const struct table *table, uint32_t slot) {
     return table->rows.base + (size_t)slot * table->spec->row_bytes;
