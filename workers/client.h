@@ -255,16 +255,17 @@ int client_end_lot(struct client *client, struct message *message, struct error 
  * nothing changed: this node lacks some of the rows. The message's rows were checked. */
 bool client_add_lot(struct client *client, const struct message *message);
 
-/* This process's replica of the averaged tables, between the local steps of a clock: all of their rows, in the order of
- * their slots. Each returned GOSSIP is closed by the caller. */
-struct message client_replica(const struct client *client);
-/* Moves of a replica: by how much its rows change. Zeros. */
-struct message client_no_moves(const struct client *client);
-/* Sets *fits to whether the rows are a replica, or moves, of the same rows as here, without a NaN or an infinity.
- * AML_EPROTOCOL and an error: no node of this job sends such rows. */
-int client_replica_check(const struct client *client, const struct message *message, bool *fits, struct error *error);
-/* Averages two replicas, of which the second one has this weight, 0 to 1: adds to `moves` how ours is to move to the
- * mean, and returns how theirs is. `ours` counts as moved by `moves` before. All fit. */
+/* Copies the model, which are the averaged tables, between the local steps of a clock: all of their rows, in the order
+ * of their slots. The copy shares the keys of `before`, an earlier copy; `before` may be without a type. Each returned
+ * GOSSIP is closed by the caller. */
+struct message client_model(const struct client *client, const struct message *before);
+/* Moves of a copy of the model: by how much its rows change. Zeros. */
+struct message client_no_moves(const struct client *client, const struct message *model);
+/* Sets *fits to whether the rows are a copy of the model, or moves, of the same rows as here, without a NaN or an
+ * infinity. AML_EPROTOCOL and an error: no node of this job sends such rows. */
+int client_model_check(const struct client *client, const struct message *message, bool *fits, struct error *error);
+/* Averages two copies of the model, of which the second one has this weight, 0 to 1: adds to `moves` how ours is to
+ * move to the mean, and returns how theirs is. `ours` counts as moved by `moves` before. All fit. */
 struct message client_average(const struct client *client, const struct message *ours, const struct message *theirs,
                               double weight, struct message *moves);
 /* moves += more */

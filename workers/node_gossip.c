@@ -15,7 +15,7 @@ static void drop(struct message *message) {
 }
 
 void node_gossip_close(struct node *node) {
-    drop(&node->work.gossip.replica);
+    drop(&node->work.gossip.model);
     drop(&node->work.gossip.moves);
 }
 
@@ -67,7 +67,7 @@ static bool is_offered(const struct node *node) {
     return gossip->peer != ACTOR_NONE && gossip->epoch == node->client.epoch && share_of(node, gossip->peer) > 0;
 }
 
-/* Offers the replica to a peer, unless an earlier offer is still under way. */
+/* Offers the copy of the model to a peer, unless an earlier offer is still under way. */
 static void offer(struct node *node) {
     struct node_gossip *gossip = &node->work.gossip;
     if (node->client.fenced || is_offered(node)) {
@@ -78,7 +78,7 @@ static void offer(struct node *node) {
     if (server == ACTOR_NONE) {
         return;
     }
-    struct message message = message_share(&gossip->replica);
+    struct message message = message_share(&gossip->model);
     gossip->peer = peer;
     gossip->epoch = node->client.epoch;
     message.gossip = (struct message_gossip){.kind = GOSSIP_OFFER, .claim = ++gossip->claim, .clock = node->work.clock};
@@ -100,22 +100,24 @@ void node_gossip_computed(struct node *node) {
     struct node_gossip *gossip = &node->work.gossip;
     const struct node_hooks *hooks = &node->options.hooks;
     apply_moves(node);
-    drop(&gossip->replica);
     gossip->step++;
     if (gossip->step == gossip->steps) {
+        drop(&gossip->model);
         hooks->gather(hooks->context);
         return;
     }
-    gossip->replica = client_replica(&node->client);
+    struct message before = gossip->model;
+    gossip->model = client_model(&node->client, &before);
+    drop(&before);
     offer(node);
     hooks->compute(hooks->context, node->work.sets[node->work.assignment.set].number, node->work.clock);
 }
 
 /* ---- Messages ---- */
 
-/* Whether the replica, as it is between two steps of this clock, can be averaged with. */
+/* Whether our copy of the model, as it is between two steps of this clock, can be averaged with. */
 static bool is_open(const struct node *node, uint64_t clock) {
-    return node->work.activity == NODE_COMPUTING && node->work.gossip.replica.type != 0 && node->work.clock == clock;
+    return node->work.activity == NODE_COMPUTING && node->work.gossip.model.type != 0 && node->work.clock == clock;
 }
 
 /* Whether an average with the peer would come on top of the one that our own offer asks for: two averages with the same
@@ -124,19 +126,20 @@ static bool is_busy(const struct node *node, actor_id peer) {
     return is_offered(node) && (peer != node->work.gossip.peer || node->options.self < peer);
 }
 
-/* Returns the weight of a peer's replica in the mean with ours, as in the mean at the clock's end. So the mean of all
- * replicas, weighted by their shares, stays what it is. 0: the peer does not work on this clock. */
+/* Returns the weight of a peer's copy in the mean with ours, as in the mean at the clock's end. So the mean of all
+ * copies, weighted by their shares, stays what it is. 0: the peer does not work on this clock. */
 static double weight_of(const struct node *node, actor_id peer) {
     double theirs = share_of(node, peer);
     double ours = share_of(node, node->options.self);
     return theirs > 0 && ours > 0 ? theirs / (theirs + ours) : 0;
 }
 
-/* Returns whether the message's rows are a replica or moves as ours. A message that is none at all is reported. */
+/* Returns whether the message's rows are a copy of the model, or moves, as ours. A message that is none at all is
+ * reported. */
 static bool rows_fit(struct node *node, const struct message *message) {
     struct error error = {0};
     bool fits = false;
-    if (client_replica_check(&node->client, message, &fits, &error) != 0) {
+    if (client_model_check(&node->client, message, &fits, &error) != 0) {
         client_accuse(&node->client, message->passed.sender, "GOSSIP: %s", error.text);
         return false;
     }
@@ -146,7 +149,7 @@ static bool rows_fit(struct node *node, const struct message *message) {
 static struct message *moves_of(struct node *node) {
     struct message *moves = &node->work.gossip.moves;
     if (moves->type == 0) {
-        *moves = client_no_moves(&node->client);
+        *moves = client_no_moves(&node->client, &node->work.gossip.model);
     }
     return moves;
 }
@@ -157,7 +160,7 @@ static void receive_offer(struct node *node, actor_id server, const struct messa
     bool wanted = is_open(node, message->gossip.clock) && !is_busy(node, peer);
     double weight = wanted ? weight_of(node, peer) : 0;
     if (weight > 0 && rows_fit(node, message)) {
-        answer = client_average(&node->client, &node->work.gossip.replica, message, weight, moves_of(node));
+        answer = client_average(&node->client, &node->work.gossip.model, message, weight, moves_of(node));
         node->work.gossip.averaged++;
     }
     answer.gossip =

@@ -613,13 +613,13 @@ struct message_lot_metrics {
     uint64_t claim;
 };
 
-/* About the replica of the averaged tables that a node works on in the local steps of a clock by AD-PSGD. Both have the
- * same plan, so the clock and the epoch tell the strategy.
+/* About a node's copy of the model, which are the averaged tables, in the local steps of a clock by AD-PSGD. Both nodes
+ * have the same plan, so the clock and the epoch tell the strategy.
  *
- *   GOSSIP_OFFER   the sender's replica. Frames: rows
- *   GOSSIP_ANSWER  how the sender's replica is to move to the mean of both, as the other one has done. Frames: rows;
- *                  none: the receiver of the offer was not in the local steps of that clock, or had an offer of its own
- *                  under way
+ *   GOSSIP_OFFER   the sender's copy. Frames: rows
+ *   GOSSIP_ANSWER  how the copy of who has made the offer is to move to the mean of both, as the answering node's does.
+ *                  Frames: rows; none: the receiver of the offer was not in the local steps of that clock, or had an
+ *                  offer of its own under way
  *
  * Nothing is repeated: what is lost is not averaged. */
 enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
@@ -627,7 +627,7 @@ enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
 struct message_gossip {
     struct message_passed passed;
     uint8_t kind;   /* enum gossip_kind */
-    uint64_t clock; /* of the replica */
+    uint64_t clock; /* of the copy */
     uint64_t claim; /* number of the offer, unique for this node; the answer repeats it */
 };
 

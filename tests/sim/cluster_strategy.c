@@ -78,7 +78,7 @@ void cluster_strategy_offered(struct cluster_node *node) {
 static void mistake_late(struct cluster_node *node, struct message *message) {
     struct cluster *cluster = node->cluster;
     const struct node_work *work = &node->node.work;
-    bool open = work->gossip.replica.type != 0 && message->epoch == node->node.client.epoch;
+    bool open = work->gossip.model.type != 0 && message->epoch == node->node.client.epoch;
     if (open && message->gossip.clock < work->clock && cluster_mistake_due(cluster, MISTAKE_GOSSIP_LATE)) {
         message->gossip.clock = work->clock;
     }
@@ -108,9 +108,8 @@ void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct m
         cluster_violation(cluster, "S6",
                           "%s, at clock %llu of epoch %llu, averages by %s's offer %llu of clock %llu of epoch %llu",
                           node->node.name, (unsigned long long)node->node.work.clock,
-                          (unsigned long long)node->node.client.epoch, asker->node.name,
-                          (unsigned long long)said.claim, (unsigned long long)offer->clock,
-                          (unsigned long long)offer->epoch);
+                          (unsigned long long)node->node.client.epoch, asker->node.name, (unsigned long long)said.claim,
+                          (unsigned long long)offer->clock, (unsigned long long)offer->epoch);
     }
 }
 

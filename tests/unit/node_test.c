@@ -1914,7 +1914,7 @@ static void test_an_answer_that_comes_too_late_is_declined(void **state) {
 
 /* ---- Averages between local steps ---- */
 
-enum { REPLICA_ROWS = 3, REPLICA_WIDTH = 2, REPLICA_ELEMENTS = REPLICA_ROWS * REPLICA_WIDTH, STEPS = 4 };
+enum { MODEL_ROWS = 3, MODEL_WIDTH = 2, MODEL_ELEMENTS = MODEL_ROWS * MODEL_WIDTH, STEPS = 4 };
 
 /* As fake_open, with a table of floats that is averaged, by AD-PSGD; the first of STEPS local steps is computed. OTHER
  * has a third as many shards. */
@@ -1922,9 +1922,9 @@ static struct fake *fake_open_gossip(actor_id self) {
     struct fake *fake = fake_new_as(self, 0, 8);
     fake->job.tables[0] = (struct table_spec){.name = "t",
                                               .type = AML_FLOAT32,
-                                              .width = REPLICA_WIDTH,
-                                              .row_bytes = 4 * REPLICA_WIDTH,
-                                              .rows = REPLICA_ROWS,
+                                              .width = MODEL_WIDTH,
+                                              .row_bytes = 4 * MODEL_WIDTH,
+                                              .rows = MODEL_ROWS,
                                               .whole = true,
                                               .averaged = true};
     fake->job.shapes[0] = table_shape(&fake->job.tables[0]);
@@ -1946,15 +1946,15 @@ static struct fake *fake_open_gossip(actor_id self) {
     return fake;
 }
 
-static float *replica_row(struct fake *fake, unsigned row) {
+static float *model_row(struct fake *fake, unsigned row) {
     return (float *)(void *)cache_row(&fake->node.cache.tables[0], row);
 }
 
 /* The app's step changes every element by this. */
 static void step(struct fake *fake, float change) {
-    for (unsigned r = 0; r < REPLICA_ROWS; r++) {
-        for (unsigned e = 0; e < REPLICA_WIDTH; e++) {
-            replica_row(fake, r)[e] += change;
+    for (unsigned r = 0; r < MODEL_ROWS; r++) {
+        for (unsigned e = 0; e < MODEL_WIDTH; e++) {
+            model_row(fake, r)[e] += change;
         }
         fake->node.cache.tables[0].touched.base[r] = 1;
     }
@@ -1966,11 +1966,11 @@ static void step(struct fake *fake, float change) {
 static struct message gossip(enum gossip_kind kind, uint64_t clock, uint64_t claim, uint32_t rows, float value) {
     struct message message = {.type = MESSAGE_GOSSIP};
     struct buffer *keys = buffer_new(rows * sizeof(uint64_t));
-    struct buffer *values = buffer_new(rows * REPLICA_WIDTH * sizeof value);
+    struct buffer *values = buffer_new(rows * MODEL_WIDTH * sizeof value);
     for (uint32_t r = 0; r < rows; r++) {
         ((uint64_t *)(void *)keys->data)[r] = r;
-        for (unsigned e = 0; e < REPLICA_WIDTH; e++) {
-            ((float *)(void *)values->data)[r * REPLICA_WIDTH + e] = value;
+        for (unsigned e = 0; e < MODEL_WIDTH; e++) {
+            ((float *)(void *)values->data)[r * MODEL_WIDTH + e] = value;
         }
     }
     rows_append(&message, 0, WIRE_FULL, keys, values);
@@ -1985,7 +1985,7 @@ static void give_offer(struct fake *fake, uint64_t clock, uint32_t rows, float v
 }
 
 static void give_answer(struct fake *fake, uint64_t claim, float move) {
-    struct message message = gossip(GOSSIP_ANSWER, 1, claim, REPLICA_ROWS, move);
+    struct message message = gossip(GOSSIP_ANSWER, 1, claim, MODEL_ROWS, move);
     give(fake, REMOTE, &message);
 }
 
@@ -1997,23 +1997,22 @@ static void expect_gossip(struct fake *fake, actor_id to, enum gossip_kind kind,
     assert_int_equal(message.gossip.kind, kind);
     assert_true(message.gossip.passed.receiver == OTHER && message.gossip.clock == 1);
     assert_int_equal(rows_find(&message, 0, &view), !isnan(value));
-    for (unsigned e = 0; !isnan(value) && e < REPLICA_ELEMENTS; e++) {
+    for (unsigned e = 0; !isnan(value) && e < MODEL_ELEMENTS; e++) {
         assert_true(fabsf(((const float *)(const void *)view.values)[e] - value) < 1e-6F);
     }
     forget(fake);
 }
 
 static void expect_rows(struct fake *fake, float value) {
-    for (unsigned e = 0; e < REPLICA_ELEMENTS; e++) {
-        assert_true(fabsf(replica_row(fake, e / REPLICA_WIDTH)[e % REPLICA_WIDTH] - value) < 1e-6F);
+    for (unsigned e = 0; e < MODEL_ELEMENTS; e++) {
+        assert_true(fabsf(model_row(fake, e / MODEL_WIDTH)[e % MODEL_WIDTH] - value) < 1e-6F);
     }
 }
 
 /* The peer declines the node's offer. */
 static void give_refusal(struct fake *fake, uint64_t claim) {
     struct message message = {.type = MESSAGE_GOSSIP};
-    message.gossip =
-        (struct message_gossip){.kind = GOSSIP_ANSWER, .clock = 1, .claim = claim, .passed.sender = OTHER};
+    message.gossip = (struct message_gossip){.kind = GOSSIP_ANSWER, .clock = 1, .claim = claim, .passed.sender = OTHER};
     give(fake, REMOTE, &message);
 }
 
@@ -2029,9 +2028,9 @@ static void test_steps_are_averaged(void **state) {
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 2.5F);
     give_answer(fake, 2, -0.5F);
     /* OTHER's mean has a weight of 1/4: what ours gains, times 6, is what OTHER's loses, times 2. */
-    give_offer(fake, 1, REPLICA_ROWS, 6);
+    give_offer(fake, 1, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
-    give_offer(fake, 1, REPLICA_ROWS, 7); /* ours is 3 now */
+    give_offer(fake, 1, MODEL_ROWS, 7); /* ours is 3 now */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, -3);
     step(fake, 0);
     expect_rows(fake, 4);
@@ -2040,14 +2039,14 @@ static void test_steps_are_averaged(void **state) {
     step(fake, 0); /* the last one */
     expect_rows(fake, 4);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
-    give_offer(fake, 1, REPLICA_ROWS, 8); /* the clock's changes are being gathered */
+    give_offer(fake, 1, MODEL_ROWS, 8); /* the clock's changes are being gathered */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     assert_int_equal(fake->asked.gathers, 1);
     gathered(fake);
     struct message flush = {0};
     struct rows_view view;
     assert_int_equal(sent(fake, REMOTE, MESSAGE_FLUSH, &flush), 1);
-    assert_true(rows_find(&flush, 0, &view) && view.count == REPLICA_ROWS);
+    assert_true(rows_find(&flush, 0, &view) && view.count == MODEL_ROWS);
     assert_true(((const float *)(const void *)view.values)[0] == 3); /* of 4, times the share */
     assert_int_equal(fake->node.work.items, 40);
     assert_int_equal(fake->node.work.gossip.averaged, 4);
@@ -2058,33 +2057,33 @@ static void test_steps_are_averaged(void **state) {
 static void test_what_is_not_averaged(void **state) {
     (void)state;
     struct fake *fake = fake_open_gossip(SELF);
-    give_offer(fake, 1, REPLICA_ROWS, 5); /* all replicas are equal before the first step */
+    give_offer(fake, 1, MODEL_ROWS, 5); /* all copies of the model are equal before the first step */
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     step(fake, 1);
     forget(fake);
     give_refusal(fake, 1);
-    struct message message = gossip(GOSSIP_OFFER, 2, 5, REPLICA_ROWS, 5);
+    struct message message = gossip(GOSSIP_OFFER, 2, 5, MODEL_ROWS, 5);
     give(fake, SELF + 1, &message);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
     assert_int_equal(message.frame_count, 0);
     forget(fake);
-    give_offer(fake, 1, REPLICA_ROWS - 1, 5);
+    give_offer(fake, 1, MODEL_ROWS - 1, 5);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
-    give_offer(fake, 1, REPLICA_ROWS, INFINITY);
+    give_offer(fake, 1, MODEL_ROWS, INFINITY);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
-    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.gossip.passed.sender = 0x70000; /* no node of the job */
     give(fake, SELF + 1, &message);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, &message), 1);
     assert_int_equal(message.frame_count, 0);
     forget(fake);
-    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.epoch = 7;
     give(fake, SELF + 1, &message);
-    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5); /* not by a server of this node */
+    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5); /* not by a server of this node */
     give(fake, REMOTE, &message);
     assert_int_equal(sent(fake, SELF + 1, MESSAGE_GOSSIP, NULL), 0);
-    message = gossip(GOSSIP_OFFER, 1, 5, REPLICA_ROWS, 5);
+    message = gossip(GOSSIP_OFFER, 1, 5, MODEL_ROWS, 5);
     message.frames[2]->size--;
     give(fake, SELF + 1, &message);
     struct message accusation = {0};
@@ -2095,7 +2094,7 @@ static void test_what_is_not_averaged(void **state) {
     expect_rows(fake, 1);
     expect_gossip(fake, REMOTE, GOSSIP_OFFER, 1); /* the second offer */
     give_answer(fake, 3, 1);                      /* an offer that was not made */
-    message = gossip(GOSSIP_ANSWER, 1, 2, REPLICA_ROWS, NAN);
+    message = gossip(GOSSIP_ANSWER, 1, 2, MODEL_ROWS, NAN);
     give(fake, REMOTE, &message);
     give_answer(fake, 2, 1); /* a second answer */
     step(fake, 0);
@@ -2114,7 +2113,7 @@ static void test_an_offer_is_awaited(void **state) {
     fake->now_us += UINT64_C(3600) * 1000 * 1000;
     step(fake, 1);
     assert_int_equal(sent(fake, REMOTE, MESSAGE_GOSSIP, NULL), 0);
-    give_offer(fake, 1, REPLICA_ROWS, 6);
+    give_offer(fake, 1, MODEL_ROWS, 6);
     expect_gossip(fake, SELF + 1, GOSSIP_ANSWER, NAN);
     fake->next.endpoints[fake->next.endpoint_count++] = THIRD_SERVER;
     no_assignments(fake);

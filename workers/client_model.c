@@ -1,45 +1,51 @@
-/* This process's replica of the averaged tables, as nodes exchange it between the local steps of a clock (AD-PSGD): its
- * rows in a message, an average with another node's, and what that moves. See client.h. */
+/* This process's copy of the model, which are the averaged tables, as nodes exchange it between the local steps of a
+ * clock (AD-PSGD): its rows in a message, an average with another node's, and what that moves. See client.h. */
 #include "workers/client_private.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* Appends one more averaged table: all of its rows in the order of their slots, which is that of their keys. NULL for
- * `table` rows: zeros. */
-static void append_table(struct message *message, const struct cache_table *table, unsigned number, bool zeros) {
-    struct buffer *keys = buffer_copy(cache_keys(table), table->count * sizeof(uint64_t));
-    size_t bytes = table->shape->row_bytes;
-    struct buffer *values = buffer_new(table->count * bytes);
-    if (zeros) {
-        memset(values->data, 0, values->size);
+/* Returns the keys of all rows of a table in the order of their slots: those of an earlier copy of the model, if it has
+ * them. Averaged tables are whole, so their keys stay as they are. */
+static struct buffer *keys_of(const struct cache_table *table, unsigned number, const struct message *before) {
+    struct rows_view view;
+    if (rows_find(before, number, &view) && view.count == table->count) {
+        return buffer_hold(view.key_frame);
     }
-    for (uint32_t slot = 0; slot < table->count && !zeros; slot++) {
-        memcpy(values->data + slot * bytes, cache_row(table, slot), bytes);
-    }
-    rows_append(message, number, WIRE_FULL, keys, values);
+    return buffer_copy(cache_keys(table), table->count * sizeof(uint64_t));
 }
 
-static struct message make_replica(const struct client *client, bool zeros) {
-    struct message message = {.type = MESSAGE_GOSSIP};
+struct message client_model(const struct client *client, const struct message *before) {
+    struct message model = {.type = MESSAGE_GOSSIP};
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_table *table = &client->cache->tables[t];
-        if (table->spec->averaged && table->count > 0) {
-            append_table(&message, table, t, zeros);
+        size_t bytes = table->shape->row_bytes;
+        if (!table->spec->averaged || table->count == 0) {
+            continue;
+        }
+        struct buffer *values = buffer_new(table->count * bytes);
+        for (uint32_t slot = 0; slot < table->count; slot++) {
+            memcpy(values->data + slot * bytes, cache_row(table, slot), bytes);
+        }
+        rows_append(&model, t, WIRE_FULL, keys_of(table, t, before), values);
+    }
+    return model;
+}
+
+struct message client_no_moves(const struct client *client, const struct message *model) {
+    struct message moves = {.type = MESSAGE_GOSSIP};
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        struct rows_view view;
+        if (rows_find(model, t, &view)) {
+            struct buffer *values = buffer_new(view.value_frame->size);
+            memset(values->data, 0, values->size);
+            rows_append(&moves, t, WIRE_FULL, buffer_hold(view.key_frame), values);
         }
     }
-    return message;
+    return moves;
 }
 
-struct message client_replica(const struct client *client) {
-    return make_replica(client, false);
-}
-
-struct message client_no_moves(const struct client *client) {
-    return make_replica(client, true);
-}
-
-int client_replica_check(const struct client *client, const struct message *message, bool *fits, struct error *error) {
+int client_model_check(const struct client *client, const struct message *message, bool *fits, struct error *error) {
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(message, client->job->shapes, client->job->table_count, views, error);
     *fits = count > 0;
@@ -69,8 +75,8 @@ int client_replica_check(const struct client *client, const struct message *mess
         }                                                                                                              \
     } while (0)
 
-/* Moves both replicas to their mean, in which theirs has this weight. All are arrays of `count` elements: the two
- * replicas; by how much ours has moved since it was copied, which grows; and by how much theirs is to move. */
+/* Moves both copies of the model to their mean, in which theirs has this weight. All are arrays of `count` elements:
+ * the two copies; by how much ours has moved since it was made, which grows; and by how much theirs is to move. */
 static void average_elements(enum aml_type element, size_t count, const unsigned char *ours,
                              const unsigned char *theirs, double weight, unsigned char *moves, unsigned char *answers) {
     if (element == AML_FLOAT32) {
