@@ -190,7 +190,7 @@ struct aml_app {
     int lots;
 
     /* Advanced. 1: the app can be used with --strategy (see "Strategies"). `configure` may set this field. Tables are
-     * AML_ADD, and those of floats have no `apply`, when aml_averages is 1. */
+     * AML_ADD, and those of floats have no optimizer (`apply`, `apply_rows`), when aml_averages is 1. */
     int strategies;
 
     /* Advanced. 1: `clock` works in slices (aml_slice), so the app can be used with --slice. `configure` may set this
@@ -318,8 +318,8 @@ struct aml_rows {
      * stores or aml_touch. */
     unsigned char *touched;
     uint32_t count; /* rows */
-    /* In tables with `apply`, else NULL: row `slot` of the sums of this process's updates is at sums + slot * stride.
-     * An app that adds to it sets touched[slot], as aml_row_sum does. */
+    /* In tables with an optimizer, else NULL: row `slot` of the sums of this process's updates is at
+     * sums + slot * stride. An app that adds to it sets touched[slot], as aml_row_sum does. */
     unsigned char *sums;
     /* The library's own: slots from `unchecked` on go to aml_check_row, and those that are to be changed from
      * `changeable` on. */
@@ -340,7 +340,7 @@ static inline const void *aml_row_read(const struct aml_rows *rows, uint32_t slo
 
 /* Advanced. Returns the sum of this process's updates of a row in this clock, and marks the row as updated. Add to it
  * in place and never assign, as it holds what other items and threads have added. A row that several threads may update
- * at once needs aml_update_param. For tables with `apply`. In `clock`. */
+ * at once needs aml_update_param. For tables with an optimizer. In `clock`. */
 static inline void *aml_row_sum(const struct aml_rows *rows, uint32_t slot);
 
 /* ---- In `begin`, `clock`, `evaluate` and `finish`: rows by key, for rows that no item names ----

@@ -228,7 +228,7 @@ static int check_strategy(const struct runtime *runtime, struct error *error) {
         bool stepped = app->tables[t].apply != NULL || app->tables[t].apply_rows != NULL;
         if (app->tables[t].mode != AML_ADD || (stepped && table_is_real(&app->tables[t]))) {
             return error_set(error, AML_EINPUT,
-                             "--strategy %s: table %s can't be averaged: expected AML_ADD, without `apply`", name,
+                             "--strategy %s: table %s can't be averaged: expected AML_ADD, without an optimizer", name,
                              app->tables[t].name);
         }
         if (runtime->options.strategy == STRATEGY_ADPSGD && table_is_real(&app->tables[t]) && !app->tables[t].whole) {

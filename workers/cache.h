@@ -1,7 +1,7 @@
 /* The row cache of one process (docs/design.md, "Memory and copies"): the rows that its data touches, which the app
  * reads and changes in place, and for each row its *base*, the version last received or flushed, from which deltas are
- * computed. In tables with `apply` rows are only read, and each row has, in place of the base, the *sum* of the updates
- * since the last flush. Sends no messages: see client.h.
+ * computed. In tables with an optimizer rows are only read, and each row has, in place of the base, the *sum* of the
+ * updates since the last flush. Sends no messages: see client.h.
  *
  * Threads. Rows are added under the caller's lock (runtime.h). They are found under that lock, or without it as long as
  * no row can move (cache_reserve): cache_find and cache_arrived may run beside cache_add and while a row's first state

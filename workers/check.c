@@ -442,7 +442,7 @@ static bool after_row(struct runtime *runtime, unsigned t, uint32_t slot, enum c
     if (!same && cache_summed(rows)) {
         rows_fail(runtime,
                   "clock: table %s: row %" PRIu64
-                  " was changed in place, but the table has `apply`: expected aml_row_sum or aml_update_param",
+                  " was changed in place, but the table has an optimizer: expected aml_row_sum or aml_update_param",
                   spec->name, cache_key(rows, slot));
         return false;
     }
@@ -521,11 +521,11 @@ void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, 
                    count);
     }
     if (change == 1 && cache_summed(rows)) {
-        check_stop(runtime, "%s: table %s has `apply`: expected aml_row_read to read and aml_row_sum to update",
+        check_stop(runtime, "%s: table %s has an optimizer: expected aml_row_read to read and aml_row_sum to update",
                    function, rows->spec->name);
     }
     if (change == 2 && !cache_summed(rows)) {
-        check_stop(runtime, "%s: table %s has no `apply`: expected aml_row", function, rows->spec->name);
+        check_stop(runtime, "%s: table %s has no optimizer: expected aml_row", function, rows->spec->name);
     }
     if (!runtime->check.on) {
         return; /* the row was added after aml_table_rows */

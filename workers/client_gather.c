@@ -97,7 +97,7 @@ static double share_of_clock(const struct client *client) {
  * Of an averaged table's row the changes are first scaled, also in the cache: what is flushed is then what the row has
  * beyond its base, as ever.
  *
- * In tables with `apply` the sums of updates are encoded (gather_sum): there is no base. */
+ * In tables with an optimizer the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
                                   uint32_t count, uint64_t *keys) {
     const struct row_shape *shape = table->shape;

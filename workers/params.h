@@ -18,7 +18,7 @@ void params_close(struct runtime *runtime);
 /* Copies the rows keys[count] into values, row behind row. */
 int params_read(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, void *values);
 /* Adds deltas, row behind row, to the rows keys[count], in this order. In a table with AML_PUT, overwrites the rows; in
- * one with `apply`, adds to the sums of updates. */
+ * one with an optimizer, adds to the sums of updates. */
 int params_update(struct runtime *runtime, unsigned table, const uint64_t *keys, size_t count, const void *deltas);
 
 /* Keeps the changes that the app reports by aml_give_changes; see cache_give. */

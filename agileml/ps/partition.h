@@ -245,10 +245,10 @@ void partition_unsubscribe(struct partition *partition, bool (*keep)(void *conte
 
 /* Appends to `push` the frames of the rows in `subscription` that changed after `from_clock`. Leaves out put rows that
  * the subscriber wrote last. Appends no rows when the subscriber was the only origin since `from_clock`: client_gather
- * has added the same deltas to the subscriber's own rows, bit for bit. That does not hold for tables with `apply`, nor
- * for tables whose pushes round; their rows are always pushed, with the same bytes until they change again. With
- * `pushes_all` no rows are left out. `model` is
- * the push built just before for another subscriber from the same clock, or NULL: equal tables share its frames. */
+ * has added the same deltas to the subscriber's own rows, bit for bit. That does not hold for tables with an optimizer,
+ * nor for tables whose pushes round; their rows are always pushed, with the same bytes until they change again. With
+ * `pushes_all` no rows are left out. `model` is the push built just before for another subscriber from the same clock,
+ * or NULL: equal tables share its frames. */
 void partition_changes(struct partition *partition, const struct subscription *subscription, uint64_t from_clock,
                        const struct subscription *model_subscription, const struct message *model,
                        struct message *push);

@@ -88,10 +88,11 @@ static void test_what_is_always_found(void **state) {
         {"slot", "aml_row: slot 2000: table sums has 2000 rows in this process"},
         {"slot-read", "aml_row_read: slot 4294967295: table dense has 10 rows in this process"},
         {"touch", "aml_touch: slot 10: table dense has 10 rows in this process"},
-        {"stepped-row", "aml_row: table stepped has `apply`: expected aml_row_read to read and aml_row_sum to update"},
+        {"stepped-row",
+         "aml_row: table stepped has an optimizer: expected aml_row_read to read and aml_row_sum to update"},
         {"stepped-touch",
-         "aml_touch: table stepped has `apply`: expected aml_row_read to read and aml_row_sum to update"},
-        {"row-sum", "aml_row_sum: table dense has no `apply`: expected aml_row"},
+         "aml_touch: table stepped has an optimizer: expected aml_row_read to read and aml_row_sum to update"},
+        {"row-sum", "aml_row_sum: table dense has no optimizer: expected aml_row"},
         {"row-sum-slot", "aml_row_sum: slot 10: table stepped has 10 rows in this process"},
     };
     for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
@@ -117,8 +118,9 @@ static void test_what_is_found_when_asked_for(void **state) {
         {"kept-rows", "aml_row: rows of table dense that were kept"},
         {"given-row", "aml_row: table given has changes_given: expected aml_row_read and aml_give_changes"},
         {"given", "aml_give_changes: table given: row 2: element 1 is "},
-        {"stepped-in-place", "clock: table stepped: row 3 was changed in place, but the table has `apply`: expected "
-                             "aml_row_sum or aml_update_param"},
+        {"stepped-in-place",
+         "clock: table stepped: row 3 was changed in place, but the table has an optimizer: expected "
+         "aml_row_sum or aml_update_param"},
         {"row-sum-threads", "clock: table stepped: row 3 was changed by threads 0 and 1 at once"},
         {"clock-thread", "aml_read_param: called with the worker of another thread"},
         {"start-impure", "start of table dense: made another value when it was called again"},

@@ -479,7 +479,7 @@ void cluster_check_server(struct cluster_server *server) {
 
 /* ---- Nodes ---- */
 
-/* A row of the app at `clock`, with the node's own later changes; without these in a table with `apply`. */
+/* A row of the app at `clock`, with the node's own later changes; without these in a table with an optimizer. */
 static void expected_row(struct cluster_node *node, unsigned number, uint64_t clock, uint64_t *expected) {
     struct app *app = &node->cluster->app;
     const struct app_row *row = &app->rows[number];
