@@ -188,11 +188,50 @@ static void test_ftrl(void **state) {
     }
 }
 
+/* What only decays ends at 0, not at the smallest subnormal number, and leaves the row alone from then on. */
+static void test_means_end_at_zero(void **state) {
+    (void)state;
+    const struct aml_momentum momentum = {.rate = 0.1, .momentum = 0.9};
+    const struct aml_adam adam = {.rate = 0.1, .beta1 = 0.9, .beta2 = 0.99, .epsilon = 1e-6};
+    float rows[2][4] = {{0}};
+    float states[2][10] = {{0}};
+    float sum[4] = {1, -1, 1e-6F, 0};
+    for (unsigned s = 0; s < 20000; s++) {
+        struct aml_step step = {.clock = s, .type = AML_FLOAT32, .width = 4, .sum = sum};
+        step.row = rows[0], step.state = states[0], step.state_width = aml_momentum_state(4);
+        aml_apply_momentum(&step, &momentum);
+        step.row = rows[1], step.state = states[1], step.state_width = aml_adam_state(4);
+        aml_apply_adam(&step, &adam);
+        memset(sum, 0, sizeof sum);
+    }
+    for (unsigned e = 0; e < 4; e++) {
+        assert_true(states[0][e] == 0 && states[1][e] == 0 && states[1][4 + e] == 0);
+    }
+    assert_true(fabsf(rows[0][0] + 1) < 1e-5F && fabsf(rows[0][1] - 1) < 1e-5F);
+}
+
+/* A gradient whose square is subnormal: the step is finite. */
+static void test_adam_of_a_tiny_gradient(void **state) {
+    (void)state;
+    const struct aml_adam adam = {.rate = 0.25, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 0};
+    float row = 1;
+    float states[4] = {0};
+    const float sum = 1e-20F;
+    const struct aml_step step = {
+        .type = AML_FLOAT32, .width = 1, .state_width = aml_adam_state(1), .row = &row, .state = states, .sum = &sum};
+    aml_apply_adam(&step, &adam);
+    assert_true(fabsf(row - 0.75F) < 0.02F);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_momentum), cmocka_unit_test(test_adagrad),
-        cmocka_unit_test(test_adam),     cmocka_unit_test(test_adams_first_step_is_as_long_as_the_rate),
+        cmocka_unit_test(test_momentum),
+        cmocka_unit_test(test_adagrad),
+        cmocka_unit_test(test_adam),
+        cmocka_unit_test(test_adams_first_step_is_as_long_as_the_rate),
         cmocka_unit_test(test_ftrl),
+        cmocka_unit_test(test_means_end_at_zero),
+        cmocka_unit_test(test_adam_of_a_tiny_gradient),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
