@@ -103,6 +103,9 @@ void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct m
     cluster->result->counts.averages++;
     const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.passed.sender) : node;
     const struct node_offer *offer = &asker->work.offers[said.claim % CLUSTER_OFFERS_SEEN];
+    if (offer->claim > said.claim) {
+        return; /* a node that slept takes an offer so old that its place has another one by now */
+    }
     if (offer->claim != said.claim || offer->clock != node->node.work.clock ||
         offer->epoch != node->node.client.epoch) {
         cluster_violation(cluster, "S6",
