@@ -1,5 +1,5 @@
-"""Training steps whose computing is a pause, as on a device of the node's own: each worker takes steps of one length, and
-changes the whole model in each. For bench/strategies --grow."""
+"""Training steps whose computing is a pause, as on a device of the node's own: each worker takes steps of one length,
+and changes the whole model in each. For bench/strategies --grow."""
 import time
 
 import numpy as np
