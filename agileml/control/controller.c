@@ -459,8 +459,9 @@ static bool job_terms_resumable(const struct job_terms *new, const struct job_te
 static bool group_is_cut(const struct controller *controller, const struct job_terms *new) {
     const struct strategy_clocks *clocks = &controller->job.resumed_clocks;
     uint64_t next = controller->plan.restore + 1;
-    return controller->job.resumed_strategy != STRATEGY_SSGD &&
-           clocks->local_steps != new->local_steps &&strategy_boundary(clocks, next) != next;
+    bool begins_group = strategy_boundary(clocks, next) == next;
+    bool other_steps = clocks->local_steps != new->local_steps;
+    return controller->job.resumed_strategy != STRATEGY_SSGD && other_steps && !begins_group;
 }
 
 enum { DIFFERENCES_MAX = 240 /* bytes */ };

@@ -8,8 +8,8 @@
 
 /* How a metric's value follows from its sum and weight; the values of wire_metric.kind. */
 enum metric_kind {
-    METRIC_SUM = 0,      /* sum */
-    METRIC_MEAN = 1,     /* sum / weight */
+    METRIC_SUM = 0,       /* sum */
+    METRIC_MEAN = 1,      /* sum / weight */
     METRIC_ROOT_MEAN = 2, /* sqrt(sum / weight): RMSE from squared errors */
     METRIC_EXP_MEAN = 3   /* exp(sum / weight): perplexity from negated log-likelihoods */
 };

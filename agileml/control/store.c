@@ -210,8 +210,8 @@ int store_open(struct store **opened, const char *path, struct error *error) {
         code = error_set(error, AML_EINPUT, "%s: can't open the controller's store: %s", path, reason);
     } else if (store_too_short(path)) {
         code = error_set(error, AML_EINPUT, "%s: is not a controller's store but some other file", path);
-    } else if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
-                               NULL) != SQLITE_OK) {
+    } else if (sqlite3_open_v2(path, &store->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) !=
+               SQLITE_OK) {
         code = store_failed(store, "open", error);
     } else {
         code = store_prepare(store, error);

@@ -30,7 +30,7 @@ RECORDS_VIEW(feed_ask_shards, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(feed_batches, struct wire_batch, FEED_BATCHES) /* at least one */
 RECORDS_VIEW(checkpoint_partitions, uint32_t, RECORDS_FRAME)
 RECORDS_VIEW(records_restore_points, struct wire_restore_point, RECORDS_FRAME) /* FENCED, REPLICAS */
-RECORDS_VIEW(records_names, struct wire_name, RECORDS_FRAME)    /* EVICT, GONE */
+RECORDS_VIEW(records_names, struct wire_name, RECORDS_FRAME)                   /* EVICT, GONE */
 RECORDS_VIEW(allocation_machines, struct wire_machine, RECORDS_FRAME)
 RECORDS_VIEW(records_text, char, RECORDS_FRAME) /* REPORT, STATUS, NOTE: without a final 0 */
 

@@ -35,8 +35,8 @@ static uint8_t input_byte(struct actor_input *input) {
 }
 
 static actor_id input_sender(uint8_t byte) {
-    const actor_id senders[] = {
-        ACTOR_CONTROLLER, actors_node(0), actors_node(1), actors_node(2), actors_server(0), actors_server(1), 0x770000};
+    const actor_id senders[] = {ACTOR_CONTROLLER, actors_node(0),   actors_node(1), actors_node(2),
+                                actors_server(0), actors_server(1), 0x770000};
     return senders[byte % (sizeof senders / sizeof *senders)];
 }
 

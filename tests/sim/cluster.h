@@ -94,8 +94,7 @@ struct cluster_options {
     enum mistake mistake;
     bool transient; /* CAMPAIGN_ELASTIC in stage transient */
     bool caches;    /* with `transient`: tables are whole, and all nodes but one or two are lost at once */
-    const struct cluster_traces
-        *traces; /* with `transient`: what comes and goes follows one of these; NULL: is drawn */
+    const struct cluster_traces *traces; /* with `transient`: who comes and goes follows one of them; NULL: is drawn */
     FILE *trace;
 };
 

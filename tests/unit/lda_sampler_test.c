@@ -298,8 +298,7 @@ static void test_topics_that_are_none_are_sampled_anew(void **state) {
     lda_texts_add(&texts, (const uint32_t[]){0, 1, 2, 3}, (const uint32_t[]){1, 1, 1, 1}, TINY_TOKENS);
     lda_state_open(&counts, &texts, TINY_TOPICS);
     trainer_open(&trainer, &texts, &counts, 0.4, 0.2, 2, 1);
-    uint32_t fresh =
-        lda_load(&trainer.block, trainer.memory, TINY_TOPICS, SEED, 0, 0, 0, TINY_TOKENS, assigned);
+    uint32_t fresh = lda_load(&trainer.block, trainer.memory, TINY_TOPICS, SEED, 0, 0, 0, TINY_TOKENS, assigned);
     assert_int_equal(fresh, TINY_TOKENS - 1);
     for (unsigned i = 0; i < TINY_TOKENS; i++) {
         assert_true(lda_token(&trainer.block, i)[LDA_TOKEN_TOPIC] < TINY_TOPICS);

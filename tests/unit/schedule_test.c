@@ -126,8 +126,7 @@ static void a_dead_nodes_clocks_become_catch_ups(void **state) {
         takeover[s] = node_of(s < SHARDS / 2 ? 0 : 2);
     }
     schedule_open(&schedule, SHARDS, owners, 1);
-    assert_int_equal(
-        schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){5, 5, 7, 2}), 7);
+    assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){5, 5, 7, 2}), 7);
     check_one_assignment(&schedule, 5, 20);
     struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 1, 6, &count), origin_catch_up(node_of(0), 2));
@@ -184,8 +183,7 @@ static void takes_over_what_was_taken_over(void **state) {
     for (unsigned s = 0; s < SHARDS; s++) {
         takeover[s] = node_of(2);
     }
-    assert_int_equal(
-        schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){6, 6, 7, 3}), 9);
+    assert_int_equal(schedule_recover(&schedule, is_dead, dead, takeover, &(struct schedule_restore){6, 6, 7, 3}), 9);
     check_one_assignment(&schedule, 6, 20);
     struct assignments assignments = assignments_of(&schedule);
     assert_int_equal(on_assignment(&assignments, 0, 7, &count), origin_catch_up(node_of(2), 3));

@@ -215,10 +215,9 @@ static void run_script(const struct provider_options *options) {
     assert_int_equal(access(path_of("machine/shut.down"), F_OK), 0); /* always */
 }
 
-static const char EXPECTED[] =
-    "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n"
-    "--group\neu-west-1a/u7inh-32tb.480xlarge\n--listen\n10.0.0.9\n"
-    "--poll-notice\n5\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
+static const char EXPECTED[] = "--controller\ntcp://10.0.0.1:7000\n--tier\ntransient\n--name\ni-0abc\n"
+                               "--group\neu-west-1a/u7inh-32tb.480xlarge\n--listen\n10.0.0.9\n"
+                               "--poll-notice\n5\n%s--threads\n3\n--data\nit's here; rm -rf $HOME \"x\" `y` \\\n\n%s";
 
 static void assert_arguments(bool key) {
     char expected[600];
