@@ -1035,6 +1035,14 @@ static void play_rounds(struct fake *fake, unsigned rounds) {
     }
 }
 
+/* Plays until no recovery is under way. */
+static void play_recovery(struct fake *fake) {
+    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
+        assert_true(r < ROUNDS_MAX);
+        play(fake);
+    }
+}
+
 static void play_to_end(struct fake *fake) {
     for (unsigned r = 0; fake->end.ended == 0; r++) {
         assert_true(r < ROUNDS_MAX);
@@ -2336,10 +2344,10 @@ static struct fake *with_pulses(void) {
     return fake;
 }
 
-/* All nodes but `silent` answer what their pulses were asked last. */
-static void pulses_answer(struct fake *fake, unsigned silent) {
-    for (unsigned n = 0; n < 4; n++) {
-        uint64_t number = n != silent ? asked(fake, n) : 0;
+/* The first `nodes` nodes answer what their pulses were asked last, but those whose bits are set in `silent`. */
+static void pulses_answer(struct fake *fake, unsigned nodes, unsigned silent) {
+    for (unsigned n = 0; n < nodes; n++) {
+        uint64_t number = (silent >> n & 1) == 0 ? asked(fake, n) : 0;
         if (number != 0) {
             pulse(fake, n, PULSE_ANSWER, number, 0);
         }
@@ -2350,7 +2358,7 @@ static void pulses_answer(struct fake *fake, unsigned silent) {
 static void suspect_on(struct fake *fake, unsigned ticks, unsigned suspect) {
     for (unsigned t = 0; t < ticks; t++) {
         pulse(fake, 1, PULSE_SUSPECT, 2, suspect);
-        pulses_answer(fake, suspect);
+        pulses_answer(fake, 4, 1U << suspect);
         tick(fake, PROBE_US);
     }
 }
@@ -2397,12 +2405,7 @@ static void test_nodes_that_are_lost_with_those_who_watched_them(void **state) {
     for (unsigned t = 0; t < SUSPECT_UNACCUSED_TICKS; t++) {
         assert_int_equal(fake->controller.progress.failures, t < SUSPECT_TICKS ? 0 : 1);
         pulse(fake, 1, PULSE_SUSPECT, 2, 2);
-        for (unsigned n = 0; n < 6; n++) {
-            uint64_t number = n != 2 && n != 3 ? asked(fake, n) : 0;
-            if (number != 0) {
-                pulse(fake, n, PULSE_ANSWER, number, 0);
-            }
-        }
+        pulses_answer(fake, 6, 1U << 2 | 1U << 3);
         tick(fake, PROBE_US);
     }
     assert_int_equal(fake->controller.progress.failures, 2);
@@ -2438,7 +2441,7 @@ static void test_a_controller_that_is_busy_gives_up_nobody(void **state) {
         tick(fake, PROBE_US + t % 4 * PROBE_US / 2);
     }
     assert_int_equal(fake->controller.progress.failures, 0);
-    pulses_answer(fake, 2);
+    pulses_answer(fake, 4, 1U << 2);
     suspect_on(fake, SUSPECT_TICKS + 1, 2);
     assert_int_equal(fake->controller.progress.failures, 1);
     fake_close(fake);
@@ -2491,7 +2494,7 @@ static void test_a_suspected_process_is_dialed(void **state) {
     (void)state;
     struct fake *fake = with_pulses();
     pulse(fake, 1, PULSE_SUSPECT, 0, 2);
-    pulses_answer(fake, 2);
+    pulses_answer(fake, 4, 1U << 2);
     tick(fake, PROBE_US);
     assert_int_equal(fake->dials[2], 1);
     assert_int_equal(fake->dials[1] + fake->dials[3], 0);
@@ -2960,10 +2963,7 @@ static void test_lost_partitions_come_from_caches(void **state) {
     fake->players[3].caches = fake->players[4].caches = true;
     uint64_t clock = fake->clock;
     lose(fake, 0, 2);
-    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
-        assert_true(r < ROUNDS_MAX);
-        play(fake);
-    }
+    play_recovery(fake);
     assert_int_equal(fake->controller.plan.restore, clock);
     assert_true(fake->controller.recovery.cached > 0);
     assert_int_equal(lines_with(fake, "\"partitions_from_caches\""), 1);
@@ -3071,10 +3071,7 @@ static void test_a_cache_makes_nobody_a_follower(void **state) {
     ask(fake, OPERATOR, MESSAGE_EVICT, player_names[idle]);
     expect_outcome(fake, OPERATOR, 0, "");
     lose(fake, lost, lost);
-    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
-        assert_true(r < ROUNDS_MAX);
-        play(fake);
-    }
+    play_recovery(fake);
     assert_false(has_partitions(fake, idle));
     expect_good_end(fake, 40);
     fake_close(fake);
@@ -3090,10 +3087,7 @@ static void test_catch_ups_are_taken_over(void **state) {
         fake->players[n].there = false;
         ask(fake, OPERATOR, MESSAGE_GONE, player_names[n]);
         deliver(fake);
-        for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
-            assert_true(r < ROUNDS_MAX);
-            play(fake);
-        }
+        play_recovery(fake);
     }
     assert_int_equal(fake->controller.plan.epoch, 4);
     expect_good_end(fake, 20);
@@ -3355,6 +3349,7 @@ static void accuse(struct fake *fake, unsigned accuser, unsigned accused, uint64
     give_as(fake, accuser, epoch, &message);
 }
 
+/* The node's process has ended by a signal, without CRASHED: only GONE has the signal. */
 static void die(struct fake *fake, unsigned number, unsigned signal) {
     char name[WIRE_NAME_MAX] = {0};
     struct message gone = {.type = MESSAGE_GONE, .gone = {.request = 17, .signal = signal}, .frame_count = 1};
@@ -4923,14 +4918,10 @@ static void crash(struct fake *fake, unsigned number, unsigned signal, const cha
     give(fake, number, &message);
 }
 
-/* The node's process has ended by a signal, without CRASHED: only GONE has the signal. */
-
+/* The nodes tell of a loss, and all recover from it. */
 static void recover_all(struct fake *fake) {
     play(fake);
-    for (unsigned r = 0; fake->controller.change.state == CHANGE_RECOVER; r++) {
-        assert_true(r < ROUNDS_MAX);
-        play(fake);
-    }
+    play_recovery(fake);
 }
 
 static void kill_controller(struct fake *fake) {

@@ -531,19 +531,25 @@ static void fake_close(struct fake *fake) {
     free(fake);
 }
 
-/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER, with a lot each; clock 1 is being
- * computed. Set 2 is OTHER's lot. */
-static struct fake *fake_open_lots(void) {
-    struct fake *fake = fake_new(0, 3);
-    fake->node.options.lots = 1;
+/* The job starts: from clock 1 on the node, `self`, works with set 1 on the first `shards` shards of eight, OTHER on
+ * the others. */
+static void start_beside_other(struct fake *fake, actor_id self, uint32_t shards) {
     give_welcome(fake);
-    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
+    add_assignment(fake, self, 1, WIRE_CLOCK_NEVER, 0, shards);
+    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, shards, 8 - shards);
     give_plan(fake);
     prepared(fake, 1, 30);
     answer_subscribes(fake, 0);
     replicas(fake, 0, 1, true);
     give_start(fake);
+}
+
+/* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER, with a lot each; clock 1 is being
+ * computed. Set 2 is OTHER's lot. */
+static struct fake *fake_open_lots(void) {
+    struct fake *fake = fake_new(0, 3);
+    fake->node.options.lots = 1;
+    start_beside_other(fake, SELF, 4);
     assert_int_equal(fake->asked.prepared_shards, 2);
     prepared(fake, 2, 15);
     answer_subscribes(fake, 0);
@@ -555,14 +561,7 @@ static struct fake *fake_open_lots(void) {
 /* A node that works with set 1 on shards 0 to 3 from clock 1 on, beside OTHER; clock 1 is being computed. */
 static struct fake *fake_open(uint32_t staleness, uint64_t clocks) {
     struct fake *fake = fake_new(staleness, clocks);
-    give_welcome(fake);
-    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
-    give_plan(fake);
-    prepared(fake, 1, 30);
-    answer_subscribes(fake, 0);
-    replicas(fake, 0, 1, true);
-    give_start(fake);
+    start_beside_other(fake, SELF, 4);
     assert_int_equal(fake->asked.computing, 1);
     forget(fake);
     return fake;
@@ -999,14 +998,7 @@ static struct fake *fake_open_caches(void) {
     struct fake *fake = fake_new(0, 0);
     fake->job.table_count = 0;
     fake->next.plan.transient = 1;
-    give_welcome(fake);
-    add_assignment(fake, SELF, 1, WIRE_CLOCK_NEVER, 0, 4);
-    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 4, 4);
-    give_plan(fake);
-    prepared(fake, 1, 30);
-    answer_subscribes(fake, 0);
-    replicas(fake, 0, 1, true);
-    give_start(fake);
+    start_beside_other(fake, SELF, 4);
     computed(fake, 1, 1);
     push(fake, 0, 1);
     forget(fake);
@@ -1931,14 +1923,7 @@ static struct fake *fake_open_gossip(actor_id self) {
     fake->job.clocks = (struct strategy_clocks){.per_iteration = STEPS, .local_steps = STEPS};
     fake->next.plan.strategy = fake->next.plan.next_strategy = STRATEGY_ADPSGD;
     fake->next.plan.strategy_from = 1;
-    give_welcome(fake);
-    add_assignment(fake, self, 1, WIRE_CLOCK_NEVER, 0, 6);
-    add_assignment(fake, OTHER, 1, WIRE_CLOCK_NEVER, 6, 2);
-    give_plan(fake);
-    prepared(fake, 1, 30);
-    answer_subscribes(fake, 0);
-    replicas(fake, 0, 1, true);
-    give_start(fake);
+    start_beside_other(fake, self, 6);
     assert_int_equal(fake->asked.computing, 1);
     assert_int_equal(fake->node.work.gossip.steps, STEPS);
     assert_int_equal(cache_add(&fake->node.cache, 0, 0), 0); /* with all other rows */
