@@ -17,9 +17,9 @@ enum {
     OPERATOR_MACHINE = 1,
     FIRST_MACHINE = 2,
     HEARTBEAT_MS = 100,
-    TIMEOUT_MS = 600 * 1000, /* nothing fails here, and queues may be long */
+    TIMEOUT_MS = 600 * 1000, /* queues may be long; losses are noticed by pulses */
     NOTICE_MS = 120 * 1000,
-    LOSS_EVERY = 6 /* iterations between two losses, in which others take part in place of the lost nodes */
+    LOSS_EVERY = 6 /* iterations from a recovery until nodes are lost again: time for the new ones to take part */
 };
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 static const actor_id OPERATOR = UINT64_C(0xFFFF) << ACTOR_PART_BITS;
@@ -39,7 +39,7 @@ struct scale_node {
     struct node_set *preparing; /* a copy; NULL: nothing */
     unsigned at_set;            /* the set at work */
     uint64_t clock, began_us;
-    bool opened, ended, lost;
+    bool opened, ended;
 };
 
 /* A loss and the recovery from it. */
@@ -49,7 +49,7 @@ struct scale_loss {
     uint64_t failures; /* that were reported before it */
     uint64_t clock;    /* the last one that was completed before it */
     struct cluster_recovery recovery;
-    unsigned next_iteration; /* before which nothing more is lost */
+    unsigned next_iteration; /* the next loss is in this one, or later */
 };
 
 struct scale {
@@ -274,7 +274,7 @@ static void node_shut(struct scale_node *node) {
 
 static void lose_one(struct scale_node *node) {
     unsigned machine = FIRST_MACHINE + node->number;
-    node->lost = node->ended = true;
+    node->ended = true;
     if (node->scale->options->losses.silent) {
         sim_remove(node->scale->sim, machine);
     } else {
@@ -297,7 +297,8 @@ static void lose_some(void *context) {
     }
 }
 
-/* Draws when the next loss is, within the iteration that begins. */
+/* An iteration begins: draws the next loss's moment within it, if a loss is due. An iteration takes about as long
+ * as the one before, `iteration_seconds`. */
 static void plan_loss(struct scale *scale, double iteration_seconds) {
     const struct cluster_losses *losses = &scale->options->losses;
     struct scale_loss *loss = &scale->loss;
@@ -322,7 +323,7 @@ static void recovered(struct scale *scale) {
     scale->ended = result->recovery_count == scale->options->losses.times;
 }
 
-/* Looks how far the recovery from a loss is, after each step of the controller. */
+/* After each step of the controller: notes how far the recovery from a loss is. */
 static void watch_loss(struct scale *scale) {
     const struct controller *controller = &scale->controller;
     struct scale_loss *loss = &scale->loss;

@@ -13,8 +13,8 @@
  * ends after the last recovery. */
 struct cluster_losses {
     unsigned times;    /* 0: none is lost, and processes have no pulses */
-    unsigned at_once;  /* transient nodes */
-    bool silent;       /* the machines are gone; else the processes end, which their machines tell */
+    unsigned at_once;  /* transient nodes, fewer than the job has */
+    bool silent;       /* the machines are gone; else processes end, and their machines close the connections */
     uint32_t probe_ms; /* between two probes of a pulse */
 };
 
@@ -27,9 +27,9 @@ struct cluster_options {
     uint32_t partitions;   /* and data shards: as the controller chooses them */
     uint32_t commit_every; /* clocks; 0: as the controller chooses */
     unsigned iterations;
-    unsigned join; /* transient nodes that join ... */
-    unsigned join_iteration,
-        evict_iteration; /* ... when this one begins, and are evicted when that one does; 0: never */
+    unsigned join;            /* transient nodes that join later */
+    unsigned join_iteration;  /* when this one begins; 0: never */
+    unsigned evict_iteration; /* they are evicted when this one begins; 0: never */
     struct cluster_losses losses;
     uint64_t seed;
     FILE *report; /* where the job's report goes, docs/proteus.md; NULL: nowhere */
@@ -37,7 +37,7 @@ struct cluster_options {
 
 struct cluster_iteration {
     double seconds; /* that it took */
-    double bytes; /* that all links sent in it */
+    double bytes;   /* that all links sent in it */
     unsigned stage; /* 0: traditional */
     unsigned nodes;
 };

@@ -291,8 +291,8 @@ int main(int argc, char **argv) {
         {"figure-16", NULL, AML_OPTION_FLAG, &bench.elastic, 0, 0,
          "instead of figures 11 to 14: N/16 nodes, the others join at iteration 11 and are evicted at 35"},
         {"losses", "N", AML_OPTION_INTEGER, &bench.losses, 0, 1000,
-         "instead of figures 11 to 14: how long the recoveries from N losses take, of 1, 2 and 3 nodes at once, that "
-         "end or are silent"},
+         "instead of figures 11 to 14: how long recoveries take, from N losses each of 1, 2 and 3 nodes at once, whose "
+         "processes end or whose machines fall silent"},
         {"probe", "MS", AML_OPTION_INTEGER, &bench.probe, 10, 1000, "with --losses: between two probes of a node"},
         {"partitions", "N", AML_OPTION_INTEGER, &bench.partitions, 0, WIRE_PARTITIONS_MAX,
          "of the tables; 0: about as many as nodes"},
