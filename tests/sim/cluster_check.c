@@ -323,10 +323,10 @@ static void check_roles(struct cluster_server *server) {
     }
 }
 
-/* Whether the replica's rows are those of one clock. */
-static bool replica_stands(const struct server *server, uint32_t number) {
-    const struct server_replica *replica = &server->replicas[number];
-    return replica->partition != NULL && replica->state != REPLICA_COPYING;
+const struct partition *cluster_replica(const struct cluster_server *server, uint32_t partition) {
+    const struct server_replica *replica =
+        partition < server->server.partition_count ? &server->server.replicas[partition] : NULL;
+    return replica != NULL && replica->state != REPLICA_COPYING ? replica->partition : NULL;
 }
 
 /* I4: after a recovery every replica that stands is where the plan puts it, or already further by its rules. */
@@ -351,9 +351,8 @@ static bool can_be_put(const struct partition *partition, uint64_t clock) {
 }
 
 bool cluster_can_put(const struct cluster_server *server, uint32_t partition, uint64_t clock) {
-    const struct server *mine = &server->server;
-    return partition < mine->partition_count && replica_stands(mine, partition) &&
-           can_be_put(mine->replicas[partition].partition, clock);
+    const struct partition *replica = cluster_replica(server, partition);
+    return replica != NULL && can_be_put(replica, clock);
 }
 
 static bool reliable_can_put(const struct cluster *cluster, uint32_t p, uint64_t clock) {
@@ -450,8 +449,8 @@ void cluster_check_server(struct cluster_server *server) {
         check_roles(server);
     }
     for (uint32_t p = 0; p < mine->partition_count; p++) {
-        const struct partition *partition = mine->replicas[p].partition;
-        if (partition == NULL || mine->fenced || !replica_stands(mine, p)) {
+        const struct partition *partition = cluster_replica(server, p);
+        if (partition == NULL || mine->fenced) {
             server->checked[p].epoch = 0;
             continue;
         }

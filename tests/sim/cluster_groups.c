@@ -274,10 +274,8 @@ static bool backup_has_left(const struct cluster *cluster, uint32_t partition, u
     for (unsigned n = 0; n < cluster->node_count; n++) {
         const struct cluster_node *node = cluster->nodes[n];
         for (unsigned s = 0; s < node->server_count; s++) {
-            const struct server *server = &node->servers[s].server;
-            if (server->self == place->next_server && partition < server->partition_count &&
-                server->replicas[partition].partition != NULL &&
-                server->replicas[partition].partition->clock >= from_clock) {
+            const struct partition *replica = cluster_replica(&node->servers[s], partition);
+            if (node->servers[s].server.self == place->next_server && replica != NULL && replica->clock >= from_clock) {
                 return true;
             }
         }

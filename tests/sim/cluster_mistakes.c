@@ -462,7 +462,7 @@ void cluster_mistake_controller(struct cluster *cluster, actor_id from, struct m
         cluster_mistake_due(cluster, MISTAKE_PROGRESS_TWICE)) {
         message->progress.items *= 2;
     }
-    if (message->type == MESSAGE_FENCED) {
+    if (message->type == MESSAGE_FENCED && cluster->options.mistake == MISTAKE_CACHES_IGNORED) {
         mistake_caches_ignored(cluster, message);
     }
     if (message->type == MESSAGE_FENCED && node != NULL && !node->fate.gone && could_begin(node) &&

@@ -763,9 +763,12 @@ bool cluster_state_stands(const struct cluster *cluster, uint64_t epoch);
 
 /* When the controller sends a plan. */
 void cluster_check_plan(struct cluster *cluster, const struct message *message);
-/* After a step of a server, of a node; when a worker begins a clock; after a push (client.row_state). */
+/* Returns the server's replica of the partition; NULL: there is none, or only part of the copy has come, so that its
+ * rows are of different clocks. */
+const struct partition *cluster_replica(const struct cluster_server *server, uint32_t partition);
 /* Whether the server's replica of the partition can be put at the clock. */
 bool cluster_can_put(const struct cluster_server *server, uint32_t partition, uint64_t clock);
+/* After a step of a server, of a node; when a worker begins a clock; after a push (client.row_state). */
 void cluster_check_server(struct cluster_server *server);
 /* A server has received a message: S3, one ring for a clock and epoch. */
 void cluster_check_ring(struct cluster *cluster, const struct message *message);
