@@ -30,8 +30,8 @@ struct strategy_sample {
     enum strategy strategy;
     unsigned nodes, threads; /* that worked */
     unsigned stage;          /* enum stage: in another one, iterations are not comparable */
-    double seconds;          /* that the iteration took */
-    double computed;         /* the part of its clocks, without evaluations, in which the slowest node computed */
+    double seconds;          /* that the iteration took, without evaluations */
+    double computed;         /* the part of these that it would have taken if the exchange took no time */
 };
 
 /* When a change may be made again. */

@@ -418,13 +418,27 @@ void change_cancel(struct controller *controller) {
     change_publish(controller);
 }
 
+/* Whether a member that the next plan has no part for waits to be dismissed. */
+static bool any_leaves(const struct controller *controller) {
+    for (unsigned m = 0; m < controller->member_count; m++) {
+        const struct member *member = &controller->members[m];
+        if (member->stay == MEMBER_LEAVING && !member->planned && !controller_feeds(member)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Prepares the next plan if it is another one, or if the strategy changes. As a change for which a node leaves does not
+ * wait for a clock at which the strategy can change (barrier_for_switch), the strategy alone is no reason meanwhile. */
 static void prepare(struct controller *controller) {
     struct desired desired = {0};
     struct error error = {0};
     controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
         /* The job could not go on without the leaving members: they stay until they are lost or others join. */
-    } else if (desired_is_present(controller, &desired) && !commit_grows(controller) && !strategy_changes(controller)) {
+    } else if (desired_is_present(controller, &desired) && !commit_grows(controller) &&
+               (!strategy_changes(controller) || any_leaves(controller))) {
         change_cancel(controller);
         dismiss(controller);
     } else {
@@ -547,17 +561,6 @@ static uint64_t clock_to_switch(const struct controller *controller) {
     uint64_t over_us = controller->clocks.completed_us + controller->clocks.lasted_us;
     bool early = controller_now(controller) + CONTROLLER_HOLD_AHEAD_MS * UINT64_C(1000) < over_us;
     return early && change_clock_reached(controller) == under_way ? under_way : change_clock_ahead(controller);
-}
-
-/* Whether a member that the next plan has no part for waits to be dismissed. */
-static bool any_leaves(const struct controller *controller) {
-    for (unsigned m = 0; m < controller->member_count; m++) {
-        const struct member *member = &controller->members[m];
-        if (member->stay == MEMBER_LEAVING && !member->planned && !controller_feeds(member)) {
-            return true;
-        }
-    }
-    return false;
 }
 
 /* Another strategy moves the barrier to the end of a group of clocks, and is set only where that is near, as a named

@@ -139,6 +139,7 @@ struct member_reported {
     uint64_t catch_up;        /* this epoch's catch-up origin has reported the clocks up to this one */
     uint64_t catch_up_stored; /* the store has the catch-up origin's reports up to this clock */
     uint64_t acknowledged;    /* the last HEARTBEAT_ACK to the member acknowledged the clocks up to this one */
+    uint64_t computed_us;     /* when it would have computed its last clock: see controller_clocks. Not stored */
 };
 
 /* What a node has moved since it joined. */
@@ -262,8 +263,9 @@ struct controller_accusations {
 struct clock_report {
     actor_id origin;
     uint64_t items, items_fed;
+    uint64_t helped;      /* of the items, those in lots that other nodes have worked on */
     uint64_t clock_us;    /* how long the origin took for the clock, waiting included */
-    uint64_t compute_us;  /* ... of which it computed */
+    uint64_t compute_us;  /* how long it would have computed without help with its lots */
     uint64_t evaluate_us; /* ... and evaluated */
     uint64_t starved_us;  /* how long it waited for batches, or ran stages that feeders may run */
     bool evaluation;      /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
@@ -305,9 +307,11 @@ struct controller_clocks {
     struct clock_window *window; /* clock c is at index c % entries */
     uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
     uint64_t lasted_us;          /* how long that clock took */
-    /* Of the iteration under way: how long its clocks took, without evaluations, and how long in each of them the node
-     * computed that computed longest. The difference is what the exchange took; waiting for slower nodes is none. */
-    uint64_t worked_us, computed_us;
+    uint64_t worked_us;          /* how long the clocks of the iteration under way took, without evaluations */
+    /* When all nodes would have computed each clock if the exchange took no time, but nodes waited for each other as
+     * the staleness demands; from any beginning. Clock c is at index c % entries. */
+    uint64_t computed_us[WIRE_STALENESS_MAX + 2];
+    uint64_t computed_from_us;    /* the same, of the last clock of the iteration before */
     struct strategy_auto chooser; /* of --strategy auto; not stored */
     struct monitor monitor;
     struct controller_balance balance;

@@ -68,9 +68,17 @@ static void check_stop(struct controller *controller, bool known) {
 
 /* ---- Clocks and iterations ---- */
 
-/* Returns the part of the time that clocks of the iteration took in which nodes computed; the rest is exchange. */
-static double computed_part(const struct controller_clocks *clocks) {
-    return clocks->worked_us > 0 ? fmin(1, (double)clocks->computed_us / (double)clocks->worked_us) : 1;
+/* Returns when all nodes would have computed the clock without exchange. */
+static uint64_t *computed_at(struct controller_clocks *clocks, uint64_t clock) {
+    return &clocks->computed_us[clock % (sizeof clocks->computed_us / sizeof *clocks->computed_us)];
+}
+
+/* Returns the part of the time that clocks of the iteration took that they would have taken without exchange: in which
+ * nodes computed, or waited for slower ones. */
+static double computed_part(struct controller *controller) {
+    struct controller_clocks *clocks = &controller->clocks;
+    uint64_t computed_us = *computed_at(clocks, controller->progress.completed) - clocks->computed_from_us;
+    return clocks->worked_us > 0 ? fmin(1, (double)computed_us / (double)clocks->worked_us) : 1;
 }
 
 static void add_sample(struct controller *controller, double seconds) {
@@ -83,7 +91,7 @@ static void add_sample(struct controller *controller, double seconds) {
                                       .reliable = count[TIER_RELIABLE],
                                       .transient = count[TIER_TRANSIENT],
                                       .seconds = seconds,
-                                      .network_share = 1 - computed_part(&controller->clocks)};
+                                      .network_share = 1 - computed_part(controller)};
         for (unsigned m = 0; m < controller->member_count; m++) {
             const struct member *member = &controller->members[m];
             sample.threads += controller_feeds(member) ? 0 : member->node.threads;
@@ -92,15 +100,16 @@ static void add_sample(struct controller *controller, double seconds) {
     }
 }
 
-/* `--strategy auto` measures the iteration that has just ended. */
-static void choose_strategy(struct controller *controller, double seconds) {
+/* `--strategy auto` measures the iteration that has just ended. Evaluations, which may take most of the time, are the
+ * same by any strategy. */
+static void choose_strategy(struct controller *controller) {
     struct controller_clocks *clocks = &controller->clocks;
     const struct strategy_clocks job = job_clocks(&controller->job.terms);
     struct strategy_sample sample = {.strategy =
                                          plan_strategy_at(&controller->plan.view, controller->progress.completed),
                                      .stage = controller->plan.stage,
-                                     .seconds = seconds,
-                                     .computed = computed_part(clocks)};
+                                     .seconds = (double)clocks->worked_us / 1e6,
+                                     .computed = computed_part(controller)};
     bool measured = controller->plan.steady && controller->change.state == CHANGE_NONE;
     if (controller->job.terms.strategy != STRATEGY_AUTO || !measured) {
         return;
@@ -184,9 +193,10 @@ static void complete_iteration(struct controller *controller) {
         controller_abort(controller, AML_EFAIL, text);
         return;
     }
-    choose_strategy(controller, seconds);
+    choose_strategy(controller);
     add_sample(controller, seconds);
-    controller->clocks.worked_us = controller->clocks.computed_us = 0;
+    controller->clocks.worked_us = 0;
+    controller->clocks.computed_from_us = *computed_at(&controller->clocks, progress->completed);
     controller->plan.steady = true;
     change_check_stage(controller);
     rebalance_step(controller);
@@ -275,19 +285,42 @@ static uint64_t clock_lasted_us(const struct clock_window *window) {
     return nodes > 0 ? sum_us / nodes : 0;
 }
 
-/* Adds the clock to how long the iteration's clocks have taken, and how long nodes have computed. */
-static void count_computed(struct controller_clocks *clocks, const struct clock_window *window) {
+/* Adds the clock to how long the iteration's clocks have taken. */
+static void count_worked(struct controller_clocks *clocks, const struct clock_window *window) {
     uint64_t evaluated_us = 0;
-    uint64_t most_us = 0;
     uint64_t nodes = clock_nodes(window);
     uint64_t lasted_us = clock_lasted_us(window);
     for (unsigned r = 0; r < window->count; r++) {
         evaluated_us += window->reports[r].evaluate_us;
-        most_us = window->reports[r].compute_us > most_us ? window->reports[r].compute_us : most_us;
     }
     evaluated_us = nodes > 0 ? evaluated_us / nodes : 0;
     clocks->worked_us += lasted_us > evaluated_us ? lasted_us - evaluated_us : 0;
-    clocks->computed_us += most_us;
+}
+
+/* Returns how long the origin itself computed. What others do of its work takes about as long as its own part. */
+static uint64_t computed_itself_us(const struct clock_report *report) {
+    uint64_t own = report->items > report->helped ? report->items - report->helped : 0;
+    return report->helped == 0 ? report->compute_us
+                               : (uint64_t)((double)report->compute_us * (double)own / (double)report->items);
+}
+
+/* Finds when the clock would have been computed if the exchange took no time. A node begins it after its own clock
+ * before, and when all have computed the latest clock whose state it must have seen. */
+static void count_computed(struct controller *controller, const struct clock_window *window) {
+    struct controller_clocks *clocks = &controller->clocks;
+    uint64_t seen = (uint64_t)controller->job.terms.staleness + 1; /* clocks before this one */
+    uint64_t from_us = window->clock > seen ? *computed_at(clocks, window->clock - seen) : 0;
+    uint64_t until_us = *computed_at(clocks, window->clock - 1);
+    for (unsigned r = 0; r < window->count; r++) {
+        const struct clock_report *report = &window->reports[r];
+        struct member *member = controller_find_member(controller, actor_node(report->origin));
+        if (member != NULL && !report->evaluation) {
+            uint64_t *own_us = &member->reported.computed_us;
+            *own_us = (*own_us > from_us ? *own_us : from_us) + computed_itself_us(report);
+            until_us = *own_us > until_us ? *own_us : until_us;
+        }
+    }
+    *computed_at(clocks, window->clock) = until_us;
 }
 
 /* Adds the items and the time of the clock to each member. Adds the time for which training went on without a
@@ -364,7 +397,8 @@ void progress_step(struct controller *controller) {
         }
         struct clock_sums sums = sum_clock(controller, window);
         count_usage(controller, window);
-        count_computed(&controller->clocks, window);
+        count_worked(&controller->clocks, window);
+        count_computed(controller, window);
         feeding_count(controller, window);
         window->count = 0;
         lost_forget(&controller->lost, clock);
@@ -572,6 +606,7 @@ static bool take_report(struct controller *controller, const struct message *mes
     *mine = (struct clock_report){.origin = report->origin,
                                   .items = report->items,
                                   .items_fed = report->items_fed < report->items ? report->items_fed : report->items,
+                                  .helped = report->helped,
                                   .clock_us = report->clock_us,
                                   .compute_us = report->compute_us,
                                   .evaluate_us = report->evaluate_us,

@@ -4271,6 +4271,57 @@ static void test_auto_sees_the_exchange_alone(void **state) {
     }
 }
 
+/* By S-MA an iteration is faster by half, but for an evaluation that takes 20 times as long. */
+static void test_auto_compares_iterations_without_evaluations(void **state) {
+    (void)state;
+    static const struct fake_times times = {.clock_us = 1000, .compute_us = {300, 300, 300}, .evaluate_us = 80 * 1000};
+    struct fake *fake = strategies_open(STRATEGY_AUTO, 4, 4, 20, &times);
+    cluster_open(fake, 1, 2);
+    play_to_end(fake);
+    assert_int_equal(strategy_changes_to(fake, "sma"), 1);
+    assert_int_equal(strategy_changes_to(fake, "ssgd"), 0);
+    fake_close(fake);
+}
+
+/* PROGRESS of clocks 1 to 40, four in an iteration, of a clock of 2 ms: in each clock one of two nodes computes for
+ * 1 ms and the other for 0.2 ms, in turn. */
+static struct fake *uneven_open(uint32_t staleness, uint64_t helped) {
+    struct fake *fake = fake_open((struct job_terms){
+        .clocks_per_iteration = 4, .local_steps = 4, .staleness = staleness, .strategy = STRATEGY_AUTO});
+    begin(fake);
+    for (uint64_t clock = 1; clock <= 40; clock++) {
+        for (unsigned n = 0; n < 2; n++) {
+            const struct message_progress told = {.origin = node(n),
+                                                  .clock = clock,
+                                                  .last = 1,
+                                                  .items = SHARDS / 2 * SHARD_ITEMS,
+                                                  .helped = helped,
+                                                  .clock_us = 2000,
+                                                  .compute_us = clock % 2 == n ? 1000 : 200};
+            progress_told(fake, n, &told, 1);
+        }
+    }
+    assert_int_equal(fake->controller.progress.completed, 40);
+    return fake;
+}
+
+/* Half of the time is the exchange's, if nodes wait for each other after each clock. With staleness 1 they need not:
+ * without exchange a clock would take 0.6 ms. And if others do most of a node's work, no clock takes as long as the
+ * node would have computed alone. */
+static void test_auto_knows_of_staleness_and_help(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t staleness;
+        uint64_t helped;
+        enum strategy wanted;
+    } cases[] = {{0, 0, STRATEGY_SSGD}, {1, 0, STRATEGY_SMA}, {0, SHARDS / 4 * SHARD_ITEMS, STRATEGY_SMA}};
+    for (unsigned c = 0; c < 3; c++) {
+        struct fake *fake = uneven_open(cases[c].staleness, cases[c].helped);
+        assert_int_equal(fake->controller.change.strategy, cases[c].wanted);
+        fake_close(fake);
+    }
+}
+
 /* By S-MA the last clock of an iteration may have no work; that is no busy network, which would want another stage. */
 static void test_idle_clocks_are_no_busy_network(void **state) {
     (void)state;
@@ -4326,6 +4377,27 @@ static void test_who_leaves_does_not_wait_for_a_strategy(void **state) {
     (void)state;
     check_who_leaves(false);
     check_who_leaves(true);
+}
+
+/* A node that has no part yet is dismissed at once: no change is made for it that changes nothing. */
+static void test_who_leaves_without_a_part_begins_no_change(void **state) {
+    (void)state;
+    struct fake *fake = strategies_open(STRATEGY_AUTO, 64, 64, 4, &(struct fake_times){0});
+    cluster_open(fake, 1, 2);
+    play_to(fake, 5);
+    controller_want_strategy(&fake->controller, STRATEGY_SMA);
+    play_to(fake, 10);
+    assert_int_equal(fake->controller.change.state, CHANGE_PREPARE);
+    join(fake, 3, "n3", TIER_TRANSIENT, &fake->terms);
+    ask(fake, OPERATOR, MESSAGE_EVICT, "n3");
+    tick(fake, CONTROLLER_JOIN_WAIT_US);
+    assert_true(sent(fake, node(3), MESSAGE_DONE, NULL) > 0);
+    play_to(fake, 66);
+    assert_int_equal(strategy_changes_to(fake, "sma"), 1);
+    assert_int_equal(fake->newest.plan.strategy_from, 65);
+    play_to_end(fake);
+    assert_int_equal(fake->end.code, 0);
+    fake_close(fake);
 }
 
 /* Jobs by S-SGD and by S-MA go on from each other's checkpoints. One of a clock within a group of local steps needs the
@@ -5768,9 +5840,12 @@ int main(void) {
         cmocka_unit_test(test_what_was_found_in_the_input_is_compared),
         cmocka_unit_test(test_what_a_resumed_job_says),
         cmocka_unit_test(test_auto_sees_the_exchange_alone),
+        cmocka_unit_test(test_auto_compares_iterations_without_evaluations),
+        cmocka_unit_test(test_auto_knows_of_staleness_and_help),
         cmocka_unit_test(test_idle_clocks_are_no_busy_network),
         cmocka_unit_test(test_idle_clocks_are_no_measure),
         cmocka_unit_test(test_who_leaves_does_not_wait_for_a_strategy),
+        cmocka_unit_test(test_who_leaves_without_a_part_begins_no_change),
         cmocka_unit_test(test_strategies_follow_each_other),
         cmocka_unit_test(test_a_killed_controller_goes_on),
         cmocka_unit_test(test_progress_is_acknowledged_when_it_is_stored),
