@@ -155,6 +155,7 @@ static bool is_overdue(const struct cluster *cluster, const struct cluster_node 
 void cluster_pulse_check_control(struct cluster *cluster) {
     const struct controller *controller = &cluster->control.controller;
     uint64_t wait_us = CALM_US + FENCE_PERIODS * period_us(cluster);
+    unsigned present = 0; /* members that count where the controller doubts itself (doubts_itself in pulses.c) */
     unsigned gone = 0;
     const struct member *overdue = NULL;
     /* With all nodes but one or two, all those are gone who would have watched a feeder. */
@@ -167,12 +168,13 @@ void cluster_pulse_check_control(struct cluster *cluster) {
         const struct member *member = &controller->members[m];
         const struct cluster_node *node = cluster_node_of(cluster, member->node.actor);
         bool silent = node != NULL && (node->fate.gone || !after(now(cluster), node->pulse.paused_until_us, wait_us));
-        gone += silent ? 1 : 0;
+        present += member->stay != MEMBER_DISMISSED ? 1 : 0;
+        gone += member->stay != MEMBER_DISMISSED && silent ? 1 : 0;
         bool counts = node != NULL && member->stay == MEMBER_STAYS && member->suspect.there && !member->left &&
                       now(cluster) > member->joined_us + wait_us;
         overdue = counts && is_overdue(cluster, node) ? member : overdue;
     }
-    if (overdue != NULL && 2 * gone <= controller->member_count) {
+    if (overdue != NULL && 2 * gone <= present) {
         cluster_violation(cluster, "I17", "%s is gone, and was not given up in time", overdue->name);
     }
 }
