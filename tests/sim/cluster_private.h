@@ -364,7 +364,7 @@ struct cluster_faults {
     bool calm_only;               /* nothing is drawn that is a fault */
     bool disturbed;               /* something happened that may cost a recovery */
     uint64_t apart_us;            /* until then nodes did not hear each other */
-    uint64_t stunned_us;          /* until then the controller stood still, or was not there */
+    uint64_t stunned_us;          /* until then the controller stood still, was not there, or doubted itself */
     bool split;                   /* something happened to the network, which may cost any node its place */
     bool may_fail;                /* something happened that may end the job */
     bool loss_intended;           /* all reliable nodes are to be lost once there is a checkpoint */
