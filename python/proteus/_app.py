@@ -210,7 +210,7 @@ class _Program:
             raise TypeError(f"item: dtype {app.item_shape()[0]}: Python objects can't go from process to process")
         if not app.varied:
             element, shape = app.item_shape()
-            struct.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
+            struct.item_bytes = _worker.bytes_of(element, shape)
             rows = (app.item_rows,) if isinstance(app.item_rows, str) else tuple(app.item_rows)
             app.item_rows = rows
             if len(rows) > 2:
@@ -251,7 +251,7 @@ class _Program:
             setattr(spec, "from", before)
             before = spec.name
             spec.flags = (lib.AML_STAGE_STATE if stage.state else 0) | (lib.AML_STAGE_TRAIN if stage.train else 0)
-            spec.bytes = made[0].itemsize * int(np.prod(made[1], dtype=np.int64))
+            spec.bytes = _worker.bytes_of(*made)
             spec.run = lib.stage_for(stage.index)
         if self.stages:
             self.struct.stages = specs

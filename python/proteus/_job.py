@@ -27,8 +27,12 @@ _ERROR = re.compile(r"[^ ]+: error: (.*)$")
 
 
 class JobError(Exception):
-    """The job has failed; the text is its error line. `status` is the exit status of `proteus run`, `report` what was
-    reported until then."""
+    """A job has failed. str(error) is the job's error line: what went wrong, as `proteus run` prints it.
+
+    status  the exit status that `proteus run` or `proteus join` ended with: 2 for bad input, such as a wrong option or
+            a missing file, 1 for other failures; negative, it is the signal that ended the program.
+    report  a Report of what the job had reported until then.
+    """
 
     def __init__(self, text, status, report):
         super().__init__(text)
@@ -36,32 +40,38 @@ class JobError(Exception):
 
 
 class Report:
-    """What a job has reported: lists of dicts, with the keys of docs/proteus.md, "The report"."""
+    """What a job has reported. docs/proteus.md, "The report", says which keys the lines have.
+
+    lines  all lines in their order: a list of dicts.
+    """
 
     def __init__(self):
         self.lines = []
 
     def of_type(self, kind: str) -> list:
-        """The lines of a type: iteration, clock, event, nodes, usage, summary."""
+        """The lines of one type: "iteration", "clock", "event", "nodes", "usage" or "summary"."""
         return [line for line in self.lines if line.get("type") == kind]
 
     @property
     def iterations(self) -> list:
-        """A dict for each iteration, with the metrics under their names."""
+        """A dict for each iteration: "iteration" (its number, from 1), "seconds" (since training began), "objective",
+        the app's metrics under their names, and more."""
         return self.of_type("iteration")
 
     @property
     def events(self) -> list:
-        """A dict for each event: nodes that join, leave or fail, stages, checkpoints."""
+        """A dict for each event, such as a node that joins, leaves or fails, a change of stage, or a checkpoint.
+        "event" says which it is."""
         return self.of_type("event")
 
     @property
     def summary(self) -> dict:
-        """The last line; empty before the job's end."""
+        """The last line: "ok", "error" if the job has failed, "iterations", "seconds" and more. Before the job's end it
+        is an empty dict."""
         return self.lines[-1] if self.lines and self.lines[-1].get("type") == "summary" else {}
 
     def to_pandas(self, kind: str = "iteration"):
-        """The lines of a type as a pandas.DataFrame."""
+        """The lines of one type as a pandas.DataFrame, with a column for each key. Needs pandas."""
         try:
             import pandas
         except ImportError as error:
@@ -183,11 +193,34 @@ def _popen(command, **more):
                             env={**os.environ, "PYTHONPATH": path}, text=True, errors="replace", **more)
 
 
-class Job:
-    """A running job: iterate over it for the report's lines as they come, or wait for it. In a `with` statement it is
-    ended at the statement's end, if it still runs; so it is when nothing refers to it any more."""
+def _endpoint(controller):
+    """A controller's address as the programs take it."""
+    return controller if "://" in controller else f"tcp://{controller}"
 
-    _OWN = ("reliable", "transient", "report", "progress", "log-level", "log-format")  # not for run_options
+
+def _rights(run_options):
+    """Arguments by which other commands have the same rights at the job's controller as its nodes."""
+    return _arguments({name: run_options[name] for name in ("key", "insecure") if name in run_options})
+
+
+class Job:
+    """A running job, from proteus.start. Wait for its end by job.wait(), or iterate over it:
+
+        with proteus.start("mf", data="ratings.csv") as job:
+            for line in job:
+                print(line)
+
+    gives each line of the report, a dict, as soon as it comes, and ends with the job. Both raise JobError if the job
+    fails. At the end of a `with` statement a job that still runs is ended as by kill(), and so is one that nothing
+    refers to any more.
+
+    report  a Report of the lines that were read so far.
+    """
+
+    # run_options that are not the caller's to set, and why.
+    _RESERVED = {"reliable": "by its argument reliable", "transient": "by its argument transient",
+                 "report": "to return the report", "progress": "by its argument progress",
+                 "log-level": "to read the job's messages", "log-format": "to read the job's messages"}
 
     def __init__(self, app, reliable, transient, options, run_options, controller=None):
         if _loading:
@@ -195,14 +228,15 @@ class Job:
                                "calls proteus.run under `if __name__ == \"__main__\":`")
         run_options = {name.replace("_", "-"): value for name, value in run_options.items()}
         for name in run_options:
-            if name in self._OWN:
-                raise ValueError(f"run_options: {name}: proteus.run sets it by itself")
+            if name in self._RESERVED:
+                raise ValueError(f"run_options: {name}: expected none, as proteus.run sets --{name} "
+                                 f"{self._RESERVED[name]}")
         self._folder = tempfile.TemporaryDirectory(prefix="proteus-")
         self._said = _Said(controller)
         self.report = Report()
         self._error = None
         self._all_read = self._ended = self._stopped = False
-        self._rights = _arguments({name: run_options[name] for name in ("key", "insecure") if name in run_options})
+        self._rights = _rights(run_options)
         running = _command(app, self._folder.name) + _arguments(options)
         self._process, self._nodes, stream = self._start(running, reliable, transient, run_options)
         processes = [self._process, *self._nodes]
@@ -229,7 +263,8 @@ class Job:
 
     @property
     def controller(self) -> str | None:
-        """The address of the job's controller, once it is known."""
+        """The endpoint of the job's controller, such as "tcp://127.0.0.1:40001", for `proteus status` and other
+        commands; None until it is known."""
         return self._said.controller
 
     def __iter__(self):
@@ -273,8 +308,8 @@ class Job:
         return done.stderr.strip().removeprefix("proteus: error: ")
 
     def stop(self):
-        """Ends the job well, at a clock soon: the model is saved. A job that has not begun after some seconds is ended
-        as failed."""
+        """Ends the job well, and soon: it completes a clock and saves the model. Waits for that. A job whose controller
+        is not there within 10 seconds is ended as by kill()."""
         for _ in range(100):
             if self._process.poll() is not None or self.controller is not None:
                 break
@@ -293,13 +328,17 @@ class Job:
         self.kill()
 
     def kill(self):
-        """Ends the job at once, as failed."""
+        """Ends the job at once, as failed: no model is saved, and wait() raises JobError."""
         if self._process.poll() is None:
             self._process.terminate()
 
     def wait(self, progress: bool = False) -> Report:
-        """Waits for the job's end. With `progress` shows a line of how far it is, on a terminal or in a notebook.
-        Ctrl-C ends the job well, a second one at once; then KeyboardInterrupt is raised."""
+        """Waits for the job's end, and returns its report. Raises JobError if the job fails.
+
+        progress  show a line of how far the job is, on standard error.
+
+        The first Ctrl-C ends the job well, as stop() does, a second one at once, as kill() does. In either case
+        KeyboardInterrupt is raised when the job has ended."""
         stopping = False
         lines = iter(self)
         while True:
@@ -337,17 +376,23 @@ class Job:
 
 class JoinedJob(Job):
     """Nodes of this machine in the job of a controller somewhere else (`proteus join`), and that job's report
-    (`proteus follow`). At the end of a `with` statement they leave as at the first Ctrl-C in `run`. A script that is
-    killed can't end them: they then stay in the job."""
+    (`proteus follow`): what proteus.start returns when it is given a controller. It is used as any Job, but:
 
-    _OWN = ("controller", "tier", "count")
+    - At the first Ctrl-C in wait(), and at the end of a `with` statement before the job's, transient nodes leave in
+      time, and the job goes on. If reliable nodes are among them, the job is ended well for all of its nodes, as it may
+      have no others; they leave if the key does not allow that.
+    - stop() ends the job for all its nodes, kill() ends the nodes of this machine.
+    - A script that is killed can't end its nodes: they stay in the job.
+    """
+
+    _RESERVED = {"controller": "by its argument controller", "tier": "by its arguments reliable and transient",
+                 "count": "by its arguments reliable and transient"}
 
     def __init__(self, app, reliable, transient, options, run_options, controller):
         if min(reliable, transient) < 0 or reliable + transient < 1:
             raise ValueError(f"reliable={reliable}, transient={transient}: expected nodes that join the job")
-        controller = controller if "://" in controller else f"tcp://{controller}"
         self._reliable, self._leaving = reliable > 0, False
-        super().__init__(app, reliable, transient, options, run_options, controller)
+        super().__init__(app, reliable, transient, options, run_options, _endpoint(controller))
         threading.Thread(target=_stop_following, args=[self._nodes, self._process], daemon=True).start()
 
     def _start(self, running, reliable, transient, run_options):
@@ -399,14 +444,14 @@ class JoinedJob(Job):
             self._process.terminate()
 
     def stop(self):
-        """Ends the job well for all its nodes, at a clock soon: the model is saved. Raises JobError where that is not
-        possible, as with a key that does not allow it."""
+        """Ends the job well for all its nodes, and soon: it completes a clock and saves the model. Waits for that.
+        Raises JobError where it is not possible, as with a key that does not allow it."""
         failed = self._ask_to_stop()
         if failed:
             raise JobError(failed, 2, self.report)
 
     def kill(self):
-        """Ends this machine's nodes at once."""
+        """Ends this machine's nodes at once: for the job they have failed."""
         self._signal(signal.SIGINT)
 
 
@@ -433,8 +478,8 @@ def _show(line):
 
 def start(app, reliable: int = 1, transient: int = 0, run_options: dict | None = None, controller: str | None = None,
           **options) -> Job:
-    """Starts a job on this machine, or nodes here of another machine's job, and returns it, to iterate over. For the
-    arguments see run."""
+    """Starts a job and returns it, a Job, while it runs: to iterate over the lines of its report as they come, to stop
+    it, or to wait for its end. The arguments are those of run."""
     kind = Job if controller is None else JoinedJob
     return kind(app, reliable, transient, options, run_options or {}, controller)
 
@@ -443,18 +488,21 @@ def run(app, reliable: int = 1, transient: int = 0, progress: bool | None = None
         controller: str | None = None, **options) -> Report:
     """Runs a job to its end, and returns its report. Raises JobError when it fails.
 
-    app          a class that derives from App; or a program's path, with arguments in a list: "mf", "app.py",
-                 ["mlr", "--data", "x"].
-    reliable, transient  how many nodes of each kind, a process each.
-    progress     show a line of how far it is; None: on a terminal and in a notebook.
-    run_options  further options of `proteus run`, as {"stage": "2", "checkpoint": "folder"}.
-    controller   None: a job of this machine alone. Otherwise "HOST:PORT" of a controller (`proteus controller`): the
-                 nodes are started here and join its job, which other machines' nodes may be in. Its app and options
-                 must be these. run_options are then those of `proteus join`: {"key": "job.key", "listen": "10.0.0.2"}.
-                 The report has the job's lines that the controller still has, and those that follow, until the job's
-                 end or, with a warning, until all nodes of this machine have left it (as by `proteus evict`). With a
-                 key that is a token of a node alone it is empty.
-    options      the app's options: iterations=10 for --iterations 10, True for a flag.
+    app          a bundled app's name, such as "mf"; a program's path, such as "app.py"; a list of either and arguments,
+                 such as ["mlr", "--data", "x"]; or a class that derives from App.
+    reliable     how many of the job's nodes, which are processes of this machine, count as reliable ones.
+    transient    how many more count as ones that may be lost at any time.
+    progress     show a line of how far the job is, on standard error; None: on a terminal and in a notebook.
+    run_options  a dict of options of `proteus run`, as {"stage": "2", "checkpoint": "folder"}.
+    controller   None: a job of this machine alone. Otherwise the address, "HOST:PORT", of a controller (`proteus
+                 controller`), whose job the nodes started here join, beside those of other machines. See below.
+    options      the app's options: rank=8 for --rank 8, model_out="x" for --model-out x, True for a flag without a
+                 value, a list for an option that is given several times. None and False: the option is left out.
+
+    With `controller` all nodes of the job need the same app and options. run_options are those of `proteus join`, as
+    {"key": "job.key", "listen": "10.0.0.2"}. The report has the lines that the controller still has, and those that
+    follow, until the job's end; or, with a warning, until all nodes of this machine have left the job, as by `proteus
+    evict`. With a key that is a node's token alone the report is empty.
 
     Ctrl-C ends the job well: at a clock soon, and the model is saved. With `controller` and reliable=0 only the nodes
     of this machine leave, in time, and the job goes on without them. With reliable nodes it is ended for all, as it may

@@ -10,6 +10,8 @@ import numpy as np
 from ._binding import ffi, lib
 from ._errors import check
 
+AFTER_LOADING = ("begin", "clock", "evaluate", "finish")  # functions of the app that are called when the data is loaded
+READS_STATE = (*AFTER_LOADING, "a stage with state")  # functions that may read rows by key, and totals
 STRATEGIES = {lib.AML_SSGD: "ssgd", lib.AML_SMA: "sma", lib.AML_ADPSGD: "adpsgd"}
 
 
@@ -21,6 +23,11 @@ class _Memory:
     def __init__(self, what, address, size, writable):
         self.what = what
         self.__array_interface__ = {"data": (address, not writable), "typestr": "|u1", "shape": (size,), "version": 3}
+
+
+def bytes_of(dtype, shape):
+    """The bytes of an array of this dtype and shape."""
+    return dtype.itemsize * int(np.prod(shape, dtype=np.int64))
 
 
 def _strides(dtype, shape):
@@ -114,7 +121,7 @@ class Rows:
 
     def _in_place(self):
         handle = self._worker.handle  # refuses a worker of an earlier call
-        self._worker.only_in("begin", "clock", "evaluate", "finish")
+        self._worker.only_in(*AFTER_LOADING)
         if self._taken is None:
             taken = lib.aml_table_rows(handle, self._table.index)
             self._taken = ffi.new("struct aml_rows *", taken)
@@ -229,7 +236,7 @@ class Rows:
     def read(self, keys) -> np.ndarray:
         """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache
         yet are fetched, all by one trip. In `begin`, `clock`, `evaluate`, `finish` and stages with state."""
-        self._worker.only_in(*STATE)
+        self._worker.only_in(*READS_STATE)
         keys = as_keys(keys)
         values = np.empty(keys.shape + (self._table.width,), self._table.dtype)
         check(lib.aml_read_params(self._worker.handle, self._table.index, _pointer("uint64_t[]", keys), keys.size,
@@ -308,9 +315,6 @@ class VariedItems:
                           self._bytes[data:data + (size + 3) // 4].view(np.uint8)[:size].view(self._dtype))
 
 
-STATE = ("begin", "clock", "evaluate", "finish", "a stage with state")  # where the library knows the job's state
-
-
 def varied_dtype(app):
     """The dtype of varied items' data."""
     return np.dtype(np.uint8 if app.item is None else app.item)
@@ -322,10 +326,10 @@ def items_at(app, call, what, pointer, count, made=None):
         return VariedItems.at(call, what, pointer, count, varied_dtype(app))
     element, shape = made or app.item_shape()
     rows = len(app.item_rows)
-    size = (4 * rows + element.itemsize * int(np.prod(shape, dtype=np.int64)) + 3) // 4 * 4
-    inner = _strides(element, shape) if shape else ()
+    size = (4 * rows + bytes_of(element, shape) + 3) // 4 * 4
     slots = call.view(what, pointer, np.dtype(np.uint32), (count, rows), (size, 4))
-    data = call.view(what, ffi.cast("char *", pointer) + 4 * rows, element, (count,) + shape, (size,) + inner)
+    data = call.view(what, ffi.cast("char *", pointer) + 4 * rows, element, (count,) + shape,
+                     (size,) + _strides(element, shape))
     return Items(data, slots)
 
 
@@ -360,7 +364,7 @@ class Worker:
 
     def table(self, table) -> Rows:
         """The rows of a table, by its name or by the app's attribute."""
-        self.only_in(*STATE)
+        self.only_in(*READS_STATE)
         found = self._table(table)
         rows = self._tables.get(found.name)
         if rows is None:
@@ -424,7 +428,7 @@ class Worker:
 
         if data is not None:
             array = as_values("data of items", data, element, (n,) + shape)
-            batch.item_bytes = element.itemsize * int(np.prod(shape, dtype=np.int64))
+            batch.item_bytes = bytes_of(element, shape)
             give("data", "unsigned char[]", array)
         if keys is not None:
             array = as_keys(keys)
@@ -529,19 +533,19 @@ class Worker:
     @property
     def clock(self) -> int:
         """The clock that is worked on or evaluated, from 1."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_clock(self.handle)
 
     @property
     def iteration(self) -> int:
         """The iteration that the clock belongs to, from 1."""
-        self.only_in(*STATE)
+        self.only_in(*READS_STATE)
         return lib.aml_iteration(self.handle)
 
     @property
     def clocks_per_iteration(self) -> int:
         """Parts of a pass over the data."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_clocks_per_iteration(self.handle)
 
     @property
@@ -562,8 +566,9 @@ class Worker:
         return lib.aml_seed(self.handle)
 
     def random(self, *numbers: int) -> np.random.Generator:
-        """A generator by on --seed and these numbers alone (in a stage also on the item and the iteration): the
-        same in every process."""
+        """A generator of random numbers, which follow from --seed and the numbers given here alone (in a stage also
+        from the item and the iteration), so they are the same in every process: worker.random(worker.clock), say.
+        Each call begins anew."""
         bits = self.seed if self._bits is None else self._bits
         for number in numbers:
             bits = lib.aml_mix(bits, int(number) & (2**64 - 1))
@@ -620,19 +625,19 @@ class Worker:
     @property
     def total_items(self) -> int:
         """Training items of all nodes."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_total_items(self.handle)
 
     @property
     def node_items(self) -> int:
         """Training items of this node."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_node_items(self.handle)
 
     @property
     def nodes(self) -> int:
         """Nodes that work on the data in this clock."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_nodes(self.handle)
 
     @property
@@ -642,12 +647,12 @@ class Worker:
 
     def total(self, index: int) -> float:
         """Total `index` over the whole input."""
-        self.only_in(*STATE)
+        self.only_in(*READS_STATE)
         return lib.aml_total(self.handle, self._index(index))
 
     def maximum(self, index: int) -> float:
         """Maximum `index` over the whole input."""
-        self.only_in(*STATE)
+        self.only_in(*READS_STATE)
         return lib.aml_total_maximum(self.handle, self._index(index))
 
     @staticmethod
@@ -667,7 +672,7 @@ class Worker:
     @property
     def items_on_disk(self) -> bool:
         """Whether this node's items don't fit --memory."""
-        self.only_in("begin", "clock", "evaluate", "finish")
+        self.only_in(*AFTER_LOADING)
         return lib.aml_items_on_disk(self.handle) != 0
 
 

@@ -152,7 +152,7 @@ class Join(unittest.TestCase):
             proteus.run(APP, controller=address, connect_timeout=1, progress=False)
         with self.assertRaisesRegex(ValueError, "reliable=0, transient=0: expected nodes"):
             proteus.run(APP, reliable=0, controller=address)
-        with self.assertRaisesRegex(ValueError, "run_options: count: proteus.run sets it by itself"):
+        with self.assertRaisesRegex(ValueError, "run_options: count: expected none, as proteus.run sets --count by its"):
             proteus.run(APP, controller=address, run_options={"count": 3})
 
     def test_interrupted(self):
