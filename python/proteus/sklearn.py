@@ -32,10 +32,10 @@ import scipy.sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.datasets import dump_svmlight_file
 from sklearn.utils.multiclass import check_classification_targets, unique_labels
-from sklearn.utils.validation import check_array, check_is_fitted, check_X_y
+from sklearn.utils.validation import check_is_fitted
 
 from . import models
-from ._job import JobError, _arguments, run
+from ._job import JobError, _arguments, _endpoint, _rights, run
 
 
 def _checked(estimator, X, y=None, reset=True, **how):
@@ -52,6 +52,10 @@ class _Job:
     """What the estimators share: running a job on data that `write` puts into a file."""
 
     def _run(self, app, write, **options):
+        for name in self.options or {}:
+            if name.replace("-", "_") in {"data", "model_out", "seed", "iterations", *options}:
+                raise ValueError(f"options: {name}: expected none, as {type(self).__name__} sets "
+                                 f"--{name.replace('_', '-')} of {app} by its data or its own parameters")
         if self.folder is not None:
             if self.controller is None:
                 raise ValueError(f"folder={self.folder!r}: expected controller= with it")
@@ -61,6 +65,14 @@ class _Job:
                 self._run_in(folder, app, write, options)
         self.n_iter_ = int(self.report_.summary.get("iterations", self.max_iter))
         return self
+
+    def _missing(self, model):
+        """The error line for a model that is not there after the job."""
+        if self.controller is None:
+            return f"the job has ended, but has written no model to {model}"
+        return (f"the job at {self.controller} has ended, but {model} is not there: one of its reliable nodes on "
+                "another machine has saved the model. Expected folder=, a folder that all machines of the job have "
+                f"under the same path{'' if self.folder is None else f', as {self.folder} is not'}")
 
     def _run_in(self, folder, app, write, options):
         data, model = os.path.join(folder, "proteus-data"), os.path.join(folder, "proteus-model")
@@ -74,16 +86,14 @@ class _Job:
                    **(self.options or {})}
         if self.folder is not None:
             given = self.run_options or {}
-            join = ["proteus", "join", f"--controller={self.controller}", "--tier=transient", "--count=1",
-                    *_arguments({name: given[name] for name in ("key", "insecure") if name in given}),
-                    *(["--listen=ITS-ADDRESS"] if "listen" in given else []), "--", app, *_arguments(options)]
+            join = ["proteus", "join", f"--controller={_endpoint(self.controller)}", "--tier=transient", "--count=1",
+                    *_rights(given), *(["--listen=ITS-ADDRESS"] if "listen" in given else []), "--", app,
+                    *_arguments(options)]
             sys.stderr.write(f"proteus: info: nodes of other machines join by: {shlex.join(join)}\n")
         self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
                            controller=self.controller, run_options=self.run_options, **options)
         if not os.path.exists(model):
-            raise JobError(f"the job at {self.controller} has ended, but {model} is not there: one of its reliable "
-                           "nodes on another machine has saved the model. Expected folder=, a folder that all machines "
-                           "of the job have under the same path", 1, self.report_)
+            raise JobError(self._missing(model), 1, self.report_)
         self.model_ = models.load(model)
 
 
@@ -167,7 +177,7 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     alpha     L2 regularization (mf's --lambda). rate: learning rate of the first iteration.
     max_iter  passes over the data.
 
-    scikit-learn's general checks do not apply: its samples are vectors of numbers, not pairs of keys.
+    Attributes: n_features_in_, which is 2.
     """
 
     def __init__(self, rank=16, alpha=0.035, rate=0.025, max_iter=20, biases=True, reliable=1, transient=0,
@@ -178,9 +188,8 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
 
     @staticmethod
     def _pairs(X):
-        X = check_array(X, dtype=None)
         if X.shape[1] != 2:
-            raise ValueError(f"X of {X.shape[1]} columns: expected two, user and item")
+            raise ValueError(f"X has {X.shape[1]} feature(s), which are its columns: expected two, user and item")
         pairs = X.astype(np.uint64)
         if (pairs != X).any():
             raise ValueError("X: expected users and items as whole numbers from 0 on")
@@ -188,7 +197,9 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
 
     def fit(self, X, y):
         """Returns self."""
-        X, y = check_X_y(X, y, dtype=None, y_numeric=True)
+        if y is None:
+            raise ValueError("MatrixFactorization requires y to be passed, but the target y is None")
+        X, y = _checked(self, X, y, dtype=None, y_numeric=True)
         pairs = self._pairs(X)
 
         def write(path):
@@ -197,13 +208,12 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
             np.savetxt(path, rows, fmt=["%d", "%d", "%.9g"], delimiter="\t")
 
         self._run("mf", write, rank=self.rank, rate=self.rate, no_biases=not self.biases, **{"lambda": self.alpha})
-        self.n_features_in_ = 2
         return self
 
     def predict(self, X):
         """Predicted ratings, within the range of the training ratings."""
         check_is_fitted(self)
-        pairs = self._pairs(X)
+        pairs = self._pairs(_checked(self, X, dtype=None, reset=False))
         return self.model_.predict(pairs[:, 0], pairs[:, 1])
 
     def recommend(self, user, n=10, without=()):
@@ -218,9 +228,8 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
     n_components  topics. doc_topic_prior, topic_word_prior: alpha and beta; None: 50 / n_components, and 0.01.
     max_iter      passes over the tokens.
 
-    Attributes: components_ [topics, words], the tokens of each word that have each topic; n_features_in_. Inference
-    samples, so a document's shares depend on the documents before it in X; some of scikit-learn's general checks
-    therefore do not hold, and those with numbers that are no counts do not apply.
+    Attributes: components_ [topics, words], how many tokens of each word have each topic; n_features_in_. What
+    transform gives for a document does not depend on the other documents in X.
     """
 
     def __init__(self, n_components=10, doc_topic_prior=None, topic_word_prior=None, max_iter=100, reliable=1,
@@ -230,8 +239,9 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
         self.options, self.run_options, self.controller, self.folder = options, run_options, controller, folder
 
-    def _counts(self, X, reset):
-        X = scipy.sparse.csr_matrix(_checked(self, X, accept_sparse="csr", dtype=np.float64, reset=reset))
+    @staticmethod
+    def _counts(X):
+        X = scipy.sparse.csr_matrix(X, copy=scipy.sparse.issparse(X))
         X.sum_duplicates()
         X.eliminate_zeros()
         if (X.data < 0).any() or (X.data != np.floor(X.data)).any():
@@ -247,7 +257,7 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
 
     def fit(self, X, y=None):
         """Returns self. y is ignored."""
-        X = self._counts(X, True)
+        X = self._counts(_checked(self, X, accept_sparse="csr", dtype=np.float64))
         if X.nnz == 0:
             raise ValueError("X has no words")
 
@@ -266,7 +276,7 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
         """Shares of the topics [n, n_components]. Words that no training document had do not count; a document without
         words has equal shares."""
         check_is_fitted(self)
-        X = self._counts(X, False)
+        X = self._counts(_checked(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
         known = set(np.flatnonzero(self.components_.any(axis=0)).tolist())
         documents = [{word: count for word, count in document.items() if word in known}
                      for document in self._documents(X)]

@@ -152,7 +152,7 @@ class Join(unittest.TestCase):
             proteus.run(APP, controller=address, connect_timeout=1, progress=False)
         with self.assertRaisesRegex(ValueError, "reliable=0, transient=0: expected nodes"):
             proteus.run(APP, reliable=0, controller=address)
-        with self.assertRaisesRegex(ValueError, "run_options: count: expected none, as proteus.run sets --count by its"):
+        with self.assertRaisesRegex(ValueError, "run_options: count: expected none, as proteus.run sets --count by "):
             proteus.run(APP, controller=address, run_options={"count": 3})
 
     def test_interrupted(self):
@@ -194,8 +194,13 @@ class Join(unittest.TestCase):
         here = LogisticRegression(max_iter=10).fit(X, y)
         for folder in (None, self.path):
             controller, address = self.controller("--reliable=1", "--transient=1")
-            there = LogisticRegression(max_iter=10, transient=1, controller=address, folder=folder).fit(X, y)
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):  # HOST:PORT is enough
+                there = LogisticRegression(max_iter=10, transient=1, controller=address.removeprefix("tcp://"),
+                                           folder=folder).fit(X, y)
             self.assertEqual(controller.wait(), 0)
+            self.assertEqual(f"proteus join --controller={address} --tier=transient" in said.getvalue(),
+                             folder is not None)
             self.assertGreater((there.predict(X) == here.predict(X)).mean(), 0.98)
             self.assertEqual((there.n_iter_, len(there.report_.iterations)), (10, 10))
         self.assertTrue((self.path / "proteus-model").exists())
@@ -209,8 +214,11 @@ class Join(unittest.TestCase):
             MatrixFactorization(reliable=0, transient=1, controller=address).fit([[1, 2], [3, 4]], [1, 2])
         node.kill()
         with mock.patch("proteus.sklearn.run", return_value=proteus.Report()):
-            with self.assertRaisesRegex(proteus.JobError, "proteus-model is not there: .*Expected folder="):
-                MatrixFactorization(controller=address).fit([[1, 2], [3, 4]], [1, 2])
+            for where, expected in (({}, "has ended, but has written no model to .*proteus-model"),
+                                    ({"controller": address}, "proteus-model is not there: .*Expected folder=.* path$"),
+                                    ({"controller": address, "folder": self.path}, "same path, as .* is not")):
+                with self.assertRaisesRegex(proteus.JobError, expected), contextlib.redirect_stderr(io.StringIO()):
+                    MatrixFactorization(**where).fit([[1, 2], [3, 4]], [1, 2])
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""proteus.sklearn: the classifier passes scikit-learn's general checks, all estimators find what scikit-learn's find or
-plain numpy does. Skipped without scikit-learn (Debian's python3-sklearn). Finds the programs by $PROTEUS_BIN and the
-package by $PYTHONPATH."""
+"""proteus.sklearn: the estimators pass scikit-learn's general checks, two of them on data made into pairs and counts,
+and find what scikit-learn's find or plain numpy does. Skipped without scikit-learn (Debian's python3-sklearn). Finds
+the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
+import contextlib
 import sys
 import unittest
 
@@ -9,6 +10,7 @@ import numpy as np
 
 sys.dont_write_bytecode = True
 try:
+    import scipy.sparse
     import sklearn
     from sklearn.model_selection import GridSearchCV
     from sklearn.pipeline import make_pipeline
@@ -19,6 +21,20 @@ except ImportError:
 if sklearn is not None:
     from proteus.sklearn import LatentDirichletAllocation, LogisticRegression, MatrixFactorization
 
+    class Pairs(MatrixFactorization):
+        """Makes pairs of the numbers of scikit-learn's checks."""
+
+        @staticmethod
+        def _pairs(X):
+            return MatrixFactorization._pairs(np.floor(10 * np.abs(X[:, :2].astype(np.float64))))
+
+    class Counts(LatentDirichletAllocation):
+        """Makes counts of the numbers of scikit-learn's checks."""
+
+        @staticmethod
+        def _counts(X):
+            return LatentDirichletAllocation._counts((3 * scipy.sparse.csr_matrix(X)).floor())
+
 
 @unittest.skipIf(sklearn is None, "no scikit-learn (Debian's python3-sklearn)")
 class Sklearn(unittest.TestCase):
@@ -27,9 +43,30 @@ class Sklearn(unittest.TestCase):
 
     def test_general_checks(self):
         check_estimator(LogisticRegression(max_iter=30))
+        unlike = {"check_regressors_train"}  # it wants the factors of pairs to fit numbers that are linear in the pairs
+        ran = set()
+        for estimator in (Pairs(max_iter=3, rate=0.001), Counts(n_components=3, max_iter=5)):
+            for one, check in check_estimator(estimator, generate_only=True):
+                name = check.func.__name__
+                if name not in unlike:
+                    with self.subTest(estimator=estimator, check=name), contextlib.suppress(unittest.SkipTest):
+                        check(one)
+                        ran.add(name)
+        self.assertLessEqual({"check_fit_idempotent", "check_methods_subset_invariance", "check_estimators_pickle",
+                              "check_n_features_in", "check_transformer_general", "check_regressors_int"}, ran)
+
+    def test_options(self):
+        """What an estimator sets by itself can't be another option, too."""
+        for name, estimator in (("data", MatrixFactorization), ("model-out", MatrixFactorization),
+                                ("seed", LatentDirichletAllocation), ("iterations", LogisticRegression),
+                                ("lambda", MatrixFactorization), ("alpha", LatentDirichletAllocation)):
+            with self.assertRaisesRegex(ValueError, f"options: {name}: expected none, as {estimator.__name__} sets "
+                                                    f"--{name} of "):
+                estimator(options={name: 1}).fit([[1, 2], [3, 4]], [1, 2])
+        model = LogisticRegression(max_iter=2, optimizer="momentum", options={"momentum": 0.5})
+        self.assertEqual(model.fit([[1, 2], [3, 4]], [1, 2]).n_iter_, 2)
 
     def test_classifier(self):
-        import scipy.sparse
         from sklearn.linear_model import LogisticRegression as Theirs
 
         y = np.array(["a", "b", "c"])[self.random.integers(0, 3, 600)]
@@ -68,6 +105,13 @@ class Sklearn(unittest.TestCase):
         self.assertTrue(all(len(set(main[k::3])) == 1 for k in range(3)))
         np.testing.assert_allclose(model.transform(np.zeros((1, 30))), 1 / 3)
         self.assertEqual(model.components_.sum(), X.sum())
+        sparse = scipy.sparse.csr_matrix(X.astype(np.float64))
+        sparse.data[:5] = 0
+        before = sparse.copy()
+        model.transform(sparse)
+        for part in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(sparse, part), getattr(before, part))
+        np.testing.assert_array_equal(model.transform(X[:20:-1]), shares[:20:-1])
         for bad in (-X, X + 0.5, X[:, :7]):
             with self.assertRaises(ValueError):
                 model.transform(bad)
