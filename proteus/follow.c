@@ -1,10 +1,9 @@
 /* proteus follow: prints the report of a running job, line by line, until the job ends. */
-#include "agileml/wire/records.h"
+#include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum {
     FOLLOW_CONNECT_MS = 30 * 1000,   /* as long as nodes wait for a controller by default */
@@ -23,26 +22,17 @@ static void ask_lines(void *context, struct observer *observer) {
     observer_ask_status(observer, 0); /* the answer shows that a silent controller runs */
 }
 
-static bool says_leave(const struct message *message) {
-    size_t size;
-    const char *text = records_text(message, &size);
-    json_t *status = json_loadb(text, size, 0, NULL);
-    const char *phase = json_string_value(json_object_get(status, "phase"));
-    bool leave = phase != NULL && strcmp(phase, "leave") == 0;
-    json_decref(status);
-    return leave;
-}
-
 static bool take_lines(void *context, struct observer *observer, const struct message *message) {
     struct follow_call *call = context;
     json_t *line = NULL;
     call->heard = true;
     if (message->type == MESSAGE_STATUS) {
-        call->leaving = says_leave(message);
+        json_t *status = answer_status(message);
+        call->leaving = answer_job_is_over(status);
+        json_decref(status);
     }
     if (observer_take_line(observer, message, &line) && line != NULL) {
-        json_dumpf(line, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-        putchar('\n');
+        answer_print(stdout, line);
     }
     if (observer->ended) {
         call->summary = json_incref(line);
@@ -59,12 +49,7 @@ static bool bear_silence(void *context, unsigned silent_ms) {
 
 static int tell_end(void *context, struct error *error) {
     const struct follow_call *call = context;
-    const char *text = json_string_value(json_object_get(call->summary, "error"));
-    if (json_is_true(json_object_get(call->summary, "ok"))) {
-        return 0;
-    }
-    bool input = json_integer_value(json_object_get(call->summary, "status")) == 2;
-    return error_set(error, input ? AML_EINPUT : AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+    return answer_result(call->summary, error);
 }
 
 static const char USAGE[] =

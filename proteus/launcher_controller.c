@@ -5,7 +5,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/controller.h"
 #include "agileml/control/report.h"
-#include "agileml/wire/records.h"
+#include "proteus/answer.h"
 #include "proteus/balance_option.h"
 
 #include <errno.h>
@@ -229,16 +229,13 @@ void launcher_controller_ended(struct launcher *launcher) {
 
 static void read_summary(struct launcher *launcher, const json_t *line) {
     progress_warn(launcher->progress, line);
-    const char *text = json_string_value(json_object_get(line, "error"));
-    const json_t *status = json_object_get(line, "status");
+    int result = answer_result(line, &launcher->error);
     launcher->phase = LAUNCHER_END;
     launcher->start_us = launcher->silence_us = 0;
     launcher_end_others(launcher);
-    bool ok = json_is_true(json_object_get(line, "ok"));
-    launcher->kill_us = launcher_after(launcher, ok ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
-    if (!ok) {
-        launcher->status = json_integer_value(status) == 2 ? 2 : 1;
-        error_set(&launcher->error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+    launcher->kill_us = launcher_after(launcher, result == 0 ? LAUNCHER_END_WAIT_MS : LAUNCHER_ABORT_WAIT_MS);
+    if (result != 0) {
+        launcher->status = error_exit_status(result);
     }
     if (launcher->market != NULL) {
         launcher_market_finish(launcher);

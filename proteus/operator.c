@@ -24,7 +24,7 @@ struct conversation {
     struct net_io *io;
     struct observer observer;
     uint64_t heard_us; /* time of the last message, or of our beginning; later by what we were held up since */
-    uint64_t due_us;   /* when the timer is due; 0: not set yet */
+    uint64_t due_us;   /* when the timer is due */
     struct error error;
 };
 
@@ -82,7 +82,7 @@ static void operator_timer(void *self) {
     struct io *io = net_io_of(conversation->io);
     uint64_t now_us = io->now_us(io);
     const struct operator_call *call = conversation->call;
-    if (conversation->due_us > 0 && now_us > conversation->due_us) { /* held up, by a full pipe: messages wait for us */
+    if (now_us > conversation->due_us) { /* held up, as by a full pipe: messages wait for us */
         uint64_t heard_us = conversation->heard_us + (now_us - conversation->due_us);
         conversation->heard_us = heard_us < now_us ? heard_us : now_us;
     }
@@ -128,7 +128,7 @@ static int operator_run(const struct operator_options *options, const struct ope
     int result = conversation_open(&conversation, error);
     if (result == 0) {
         struct io *io = net_io_of(conversation.io);
-        conversation.heard_us = io->now_us(io);
+        conversation.heard_us = conversation.due_us = io->now_us(io);
         observer_open(&conversation.observer, io, call->lines_from);
         result = call->begin != NULL ? call->begin(call->context, conversation.io, error) : 0;
     }

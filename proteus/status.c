@@ -1,5 +1,5 @@
 /* proteus status: asks a job's controller for the job's state, and shows it. */
-#include "agileml/wire/records.h"
+#include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 #include "proteus/status_text.h"
@@ -19,9 +19,7 @@ static bool take_status(void *context, struct observer *observer, const struct m
     struct status_call *call = context;
     (void)observer;
     if (message->type == MESSAGE_STATUS && message->status.request == call->request && call->answer == NULL) {
-        size_t size;
-        const char *text = records_text(message, &size);
-        call->answer = json_loadb(text, size, 0, NULL);
+        call->answer = answer_status(message);
     }
     return call->answer != NULL;
 }
@@ -35,9 +33,7 @@ static int tell_status(void *context, struct error *error) {
     const struct status_call *call = context;
     (void)error;
     if (call->json) {
-        /* ASCII: a name must not control the terminal. */
-        json_dumpf(call->answer, stdout, JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9));
-        putchar('\n');
+        answer_print(stdout, call->answer);
     } else {
         status_print(stdout, call->answer);
     }

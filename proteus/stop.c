@@ -1,4 +1,5 @@
 /* proteus stop: has a job's controller end the job, and waits for the end. */
+#include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 
@@ -32,10 +33,9 @@ static bool take_report(void *context, struct observer *observer, const struct m
 /* A job that --now ends has failed, as asked. */
 static int tell_summary(void *context, struct error *error) {
     const struct stop_call *call = context;
-    bool ok = json_is_true(json_object_get(call->summary, "ok"));
-    const char *text = json_string_value(json_object_get(call->summary, "error"));
-    if (!ok && !call->now) {
-        return error_set(error, AML_EFAIL, "%s", text != NULL ? text : "the job failed");
+    int result = call->now ? 0 : answer_result(call->summary, error);
+    if (result != 0) {
+        return result;
     }
     long long iterations = json_integer_value(json_object_get(call->summary, "iterations"));
     printf("the job has ended after %lld iteration%s\n", iterations, iterations == 1 ? "" : "s");

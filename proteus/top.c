@@ -3,7 +3,7 @@
 #include "agileml/base/clock.h"
 #include "agileml/base/memory.h"
 #include "agileml/net/zmq.h"
-#include "agileml/wire/records.h"
+#include "proteus/answer.h"
 #include "proteus/command.h"
 #include "proteus/operator.h"
 #include "proteus/signals.h"
@@ -239,18 +239,15 @@ static bool bear_silence(void *context, unsigned silent_ms) {
 
 static bool take_status(void *context, struct observer *observer, const struct message *message) {
     struct top *top = context;
-    size_t size;
     (void)observer;
     if (message->type != MESSAGE_STATUS || message->status.request != top->asked) {
         return false; /* late: the next answer follows at once */
     }
-    const char *text = records_text(message, &size);
-    json_t *status = json_loadb(text, size, 0, NULL);
-    const char *phase = json_string_value(json_object_get(status, "phase"));
+    json_t *status = answer_status(message);
     if (status == NULL) {
         return false;
     }
-    top->ended = phase != NULL && strcmp(phase, "leave") == 0;
+    top->ended = answer_job_is_over(status);
     top_view_take(&top->view, status, now_seconds());
     json_decref(status);
     top->answers++;

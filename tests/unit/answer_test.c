@@ -1,0 +1,86 @@
+/* Tests of proteus/answer.h: what commands make of a controller's answers, also of strange ones. */
+#include "proteus/answer.h"
+
+#include "agileml/wire/records.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static json_t *status_of(const char *text) {
+    struct message message = {.type = MESSAGE_STATUS};
+    message_add_copy(&message, text, strlen(text));
+    json_t *status = answer_status(&message);
+    message_close(&message);
+    return status;
+}
+
+static void test_status(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_json, over;
+    } cases[] = {
+        {"{\"phase\":\"leave\"}", true, true},
+        {"{\"phase\":\"save\"}", true, false},
+        {"{\"phase\":7}", true, false},
+        {"{}", true, false},
+        {"[]", true, false},
+        {"{\"phase\":\"lea", false, false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        json_t *status = status_of(cases[i].text);
+        assert_int_equal(status != NULL, cases[i].is_json);
+        assert_int_equal(answer_job_is_over(status), cases[i].over);
+        json_decref(status);
+    }
+}
+
+static void test_result(void **state) {
+    (void)state;
+    static const struct {
+        const char *summary;
+        int result;
+        const char *text;
+    } cases[] = {
+        {"{\"ok\":true}", 0, ""},
+        {"{\"ok\":false,\"status\":2,\"error\":\"--rank 0: expected 1\"}", AML_EINPUT, "--rank 0: expected 1"},
+        {"{\"ok\":false,\"status\":1,\"error\":\"all nodes are lost\"}", AML_EFAIL, "all nodes are lost"},
+        {"{\"ok\":false}", AML_EFAIL, "the job failed"},
+        {"[]", AML_EFAIL, "the job failed"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct error error = {0};
+        json_t *summary = json_loads(cases[i].summary, 0, NULL);
+        assert_int_equal(answer_result(summary, &error), cases[i].result);
+        assert_int_equal(error.code, cases[i].result);
+        assert_string_equal(error.text, cases[i].text);
+        json_decref(summary);
+    }
+}
+
+static void test_print(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t size;
+    FILE *stream = open_memstream(&text, &size);
+    json_t *line = json_pack("{s:s, s:f}", "name", "\xC2\x9B\x1B[2J", "seconds", 0.1);
+    answer_print(stream, line);
+    fclose(stream);
+    assert_string_equal(text, "{\"name\":\"\\u009B\\u001B[2J\",\"seconds\":0.1}\n");
+    free(text);
+    json_decref(line);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_status),
+        cmocka_unit_test(test_result),
+        cmocka_unit_test(test_print),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
