@@ -1,7 +1,12 @@
 """Proteus: trains machine-learning models on a mix of a few reliable machines and many cheap revocable ones.
 
-An app derives a class from App and calls main; `proteus run -- python3 app.py` trains it. docs/python.md has a tutorial
-and says more."""
+run, start            train by a bundled app or one of your own, from a script or a notebook: see help(proteus.run).
+load                  reads a model that a bundled app has written.
+proteus.sklearn       estimators in the manner of scikit-learn.
+App, main             for apps of your own, with parameters (Table), numbers in the report (Metric) and options
+                      (Option): see help(proteus.App). `proteus run -- python3 app.py` trains one from the shell.
+
+docs/python.md has a tutorial and says more."""
 
 from ._app import App, main
 from ._declare import (FTRL, AdaGrad, Adam, Metric, Momentum, Normal, Optimizer, Option, Stage, Steps, Table, Uniform,

@@ -28,48 +28,51 @@ def _shape_of(item):
 
 
 class App:
-    """A machine-learning app. Derive a class from it, with tables, metrics and options as attributes, and call
-    `proteus.main(TheClass)`. Its functions, in the order in which they are called:
+    """A machine-learning app. Derive a class from it, with tables (Table), metrics (Metric) and options (Option) as
+    attributes, and call `proteus.main(TheClass)`. The class's docstring is the summary for --help. Each process of a
+    job has one object of the class, in which an option's attribute is the option's value.
+
+    The functions, in the order in which they are called. `worker` is a Worker, by which they reach the library:
 
     configure(self, worker)        Optional: checks options, completes tables, `item` and the like. In every process.
-    read(self, worker)             Reads the whole input and emits all items, the same in every process: by
-                                   worker.emit, or as a generator of what it takes: arrays, or dicts of its arguments.
+    read(self, worker)             Reads the whole input and emits all items, the same in every process; the library
+                                   keeps those that this process is to work on. Items are emitted by worker.emit, or
+                                   `read` is a generator of what it takes: arrays, or dicts of its arguments.
     begin(self, worker)            Optional: before a process's first clock, and when its items or nodes have changed.
-    clock(self, worker, items)     Works on the process's part of one clock.
+    clock(self, worker, items)     Works on the process's part of one clock: reads and changes rows, adds to metrics.
     evaluate(self, worker, items)  Optional: measures on test items after a clock, and changes no rows.
     finish(self, worker)           Optional: saves the model. In one process, after the last clock.
 
-    Methods with the decorator `stage` make something of each item before `clock` gets it.
+    `items` is Items, or VariedItems where `varied` is set. Methods with the decorator `stage` make something of each
+    item before `clock` gets it. An exception that leaves any of these functions ends the job.
 
-    An exception that leaves one of them ends the job. The class's docstring is the summary for --help; in its object
-    each option's attribute is the option's value.
+    Other attributes, each with its default. agileml.h says more of them, under the same names:
 
-    Other attributes, as fields of the same meaning in agileml.h:
+    name = None              the app's name in the report; None: the class's name in lower case.
+    item = None              what an item carries: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)).
+    item_rows = ()           the names of the tables in each of which an item names a row: up to two.
+    varied = False           True: items differ in size, and name any rows (worker.emit_varied). `item` is then the
+                             dtype of their data.
+    evaluate_always = False  True: `evaluate` is called even without test items.
+    read_only_emits = False  True: `read` does nothing but emit items. Then processes may divide the input files, and a
+                             node may take items from others rather than call `read`.
+    lots = False             True: the app can be used with --lots: `clock` is then called several times in a clock,
+                             also for items of other processes that are late. It may use nothing that the app keeps for
+                             its own process's items.
+    slices = False           True: `clock` works in worker.slices(items), and the app can be used with --slice.
+    strategies = False       True: the app can be used with --strategy (see worker.strategy).
+    iterations = 20          default of --iterations: passes over the data.
+    clocks_per_iteration = 1  default of --clocks-per-iteration: parts of a pass, after each of which processes exchange
+                             their updates. `configure` may set it.
+    evaluate_every = 1       default of --evaluate-every: clocks from one evaluation to the next. An iteration's last
+                             clock is evaluated in any case.
     """
 
-    #: Name of the app; None: the class's name in lower case.
     name: str | None = None
-    #: What an item carries: a dtype, or a dtype and a shape, as (numpy.float32, (28, 28)). None: nothing.
     item = None
-    #: The tables in each of which an item names a row, by name: up to two.
     item_rows: tuple = ()
-    #: True: items differ in size, and name any rows (worker.emit_varied). `item` is then the dtype of their data.
-    varied = False
-    #: True: `evaluate` is called even without test items.
-    evaluate_always = False
-    #: True: `read` does nothing but emit items: a node may then take data from others rather than call it.
-    read_only_emits = False
-    #: True: the app can be used with --lots: `clock` is then called several times in a clock, also for items of other
-    #: processes that are late. It may use nothing that the app keeps for its own process's items.
-    lots = False
-    #: True: `clock` works in worker.slices(items), and the app can be used with --slice.
-    slices = False
-    #: True: the app can be used with --strategy (worker.strategy).
-    strategies = False
-    #: Defaults of the options of these names.
-    iterations = 20
-    clocks_per_iteration = 1
-    evaluate_every = 1
+    varied = evaluate_always = read_only_emits = lots = slices = strategies = False
+    iterations, clocks_per_iteration, evaluate_every = 20, 1, 1
 
     configure = begin = evaluate = finish = None
 

@@ -31,7 +31,9 @@ class Normal:
 
 
 class Momentum:
-    """Gradient descent with momentum, run by the servers: v = momentum v + g + l2 w; w -= rate v."""
+    """Gradient descent with momentum, run by the servers: v = momentum v + g + l2 w; w -= rate v. As with the other
+    optimizers, g is the sum of all processes' updates of a row in a clock, which are to be gradients; see
+    agileml/optimizers.h."""
 
     def __init__(self, rate: float, momentum: float = 0.9, l2: float = 0.0, nesterov: bool = False):
         self.name = "momentum"
@@ -207,9 +209,11 @@ class Table:
 
 
 class Metric:
-    """A number in the report. The first metric of an app is the objective.
+    """A number in the report, which the app adds to by worker.metric(metric, total, weight). It is of the sums over all
+    processes and an iteration's clocks. The first metric of an app is the objective, which --tolerance watches.
 
-    kind       "sum", "mean" (sum / weight), "root_mean" (RMSE of squared errors) or "exp_mean" (perplexity).
+    kind       "sum" (total), "mean" (total / weight), "root_mean" (the mean's root, as RMSE of squared errors) or
+               "exp_mean" (e to the power of the mean, as perplexity).
     evaluated  False: `clock` adds to it. True: `evaluate` does, and the latest clock counts.
     """
 
@@ -234,10 +238,11 @@ class Option:
     type       bool, int, float, str, pathlib.Path, or list: paths, as the option may be given several times.
                Numbers, flags and str values must be the same in all processes of a job; paths need not be.
     help       one line for --help.
-    minimum, maximum  of numbers.
+    minimum    of a number, and maximum: other values are refused.
     choices    of a str: other values are refused.
     required   True: a str or path that must be given.
     steers     True: a job that goes on from a checkpoint may change it.
+    metavar    what --help shows for the value, as N in --rank N.
     """
 
     def __init__(self, default=None, type=None, help: str = "", minimum=None, maximum=None, choices=None,

@@ -113,7 +113,9 @@ def _pointer(kind, array):
 
 
 class Rows:
-    """The rows of a table in this process's cache (worker.table): in place by slot, or by key."""
+    """The rows of a table in this process (worker.table). A row's key is its name in the whole job. Its slot is its
+    place in this process, which is what `items.slots` has. `rows`, `add`, `change`, `gradients` and `put` are by slot,
+    `read` and `update` by key."""
 
     def __init__(self, worker, table):
         self._worker, self._table = worker, table
@@ -257,7 +259,11 @@ class Rows:
 
 
 class Items:
-    """Items of one size: `data`, [item, ...] as the app's `item` says, and `slots`, [item, row]."""
+    """Items of one size, as `clock` and `evaluate` get them.
+
+    data   [n, ...], of the dtype and shape that the app's `item` says.
+    slots  [n, rows]: the slots of the rows that each names, one for each table of the app's `item_rows`.
+    """
 
     __slots__ = ("data", "slots")
 
@@ -519,8 +525,8 @@ class Worker:
     # ---- Metrics ----
 
     def metric(self, metric, total: float, weight: float = 1.0):
-        """Adds to a metric, by its name or by the app's attribute: `clock` to those that are not evaluated, `evaluate`
-        to the others."""
+        """Adds to a metric's sums, by its name or by the app's attribute: as worker.metric("rmse", (errors**2).sum(),
+        len(errors)). `clock` adds to metrics that are not `evaluated`, `evaluate` to the others."""
         self.only_in("clock", "evaluate")
         name = metric if isinstance(metric, str) else metric.name
         found = self._app._metrics.get(name)

@@ -119,7 +119,8 @@ class MatrixFactorizationModel:
     users, items                [n] uint64: the keys, ascending.
     user_factors, item_factors  [n, rank] float32.
     user_biases, item_biases    [n] float32; None if the model has no biases.
-    mean, rating_min, rating_max
+    mean                        of the training ratings.
+    rating_min, rating_max      the least and the greatest of them.
     """
 
     def __init__(self, users, user_factors, items, item_factors, mean, rating_min, rating_max, user_biases=None,
@@ -148,6 +149,7 @@ class MatrixFactorizationModel:
 
     @property
     def rank(self):
+        """Factors of a user and an item."""
         return self.user_factors.shape[1]
 
     @classmethod
@@ -357,8 +359,8 @@ class NetworkModel(_Classifier):
     """A model of net.
 
     layers      str: the layers as --layers describes them.
-    parameters  a list of (name, array): of conv [k, k, channels, filters] and dense [in, out] the weights and the
-                biases, of norm gain and bias, in their order.
+    parameters  a list of (name, array), in the order of the layers: of conv the weights [k, k, channels, filters] and
+                the biases, of dense the weights [in, out] and the biases, of norm gain and bias.
     labels, scale, maxima  as those of LogisticRegressionModel.
     shape       (height, width, channels) of a sample.
     """
@@ -475,7 +477,8 @@ class TopicModel:
     counts      [words, topics] int32: how many tokens of a word have a topic; as an array, so a model of a million
                 words and a thousand topics takes 4 GB.
     vocabulary  list of str, or None if the words have no names.
-    alpha, beta
+    alpha       the prior of each topic in a document.
+    beta        the prior of each word in a topic.
     """
 
     def __init__(self, counts, alpha, beta, vocabulary=None):

@@ -8,7 +8,8 @@ All of them have the parameters
 
     reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
     random_state         a whole number, or a numpy RandomState: the job's seed. None: 1, so `fit` is repeatable anyway.
-    options              a dict of more options of the app, as {"momentum": 0.9}.
+    options              a dict of more options of the app (mlr, mf or lda), as {"momentum": 0.9}; none that `fit` sets
+                         by the other parameters.
     run_options          a dict of more options of `proteus run`, with `controller` of `proteus join`.
     controller           None: the job is one of this machine alone. "HOST:PORT" of a controller (`proteus controller
                          --reliable 1 --transient 2`) that waits for nodes: those of this machine join it. It is for one
@@ -18,8 +19,9 @@ All of them have the parameters
                          model, as `proteus-model`: both replace those of an earlier `fit`. It prints the command line
                          by which the other machines' nodes then join.
 
-and after `fit` the attributes report_ (proteus.Report), model_ (of proteus.models) and n_iter_. With one node the same
-data and seed give the same model; with several, sums of floats differ in their last bits from run to run.
+and after `fit` the attributes report_ (a proteus.Report), model_ (of a class of proteus.models) and n_iter_ (passes
+over the data). With one node the same data and seed give the same model; with several, sums of floats differ in their
+last bits from run to run.
 """
 
 import os
@@ -49,7 +51,7 @@ def _checked(estimator, X, y=None, reset=True, **how):
 
 
 class _Job:
-    """What the estimators share: running a job on data that `write` puts into a file."""
+    """What the estimators share: they run a job on data that `write` puts into a file."""
 
     def _run(self, app, write, **options):
         for name in self.options or {}:
@@ -100,10 +102,11 @@ class _Job:
 class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
     """Multinomial logistic regression by mlr.
 
-    alpha     L2 regularization, of all weights but the biases (mlr's --lambda).
-    max_iter  passes over the data. batch: samples of a step, of all nodes together.
-    rate      learning rate of the first iteration; None: by the samples' lengths.
-    optimizer "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
+    alpha      L2 regularization, of all weights but the biases (mlr's --lambda).
+    max_iter   passes over the data.
+    batch      samples of a step, of all nodes together.
+    rate       learning rate of the first iteration; None: by the samples' lengths.
+    optimizer  "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
 
     Attributes: classes_ [K], coef_ [K, d] and intercept_ [K] (of two classes [1, d] and [1]), n_features_in_.
     X is dense or sparse (scipy), [n, d]. Weights are float32.
@@ -173,9 +176,11 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
 class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on; y [n] ratings.
 
-    rank      factors of a user and an item. biases: whether users and items also have a number of their own.
-    alpha     L2 regularization (mf's --lambda). rate: learning rate of the first iteration.
+    rank      factors of a user and an item.
+    alpha     L2 regularization (mf's --lambda).
+    rate      learning rate of the first iteration.
     max_iter  passes over the data.
+    biases    whether each user and each item also has a bias, which is added to its predictions.
 
     Attributes: n_features_in_, which is 2.
     """
@@ -225,8 +230,10 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
 class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
     """Topics of documents by lda: X [n, words], dense or sparse, has how often each word occurs, whole numbers.
 
-    n_components  topics. doc_topic_prior, topic_word_prior: alpha and beta; None: 50 / n_components, and 0.01.
-    max_iter      passes over the tokens.
+    n_components      topics.
+    doc_topic_prior   alpha, the prior of each topic in a document; None: 50 / n_components.
+    topic_word_prior  beta, the prior of each word in a topic; None: 0.01.
+    max_iter          passes over the tokens.
 
     Attributes: components_ [topics, words], how many tokens of each word have each topic; n_features_in_. What
     transform gives for a document does not depend on the other documents in X.
