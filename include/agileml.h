@@ -428,9 +428,9 @@ unsigned aml_lag(const aml_worker *worker);
  *              process goes on from its own earlier steps. At the clock's end each row becomes the mean over all
  *              processes, weighted by their shares of the data. Clocks without work, in which nothing is called,
  *              follow: part p of an iteration belongs to its p-th clock, or to one shortly before
- *   AML_ADPSGD as AML_SMA; and between two local steps a process and another one, chosen at random, move their rows to
- *              the mean of both. So rows may change between two calls of `clock`, and each call must take them anew.
- *              Nobody waits: what does not come in time is left out. Tables of floats must be whole
+ *   AML_ADPSGD as AML_SMA; and between two local steps the processes, paired at random, move their rows to the mean of
+ *              each two. So rows may change between two calls of `clock`, and each call must take them anew. Nobody
+ *              waits: what does not come in time is left out. Tables of floats must be whole
  *
  * With --strategy auto the strategy changes while the job runs. (Spotnik, HotCloud 2020, section 3.2.) */
 enum aml_strategy { AML_SSGD = 0, AML_SMA = 1, AML_ADPSGD = 2 };

@@ -1,7 +1,6 @@
 /* Averages with other nodes between local steps. See node_gossip.h and node_private.h. */
 #include "workers/node_gossip.h"
 
-#include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "workers/node_private.h"
 
@@ -32,28 +31,23 @@ void node_gossip_begin(struct node *node) {
 
 /* ---- Offers ---- */
 
-/* Whether the assignment is another node's own in the clock under way. */
-static bool is_peer(const struct node *node, const struct wire_assignment *assignment) {
-    return assignment_covers(assignment, node->work.clock) && assignment->count > 0 &&
-           !origin_is_catch_up(assignment->origin) && assignment->origin != node->options.self;
-}
-
-/* Returns one of the nodes that work on the clock, by a number that every node draws for itself; ACTOR_NONE: there is
- * none. */
-static actor_id choose_peer(const struct node *node) {
+/* Returns the node with which this one is paired after the step; ACTOR_NONE: none. All nodes draw the same pairs of
+ * those that work on the clock, so that nodes in step do not ask each other in a circle. */
+static actor_id find_partner(const struct node *node) {
     const struct plan_view *plan = &node->plan;
     uint64_t step = node->work.clock * WIRE_LOCAL_STEPS_MAX + node->work.gossip.step;
-    unsigned count = 0;
+    uint64_t *origins = memory_zeroed(plan->assignment_count + 1, sizeof *origins);
+    size_t count = 0;
     for (size_t a = 0; a < plan->assignment_count; a++) {
-        count += is_peer(node, &plan->assignments[a]) ? 1 : 0;
-    }
-    unsigned chosen = count > 0 ? strategy_peer(node->options.self, step, count) : 0;
-    for (size_t a = 0; a < plan->assignment_count && count > 0; a++) {
-        if (is_peer(node, &plan->assignments[a]) && chosen-- == 0) {
-            return actor_node(plan->assignments[a].origin);
+        const struct wire_assignment *assignment = &plan->assignments[a];
+        if (assignment_covers(assignment, node->work.clock) && assignment->count > 0 &&
+            !origin_is_catch_up(assignment->origin)) {
+            origins[count++] = assignment->origin;
         }
     }
-    return ACTOR_NONE;
+    actor_id partner = strategy_partner(origins, count, node->options.self, step);
+    free(origins);
+    return partner;
 }
 
 static double share_of(const struct node *node, actor_id origin) {
@@ -67,14 +61,15 @@ static bool is_offered(const struct node *node) {
     return gossip->peer != ACTOR_NONE && gossip->epoch == node->client.epoch && share_of(node, gossip->peer) > 0;
 }
 
-/* Offers the copy of the model to a peer, unless an earlier offer is still under way. */
+/* Offers the copy of the model to this step's partner, unless an earlier offer is still under way. Of a pair the node
+ * with the lower number makes the offer. */
 static void offer(struct node *node) {
     struct node_gossip *gossip = &node->work.gossip;
     if (node->client.fenced || is_offered(node)) {
         return;
     }
-    actor_id peer = choose_peer(node);
-    actor_id server = peer != ACTOR_NONE ? node_server_of(node, peer) : ACTOR_NONE;
+    actor_id peer = find_partner(node);
+    actor_id server = peer > node->options.self ? node_server_of(node, peer) : ACTOR_NONE;
     if (server == ACTOR_NONE) {
         return;
     }
@@ -120,12 +115,6 @@ static bool is_open(const struct node *node, uint64_t clock) {
     return node->work.activity == NODE_COMPUTING && node->work.gossip.model.type != 0 && node->work.clock == clock;
 }
 
-/* Whether an average with the peer would come on top of the one that our own offer asks for: two averages with the same
- * rows would move them twice. Of two offers that cross, the one to the higher node is taken. */
-static bool is_busy(const struct node *node, actor_id peer) {
-    return is_offered(node) && (peer != node->work.gossip.peer || node->options.self < peer);
-}
-
 /* Returns the weight of a peer's copy in the mean with ours, as in the mean at the clock's end. So the mean of all
  * copies, weighted by their shares, stays what it is. 0: the peer does not work on this clock. */
 static double weight_of(const struct node *node, actor_id peer) {
@@ -157,7 +146,8 @@ static struct message *moves_of(struct node *node) {
 static void receive_offer(struct node *node, actor_id server, const struct message *message) {
     struct message answer = {.type = MESSAGE_GOSSIP};
     actor_id peer = message->passed.sender;
-    bool wanted = is_open(node, message->gossip.clock) && !is_busy(node, peer);
+    /* Two averages with the same rows would move them twice. */
+    bool wanted = is_open(node, message->gossip.clock) && !is_offered(node);
     double weight = wanted ? weight_of(node, peer) : 0;
     if (weight > 0 && rows_fit(node, message)) {
         answer = client_average(&node->client, &node->work.gossip.model, message, weight, moves_of(node));

@@ -1,7 +1,7 @@
-/* AD-PSGD between the local steps of a clock (docs/design.md, "Strategies"): after each step this node offers its
- * copy of the model, which are the averaged tables, to one other node, chosen at random, and both move to their mean.
- * Nobody waits: what does not come in time is not averaged. Only the copies change, so the flush at the clock's end,
- * plans, commits and recoveries know nothing of it. */
+/* AD-PSGD between the local steps of a clock (docs/design.md, "Strategies"): after each step the nodes are paired at
+ * random. One of a pair offers its copy of the model, which are the averaged tables, to the other one, and both move to
+ * their mean. Nobody waits: what does not come in time is not averaged. Only the copies change, so the flush at the
+ * clock's end, plans, commits and recoveries know nothing of it. */
 #ifndef AGILEML_WORKERS_NODE_GOSSIP_H
 #define AGILEML_WORKERS_NODE_GOSSIP_H
 

@@ -46,6 +46,24 @@ uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock)
     return clock + (wait < left ? wait : left);
 }
 
-unsigned strategy_peer(uint64_t node, uint64_t step, unsigned count) {
-    return (unsigned)(hash_mix(node ^ hash_mix(step)) % count);
+/* Returns the node's place in the step's random order; no two nodes have the same one. */
+static uint64_t place_of(uint64_t node, uint64_t step) {
+    return hash_mix(node ^ hash_mix(step));
+}
+
+/* In the step's order the first two nodes are a pair, the next two, and so on. */
+uint64_t strategy_partner(const uint64_t *nodes, size_t count, uint64_t node, uint64_t step) {
+    uint64_t place = place_of(node, step);
+    uint64_t before = 0; /* the node just before this one; 0: none */
+    uint64_t after = 0;  /* just behind it */
+    size_t rank = 0;
+    for (size_t n = 0; n < count; n++) {
+        uint64_t other = place_of(nodes[n], step);
+        if (other < place) {
+            before = rank++ == 0 || other > place_of(before, step) ? nodes[n] : before;
+        } else if (other > place) {
+            after = after == 0 || other < place_of(after, step) ? nodes[n] : after;
+        }
+    }
+    return rank % 2 == 0 ? after : before;
 }

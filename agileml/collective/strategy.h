@@ -5,8 +5,8 @@
  *   S-MA   a clock works on up to `local_steps` parts, one after the other, each node on its own copy of the model; at
  *          its end the model becomes the mean of these copies. Then come clocks without work, so that clocks go on
  *          naming parts: part p of an iteration is done in clock p + 1 or before, whatever the strategy
- *   AD-PSGD  S-MA; and after each part but a clock's last one a node and another one, chosen at random, move their
- *          copies to the mean of the two (Lian et al., ICML 2018), without waiting for each other
+ *   AD-PSGD  S-MA; and after each part but a clock's last one nodes, paired at random, move their copies to the mean of
+ *          the two (Lian et al., ICML 2018), without waiting for each other
  *
  * Such a group of clocks begins at every `local_steps`th clock of an iteration. So what a clock works on depends on the
  * clock and on the strategy alone, which is the plan's for this clock, and a strategy can change where a group begins.
@@ -15,6 +15,7 @@
 #define AGILEML_COLLECTIVE_STRATEGY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /* As AML_SSGD and so on, and on the wire. STRATEGY_AUTO is only requested, and in no plan. */
@@ -40,8 +41,8 @@ uint32_t strategy_parts(enum strategy strategy, const struct strategy_clocks *cl
 /* Returns the first clock from `clock` on from which another strategy can hold. */
 uint64_t strategy_boundary(const struct strategy_clocks *clocks, uint64_t clock);
 
-/* Returns which of `count` >= 1 peers a node offers its copy to after a step: a random number that depends on the node
- * and the step alone. */
-unsigned strategy_peer(uint64_t node, uint64_t step, unsigned count);
+/* Returns the node with which `node`, one of `count` different nodes, is paired in a step; 0: with none, as the number
+ * of nodes is odd. The pairs are drawn anew for each step, and all nodes draw the same ones. */
+uint64_t strategy_partner(const uint64_t *nodes, size_t count, uint64_t node, uint64_t step);
 
 #endif

@@ -70,18 +70,33 @@ static void test_names(void **state) {
     assert_false(strategy_of_name("easgd", &strategy));
 }
 
-/* Peers are drawn evenly, and the same ones again in a run that is repeated. */
-static void test_peers(void **state) {
+/* In each step each node has one partner, whose partner it is, but for one of an odd number; all pairs are drawn about
+ * equally often. The order in which the nodes are named does not matter. */
+static void test_partners(void **state) {
     (void)state;
-    for (unsigned count = 1; count <= 7; count++) {
-        unsigned drawn[7] = {0};
-        for (uint64_t step = 0; step < 7000; step++) {
-            unsigned peer = strategy_peer(3 + step % 5, step, count);
-            assert_true(peer < count && peer == strategy_peer(3 + step % 5, step, count));
-            drawn[peer]++;
+    enum { MOST = 7, PAIRINGS = 7000 };
+    static const uint64_t nodes[MOST] = {7, 1, 9, 4, 12, 5, 20};
+    static const uint64_t turned[MOST] = {20, 5, 12, 4, 9, 1, 7};
+    for (unsigned count = 1; count <= MOST; count++) {
+        unsigned drawn[MOST][21] = {{0}};
+        for (uint64_t step = 0; step < PAIRINGS; step++) {
+            unsigned alone = 0;
+            for (unsigned n = 0; n < count; n++) {
+                uint64_t partner = strategy_partner(nodes, count, nodes[n], step);
+                assert_true(partner != nodes[n] && partner <= 20);
+                assert_true(partner == 0 || strategy_partner(nodes, count, partner, step) == nodes[n]);
+                assert_int_equal(strategy_partner(turned + MOST - count, count, nodes[n], step), partner);
+                drawn[n][partner]++;
+                alone += partner == 0 ? 1 : 0;
+            }
+            assert_int_equal(alone, count % 2);
         }
-        for (unsigned p = 0; p < count; p++) {
-            assert_true(drawn[p] > 6000 / count && drawn[p] < 8000 / count);
+        for (unsigned n = 0; n < count; n++) {
+            for (unsigned o = 0; o < count; o++) {
+                unsigned mean = PAIRINGS / (count % 2 == 0 ? count - 1 : count);
+                unsigned times = drawn[n][nodes[o]];
+                assert_true(n == o ? times == 0 : times > mean * 8 / 10 && times < mean * 12 / 10);
+            }
         }
     }
 }
@@ -278,7 +293,7 @@ int main(void) {
         cmocka_unit_test(test_each_part_once),
         cmocka_unit_test(test_boundaries),
         cmocka_unit_test(test_names),
-        cmocka_unit_test(test_peers),
+        cmocka_unit_test(test_partners),
         cmocka_unit_test(test_shares),
         cmocka_unit_test(test_auto_stays_on_a_fast_network),
         cmocka_unit_test(test_auto_follows_the_network),
