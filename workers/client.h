@@ -31,7 +31,7 @@ struct retained_flush {
     uint64_t clock;
     uint64_t pull;                    /* number of the last PULL before it was sent: see client_partition.pulls */
     uint64_t ring_us;                 /* when it was sent by a ring; 0: it was last sent directly */
-    uint64_t lost_us;                 /* when it was sent by a ring before it, or its push, counted as lost; or 0 */
+    uint64_t lost_us;                 /* when it was sent by a ring, if it or its push then counted as lost; else 0 */
     struct message message;           /* its frames are held, for sending it again */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
@@ -70,10 +70,10 @@ struct waiting_push {
  * or another plan comes. */
 struct client_ring {
     struct rings rings;
-    uint64_t exchange_us; /* how long after a flush its state came: the longest of the last few clocks */
-    unsigned losses;      /* clocks with losses in a row, CLIENT_RING_LOSSES_MAX at most; only those count that are
-                             `watched` */
-    uint64_t watched;     /* a clock that went by the ring, and is not here yet; 0: none */
+    uint64_t exchange_us; /* how long after a flush its state came: the longest time of late, which fades */
+    unsigned losses;      /* how many watched clocks in a row had losses, at most CLIENT_RING_LOSSES_MAX */
+    uint64_t watched;     /* a clock that went by the ring and whose state has not come yet; 0: none. One clock is
+                             watched at a time */
     bool told;            /* the node's log says that the ring loses messages */
 };
 
@@ -81,9 +81,9 @@ struct client_ring {
  * One clock at a time is measured. */
 struct client_waits {
     uint64_t clock;                   /* that is measured; 0: none */
-    uint64_t flushed_us;              /* when */
-    uint64_t *arrived_us;             /* by partition: how long after that the state came; UINT64_MAX: not yet */
-    uint32_t missing;                 /* partitions */
+    uint64_t flushed_us;              /* when that clock was flushed */
+    uint64_t *arrived_us;             /* by partition: how long after the flush the state came; UINT64_MAX: not yet */
+    uint32_t missing;                 /* partitions whose state has not come */
     unsigned settling;                /* clocks after a change of plan that still do not count */
     uint64_t clocks;                  /* measured since the last report */
     struct wire_server_wait *servers; /* the sums since then, of the servers of the present plan */
@@ -113,19 +113,18 @@ struct client_kept_push {
     bool point;             /* its clock was a commit point by some plan that was in force since it came */
 };
 
-/* What the servers have pushed of a partition since the last committed clock, in a job whose caches can replace lost
- * copies: the rows as of `clock`, and the pushes after that. The cache's own rows won't do: they have our later
- * updates, and the app's unfinished work.
+/* A partition's rows at the last committed clock, and the pushes since then, in a job whose workers can replace lost
+ * replicas. The cache's own rows can't do that: they have our later updates, and the app's unfinished work.
  *
- * A push that has every row is all that is needed from its clock on; as long as pushes are such, nothing is copied.
- * Otherwise the rows are copied, once for each commit, into `values`. */
+ * A push that has every row makes all that was kept before it needless, once it is committed. As long as all pushes
+ * have every row, no row is copied, and there are no `values`. Otherwise committed pushes are copied into `values`. */
 struct client_kept {
-    bool on;                                /* the plan and the job's tables are such */
-    unsigned char *values[WIRE_TABLES_MAX]; /* per table: rows, by their place in the partition; NULL: see `pushes` */
-    uint32_t *clocks[WIRE_TABLES_MAX];      /* per row: when it was pushed, or CACHE_CLOCK_VOID: it is missing */
-    uint64_t missing;                       /* rows; without `values`: all, or none if the first push covers */
+    bool on;                                /* the plan's stage and the job's tables allow it (job_is_kept) */
+    unsigned char *values[WIRE_TABLES_MAX]; /* per table: rows by their place in the partition; NULL: none is copied */
+    uint32_t *clocks[WIRE_TABLES_MAX];      /* per row of `values`: its push's clock; CACHE_CLOCK_VOID: it is missing */
+    uint64_t missing;                       /* rows that are missing; without `values` all, or 0: a push has them all */
     uint64_t clock;                         /* `values` have all pushes up to this clock */
-    uint64_t since;                         /* they have a row of this clock, so no state before it can be given */
+    uint64_t since;                         /* the latest clock in `clocks`: no state before it can be given */
     uint64_t newest;                        /* pushes have come up to this clock, without a gap */
     struct client_kept_push *pushes;        /* in the order of clocks */
     unsigned push_count;
@@ -136,8 +135,8 @@ struct client_partition {
     bool subscribed;                      /* the first state has come, and `clock` is valid */
     uint64_t clock;                       /* of the state in the cache, apart from own later updates */
     uint32_t *filled; /* per table: how many rows of the cache's list have their first state, and so a stamp */
-    uint64_t durable, durable_from;  /* as in the server's PUSH, if that came directly */
-    uint64_t durable_asked;          /* what a PUSH by way of others has told of `durable`, and PULL has asked for */
+    uint64_t durable, durable_from;  /* of the last PUSH that came from the server itself */
+    uint64_t durable_asked;          /* `durable` of a PUSH by a ring, which is not trusted: a PULL has asked for it */
     uint64_t ring_us;                /* since when we know that rows are on their way by a ring; 0: none are */
     bool restoring;                  /* rows seen beyond the epoch's `restore` (CACHE_CLOCK_VOID) are requested again */
     uint64_t restore_request;        /* number of that request; 0: none is open */

@@ -1,5 +1,5 @@
-/* What a client keeps of pushes, so that a partition all of whose copies were lost can be restored from this node's
- * cache: see struct client_kept. */
+/* Keeps the pushes since the last committed clock (struct client_kept), so that this node can give a partition's rows
+ * when all of the partition's replicas are lost. */
 #include "workers/client_private.h"
 
 #include <stdlib.h>
@@ -93,7 +93,8 @@ static bool rows_are_ours(const struct client *client, uint32_t number, const st
     return true;
 }
 
-/* Writes rows of a message into `values`: those that are missing, or those that have an older state. */
+/* Writes rows of a message into `values`: with `missing` only rows that are missing there, else only rows that have an
+ * older state there. */
 static void write_rows(const struct client *client, struct client_kept *kept, const struct rows_view *view,
                        uint64_t clock, bool missing) {
     const struct cache_table *table = &client->cache->tables[view->table];
@@ -103,7 +104,7 @@ static void write_rows(const struct client *client, struct client_kept *kept, co
         uint32_t place = table_dense_slot(view->keys[i], client->partition_count);
         uint32_t *row_clock = &kept->clocks[view->table][place];
         bool is_missing = *row_clock == CACHE_CLOCK_VOID;
-        /* A row has a state once its request was answered (slot == key): only then pushes bring all its changes. */
+        /* Pushes bring all changes of a row only once our request for the row was answered. Its slot is its key. */
         bool known = view->keys[i] < table->count && cache_stamps(table)[view->keys[i]] != 0;
         if (is_missing != missing || !known || (!missing && *row_clock > clock)) {
             value += codec->bytes(table->shape, value);
@@ -127,7 +128,7 @@ static void write_message(const struct client *client, struct client_kept *kept,
 
 /* ---- Pushes ---- */
 
-/* Whether a push has every row of the partition, in order, and all have a state. */
+/* Whether a push has every row of the partition, in the order of keys, and the cache has a state of each. */
 static bool covers(const struct client *client, uint32_t number, const struct message *push) {
     struct rows_view view;
     for (unsigned t = 0; t < client->job->table_count; t++) {
@@ -146,7 +147,8 @@ static bool covers(const struct client *client, uint32_t number, const struct me
     return true;
 }
 
-/* Drops pushes that one with every row makes needless: of clocks that nobody will go back to. */
+/* Before a push with every row is kept: drops the latest pushes that it makes needless. These are not committed, and of
+ * clocks that are no commit points, so no recovery restores them. */
 static void drop_covered(const struct client *client, struct client_kept *kept) {
     unsigned first = kept->push_count;
     while (first > 0 && !kept->pushes[first - 1].point &&
@@ -156,18 +158,18 @@ static void drop_covered(const struct client *client, struct client_kept *kept) 
     drop_pushes(kept, first, kept->push_count);
 }
 
-/* Keeps the next push of changes. One that waits when its epoch ends may be undone without having come to the cache:
- * nothing is dropped for its sake. */
+/* Keeps the next push of changes. `waits`: the epoch has ended before the push came to the cache. Such a push may be
+ * undone, so it makes no earlier push needless. */
 static void keep_push(const struct client *client, uint32_t number, const struct message *push, bool waits) {
     struct client_kept *kept = &client->partitions[number].kept;
     if (push->push.clock <= kept->newest || push->push.from_clock > kept->newest) {
-        return; /* it was kept when the epoch before ended */
+        return; /* client_kept_fence has kept the push already, or a push before it is missing */
     }
     kept->newest = push->push.clock;
     bool useless = push->push.left_out != 0 || !rows_are_ours(client, number, push);
     bool all = !useless && covers(client, number, push);
     if (useless || (all && kept->missing > 0)) {
-        forget_all(client, number, kept); /* what there was is of no use either */
+        forget_all(client, number, kept); /* what was kept before can't be continued, or is not needed */
         kept->clock = kept->newest;
     }
     if (useless) {
@@ -275,9 +277,9 @@ static void undo_rows_of(const struct client *client, struct client_kept *kept, 
     }
 }
 
-/* The cache came to `clock` by pushes of several clocks, or by ones that others made needless, and these are undone:
- * of `clock` itself only the rows are known that they have not changed. The rows that they have changed are void in the
- * cache too, and so come again. `stay` pushes were not undone. */
+/* Begins anew at `clock`, the cache's, of which no push was kept: the push that led there led beyond it, or was dropped
+ * as needless, and is undone. The first `stay` pushes are not undone. Rows that the undone pushes have changed count as
+ * missing. They are void in the cache too, so servers send them again. */
 static void restart_at(const struct client *client, uint32_t number, unsigned stay, uint64_t clock) {
     const struct client_partition *partition = &client->partitions[number];
     struct client_kept *kept = &client->partitions[number].kept;
@@ -285,7 +287,7 @@ static void restart_at(const struct client *client, uint32_t number, unsigned st
         write_pushes(client, number, kept, stay);
     }
     for (unsigned i = 0; i < kept->push_count; i++) {
-        if (kept->pushes[i].message.push.clock <= partition->clock) { /* the others waited: they have begun later */
+        if (kept->pushes[i].message.push.clock <= partition->clock) { /* later pushes never came to the cache */
             undo_rows_of(client, kept, &kept->pushes[i].message);
         }
     }
@@ -348,7 +350,7 @@ void client_kept_plan(struct client *client) {
         if (on != kept->on) {
             client_kept_close(client, partition);
             kept->on = on;
-            kept->missing = all_rows(client, p); /* each is kept when it is pushed next */
+            kept->missing = all_rows(client, p); /* a row is kept from its next push on */
             kept->newest = kept->clock = partition->clock;
         }
     }
@@ -369,7 +371,8 @@ unsigned client_kept_clocks(const struct client *client, uint32_t number, uint64
     }
     for (unsigned i = 0; i < kept->push_count; i++) {
         uint64_t clock = kept->pushes[i].message.push.clock;
-        bool asked = kept->pushes[i].point || i + 1 == kept->push_count; /* replicas are at no other clocks */
+        /* Replicas can be restored only at commit points and at their present clock, that of the last push. */
+        bool asked = kept->pushes[i].point || i + 1 == kept->push_count;
         if (asked && clock >= kept->since && (count == 0 || clock > list[count - 1])) {
             list[count++] = clock;
         }

@@ -1,5 +1,5 @@
-/* The node's cache as what is left of a partition all of whose copies were lost: which clocks it has, and its rows for
- * our server. See node_private.h. */
+/* Restores partitions whose replicas are all lost from what this node's client has kept (client_kept.c): reports of
+ * which clocks it has their rows, and gives these to our server. See node_private.h. */
 #include "workers/node_private.h"
 
 #include <stdlib.h>
@@ -45,13 +45,16 @@ void node_give_cached(struct node *node, const struct plan_view *plan) {
     uint64_t restore = plan->terms.restore;
     for (uint32_t p = 0; p < node->client.partition_count; p++) {
         actor_id server = plan_server_at(plan, restore + 1, p);
+        if (actor_node(server) != node->options.self || servers_can_restore(node, p, restore)) {
+            continue;
+        }
         uint64_t *clocks;
         unsigned count = client_kept_clocks(&node->client, p, &clocks);
         while (count > 0 && clocks[count - 1] != restore) {
             count--;
         }
         free(clocks);
-        if (count > 0 && actor_node(server) == node->options.self && !servers_can_restore(node, p, restore)) {
+        if (count > 0) {
             struct message update;
             client_kept_state(&node->client, p, restore, &update);
             update.epoch = plan->epoch;

@@ -16,7 +16,8 @@ static void thread_connected(void *self, actor_id peer) {
     pulse_connected(self, peer);
 }
 
-/* A peer that refuses is reported by those who have to reach it, or shows as silent. */
+/* Does nothing. To this pulse a peer that refuses connections is silent; the parts of the node that need it report
+ * it. */
 static void thread_refused(void *self, const char *endpoint, const char *why) {
     (void)self;
     (void)endpoint;
@@ -26,7 +27,9 @@ static void thread_refused(void *self, const char *endpoint, const char *why) {
 static void *thread_main(void *argument) {
     const struct pulse_thread *thread = argument;
     struct error error = {0};
-    if (net_io_run(thread->io, &error) != 0) { /* else the node, which is well, would be given up */
+    if (net_io_run(thread->io, &error) != 0) {
+        /* The node fails with this error. Without its pulse it would be given up all the same, and nobody would know
+         * why. */
         struct io *io = net_io_of(thread->io);
         struct message fail = {.type = MESSAGE_FAIL, .text.code = error.code};
         snprintf(fail.text.text, sizeof fail.text.text, "the thread of the node's pulse: %.400s", error.text);

@@ -10,8 +10,8 @@ void strategy_auto_open(struct strategy_auto *chooser, const struct strategy_clo
         .clocks = *clocks, .wanted = present, .to_sma.wait = STRATEGY_AUTO_WAIT, .to_ssgd.wait = STRATEGY_AUTO_WAIT};
 }
 
-/* Returns the rate of S-SGD beside that of a single node. By S-MA, waiting is that of an exchange for each group of
- * clocks; by S-SGD there would be one for each clock. */
+/* Returns a node's rate by S-SGD, as a part of a single node's rate. While S-MA holds, that is estimated: its
+ * waiting is for one exchange in each group of clocks, and S-SGD would wait as long in each clock. */
 static double rate_by_sums(const struct strategy_auto *chooser, const struct strategy_sample *sample) {
     double waited = 1 - sample->computed;
     if (sample->strategy != STRATEGY_SSGD) {
@@ -39,8 +39,8 @@ static void pause_begin(struct strategy_pause *pause, uint64_t iteration) {
     pause->wait = 2 * pause->wait < STRATEGY_AUTO_WAIT_MAX ? 2 * pause->wait : STRATEGY_AUTO_WAIT_MAX;
 }
 
-/* Other nodes, or another stage: what was measured does not hold any more, but pauses do, as nodes may come and go all
- * the time. */
+/* The nodes or the stage have changed, so earlier measurements do not count any more. Pauses stay: else nodes that come
+ * and go would make the strategy change all the time. */
 static void membership_begin(struct strategy_auto *chooser, const struct strategy_sample *sample) {
     chooser->nodes = sample->nodes;
     chooser->threads = sample->threads;
@@ -59,20 +59,20 @@ static void decide(struct strategy_auto *chooser) {
         }
     } else if (chooser->before > 0 && chooser->count == STRATEGY_AUTO_LEAST &&
                seconds > chooser->before * (1 - STRATEGY_AUTO_MARGIN)) {
-        change_to(chooser, STRATEGY_SSGD); /* in vain */
+        change_to(chooser, STRATEGY_SSGD); /* S-MA is not faster: the change to it was in vain */
         pause_begin(&chooser->to_sma, chooser->iterations);
     } else if (!(chooser->before > 0) && chooser->iterations >= chooser->trial_from) {
-        change_to(chooser, STRATEGY_SSGD); /* not known here */
+        change_to(chooser, STRATEGY_SSGD); /* a trial: S-SGD was not measured under this membership */
         chooser->trial_from = chooser->iterations + STRATEGY_AUTO_WAIT;
     } else if (rate >= STRATEGY_AUTO_HIGH && chooser->iterations >= chooser->to_ssgd.until) {
-        change_to(chooser, STRATEGY_SSGD); /* as good */
+        change_to(chooser, STRATEGY_SSGD); /* S-SGD would do as well */
         pause_begin(&chooser->to_ssgd, chooser->iterations);
     }
 }
 
 void strategy_auto_add(struct strategy_auto *chooser, const struct strategy_sample *sample) {
     if (sample->strategy != chooser->wanted || !(sample->seconds > 0) || sample->nodes == 0) {
-        return; /* the change is under way, or nothing was measured */
+        return; /* the change to `wanted` is still under way, or nothing was measured */
     }
     if (sample->nodes != chooser->nodes || sample->threads != chooser->threads || sample->stage != chooser->stage) {
         membership_begin(chooser, sample);

@@ -43,8 +43,9 @@ static bool commit_grows(const struct controller *controller) {
            change_commit_every(controller, false) > controller->plan.commit_every;
 }
 
-/* Whether the job is to go on by another strategy than the plan's last one, and can: a plan has two strategies, and
- * clocks of the one before them may have to be done again until the last change is committed. */
+/* Whether the job is to go on by another strategy than the plan's last one, and can. A plan names two strategies. A
+ * third one must wait until the last change is committed: before that, a recovery may go back to clocks of the
+ * first. */
 static bool strategy_changes(const struct controller *controller) {
     return controller->change.strategy != controller->plan.next_strategy &&
            controller->commit.clock + 1 >= controller->plan.strategy_from;
@@ -563,9 +564,10 @@ static uint64_t clock_to_switch(const struct controller *controller) {
     return early && change_clock_reached(controller) == under_way ? under_way : change_clock_ahead(controller);
 }
 
-/* Another strategy moves the barrier to the end of a group of clocks, and is set only where that is near, as a named
- * switch can't be made earlier for a node that is then asked to leave. While a node leaves the barrier is not moved:
- * the strategy waits for a change of its own, which follows. */
+/* Sets the barrier after which the plan changes. Where the strategy changes, too, the barrier is at the end of a
+ * group of clocks, and is set only when that is near: once the clock is named, a node that is asked to leave would
+ * have to wait for it. While a node leaves, the barrier does not wait for a group's end, and a later change brings
+ * the strategy. */
 static void barrier_for_switch(struct controller *controller) {
     uint64_t clock = clock_to_switch(controller);
     uint64_t near = clock + (clock - controller->progress.completed);
@@ -573,7 +575,7 @@ static void barrier_for_switch(struct controller *controller) {
         const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
         clock = strategy_boundary(&clocks, clock + 1) - 1;
     }
-    bool ends = controller->job.final != 0 && clock >= controller->job.final; /* before the change could take effect */
+    bool ends = controller->job.final != 0 && clock >= controller->job.final; /* the job ends before the change */
     if (ends || clock > near) {
         if (controller->change.state == CHANGE_BARRIER) {
             controller->change.state = CHANGE_PREPARE;
@@ -586,8 +588,8 @@ static void barrier_for_switch(struct controller *controller) {
     change_barrier_at(controller, clock, BARRIER_SWITCH);
 }
 
-/* The strategy changes with the plan if a group of clocks begins there: it may have been wanted only after the barrier
- * was set. */
+/* Changes the strategy with the plan, if a group of clocks begins at the switch. It need not: the strategy may have
+ * been wanted only after the barrier was set. */
 static void name_strategy(struct controller *controller) {
     const struct strategy_clocks clocks = job_clocks(&controller->job.terms);
     uint64_t from = controller->plan.from_clock;

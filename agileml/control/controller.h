@@ -183,12 +183,12 @@ struct member_shown {
     uint64_t roles; /* digest of the partitions that it serves and follows */
 };
 
-/* What the controller has tried to hear of the member's pulse, besides `suspect`. Not stored. */
+/* The controller's questions to the member's pulse, and its attempts to connect to it. Not stored. */
 struct member_pulse {
     uint64_t asked; /* number of the last question; 0: it was answered */
     uint64_t asked_us;
     uint32_t reach_attempts; /* to connect to the pulse, until one succeeds */
-    uint64_t reach_us;       /* no other attempt before */
+    uint64_t reach_us;       /* when the next attempt may begin */
 };
 
 struct member {
@@ -452,7 +452,7 @@ struct controller_plan {
     enum stage stage;
     struct wire_placement *placement; /* by partition */
     struct schedule schedule;
-    actor_id *previous;  /* by shard: the owner before the present one */
+    actor_id *previous;  /* by shard: the owner before the present one, who may still have the shard's data */
     uint64_t from_clock; /* where the next half takes over; 0: there is none; WIRE_CLOCK_NEVER: not named yet */
     uint64_t restore;    /* the clock from which the epoch goes on */
     uint32_t commit_every;
@@ -467,12 +467,12 @@ struct controller_change {
     enum change state;
     enum stage next_stage; /* of the plan that is being prepared */
     uint32_t next_commit_every;
-    enum strategy strategy; /* that is to hold, from the next change on */
+    enum strategy strategy; /* the wanted one: a change whose clock begins a group makes it the plan's */
     uint64_t began_us; /* when the change's first plan was made; these times are 0 after a restart of the controller */
     uint64_t ready_us; /* when all nodes were ready for the last one */
     uint64_t named_us; /* when every node and server had the plan that names the switch's clock */
     bool due;          /* the desired plan may differ from the present one */
-    uint64_t due_us;   /* no change begins before then, as more nodes may join */
+    uint64_t due_us;   /* no change begins before then, as more nodes may join or leave */
 };
 
 struct controller_commit {
@@ -561,10 +561,10 @@ struct controller_pulses {
     uint64_t began_us;     /* when the present interval began */
     uint64_t tick_us;      /* when the interval ends, and the open questions are looked at; 0: none is open */
     uint64_t answered;     /* the highest number of a question that was answered in the interval; 0: none */
-    uint64_t slowest_us;   /* the longest that an answer took since a suspicion came while no question was open */
-    unsigned witness;      /* whom to ask next, modulo the number of members */
-    uint64_t dial_us;      /* when pulses that have not answered are dialed next; 0: not */
-    uint64_t dial_wait_us; /* how long that waits */
+    uint64_t slowest_us;   /* the longest that an answer took since the first of these intervals began */
+    unsigned witness;      /* index of the member to ask next by ask_witnesses, modulo the number of members */
+    uint64_t dial_us;      /* when suspected pulses that have not answered are dialed next; 0: they are not */
+    uint64_t dial_wait_us; /* the wait before that; the next one is twice as long */
     struct controller_ended ended;
 };
 

@@ -26,7 +26,7 @@ enum {
      * attempt. */
     PULSES_REACH_US = 1000 * 1000,
     PULSES_REACH_DOUBLINGS = 8,
-    PULSES_REACH_TOLD = 3 /* attempts without success after which the report tells of it */
+    PULSES_REACH_REPORTED = 3 /* attempts without success after which the report has a line about it */
 };
 static_assert((int)PULSES_PATIENCE_TICKS <= (int)SUSPECT_STALE_TICKS &&
                   (int)SUSPECT_UNACCUSED_TICKS < (int)SUSPECT_STALE_TICKS,
@@ -52,8 +52,8 @@ static void ask(struct controller *controller, struct member *member, uint64_t n
     controller_send(controller, actor_pulse(member->node.actor), &question);
 }
 
-/* Asks some pulses that nobody suspects, others in each interval. One that has not answered yet is not asked again
- * soon: an answer that takes longer than an interval counts, too. */
+/* Asks some pulses that nobody suspects, others in each interval. A pulse that has not answered yet is not asked again
+ * soon, as a new question would void its late answer to the earlier one. */
 static void ask_witnesses(struct controller *controller, uint64_t now_us) {
     struct controller_pulses *pulses = &controller->answers.pulses;
     uint64_t old_us = PULSES_PATIENCE_TICKS * period_us(controller);
@@ -187,20 +187,20 @@ static void dial_suspects(struct controller *controller, uint64_t now_us) {
     }
 }
 
-/* The pulse of a member was heard to which this controller could not connect yet. Tries it, rarer and rarer, as a
- * refusal only counts after a success. */
+/* A pulse was heard that this controller could not connect to so far. Tries again to connect, at growing intervals:
+ * only after a success does a refused connection show that the process has ended. */
 static void reach(struct controller *controller, struct member *member) {
     uint64_t now_us = controller_now(controller);
     struct member_pulse *pulse = &member->pulse;
     if (member->suspect.listens || now_us < pulse->reach_us || controller->io->dial == NULL) {
         return;
     }
-    if (pulse->reach_attempts == PULSES_REACH_TOLD) {
+    if (pulse->reach_attempts == PULSES_REACH_REPORTED) {
         char text[ERROR_TEXT_MAX];
         bool own;
         const char *endpoint = endpoint_of(member, &own);
         snprintf(text, sizeof text,
-                 "the controller %s the node's pulse at %s: if the node's process ends, only the node's silence tells",
+                 "the controller %s the node's pulse at %s: if the node's process ends, only its silence shows that",
                  own ? "can't connect to" : "does not connect to another machine than that of the node's servers for",
                  endpoint != NULL ? endpoint : "no endpoint");
         controller_report(controller, report_event(controller, "unreachable", member->name, text));
@@ -377,7 +377,7 @@ void pulses_check(struct controller *controller, uint64_t now_us) {
         member->suspect.unanswered -= unanswered ? 1 : 0;
         take_step(controller, member, step);
         if (step == SUSPECT_WAIT && member->suspect.number != 0 && !member->suspect.broken) {
-            ask(controller, member, member->suspect.number); /* the first one may be lost, or late */
+            ask(controller, member, member->suspect.number); /* the first question may be lost, or late */
         }
         open = open || member->suspect.number != 0;
     }

@@ -13,8 +13,8 @@
 
 /* Rows of one table at one clock, kept as they arrived. */
 struct contribution {
-    struct buffer *values;       /* count rows, one behind the other, one reference held ... */
-    enum wire_encoding encoding; /* ... written so */
+    struct buffer *values;       /* `count` rows, one behind the other; one reference held */
+    enum wire_encoding encoding; /* of `values` */
     uint32_t *slots;             /* count, owned */
     uint32_t count;
     uint32_t writer; /* 1 + index of the origin in partition.origins; 0: an update brought it */
@@ -32,10 +32,11 @@ struct pending_table {
     uint32_t summed;    /* how many */
 };
 
-/* Puts that have been applied in all but copying: the rows' values still stand in the flushes that brought them. They
- * are copied when someone reads the table (partition_settle); a worker that puts the same rows again each iteration
- * only replaces its last flush, once nobody can go back to it. Bounded by the table's rows, for each commit point that
- * can be gone back to; none wait where the rows are in a file. */
+/* Puts that count as applied, but whose values are not in the table yet: they stand in the flushes that brought
+ * them. They are copied when the table is read (partition_settle). A worker that puts the same rows again in each
+ * iteration only replaces its last flush, once no recovery can restore that, so most values are never copied. There
+ * are at most as many rows as the table has, for each commit point that is kept. Where the rows are in a file, puts
+ * are copied at once. */
 struct late_puts {
     struct contribution *list; /* in the order in which they apply, so by clock */
     unsigned count;
@@ -112,13 +113,12 @@ struct partition {
     struct origin *origins;
     unsigned origin_count;
     struct index_map origin_index; /* actor -> index */
-    unsigned alone;       /* 1 + index of the only origin expected at the clocks after mixed_clock; 0: several */
-    uint64_t mixed_clock; /* the last clock for which that does not hold */
-    bool pushes_all;      /* pushes leave out no rows that a worker knows as it was alone */
-    struct commit_point
-        *points; /* oldest first, the last one at `clock` or before; none: nothing is kept for undoing */
-    unsigned point_count;
-    struct message *held; /* UPDATEs ahead of `clock`, each from where the one before ends, frames held */
+    unsigned alone;              /* 1 + index of the only origin expected at the clocks after mixed_clock; 0: several */
+    uint64_t mixed_clock;        /* the last clock for which that does not hold */
+    bool pushes_all;             /* pushes leave out no rows that a worker knows as it was alone */
+    struct commit_point *points; /* oldest first, the last one at `clock` or before */
+    unsigned point_count;        /* 0: nothing is kept for undoing */
+    struct message *held;        /* UPDATEs ahead of `clock`, each from where the one before ends, frames held */
     unsigned held_count;
     struct subscription *subscriptions;
     unsigned subscription_count;

@@ -30,7 +30,7 @@ static void members_close(struct plan_members *members) {
     free(members->needs_from);
 }
 
-/* Forgets the partitions that the node's cache has given for epochs up to `epoch`. */
+/* Drops the partitions' rows that this node's worker has given for epochs up to `epoch`. */
 static void given_drop(struct server *server, uint64_t epoch) {
     unsigned kept = 0;
     for (unsigned g = 0; g < server->given_count; g++) {
@@ -265,7 +265,7 @@ static void replica_hand_over(struct server *server, struct server_replica *repl
 
 void replica_step(struct server *server, struct server_replica *replica) {
     struct partition *partition = replica->partition;
-    bool failed = partition->step_error.code != 0; /* its rows are wrong: nobody gets them */
+    bool failed = partition->step_error.code != 0; /* an optimizer has failed: the rows are wrong, so none is sent */
     if (failed || replica->checkpoint.in_place || replica->state == REPLICA_COPYING) {
         return;
     }
@@ -308,7 +308,7 @@ static void replica_drop(struct server *server, struct server_replica *replica) 
     replica_close(server, replica);
 }
 
-/* Finds the partition's rows that the node's cache has given for the plan in force; NULL: there are none. */
+/* Returns the UPDATE by which this node's worker has given the partition's rows for the plan in force; NULL: none. */
 static const struct message *given_find(const struct server *server, uint32_t number) {
     for (unsigned g = 0; g < server->given_count; g++) {
         const struct message *given = &server->given[g];
@@ -327,8 +327,8 @@ static int replica_fill(struct server_replica *replica, const struct message *gi
     for (unsigned t = 0; t < partition->job->table_count; t++) {
         uint32_t rows = partition->tables[t].count;
         uint32_t there = rows_find(given, t, &view) ? view.count : 0;
-        if (partition->job->tables[t].rows > 0 &&
-            there != rows) { /* of a sparse table nobody knows how many there are */
+        bool dense = partition->job->tables[t].rows > 0; /* the number of a sparse table's rows is not known */
+        if (dense && there != rows) {
             return error_set(error, AML_EPROTOCOL,
                              "partition %u is to be restored from this node's cache, which has %u of the %u rows of "
                              "table %s",

@@ -1,4 +1,5 @@
-/* Replicas that follow one another: updates, copies, and what they make durable. See server_private.h. */
+/* How a replica follows another one: by a copy of its rows, then by updates. And which clocks followers make durable.
+ * See server_private.h. */
 #include "agileml/ps/server_private.h"
 
 #include <stdlib.h>
@@ -356,9 +357,10 @@ static struct durable own_has(const struct server *server, const struct server_r
     return has;
 }
 
-/* Whether our server is on a reliable machine and has no backup now: servers on reliable nodes have backups in stage
- * transient only. Of the clocks before the plan's next half a server of that half says what its own copy is worth only
- * if it is the present backup: else the present server and its backup are to have them. */
+/* Whether our own copy is durable: our server is on a reliable machine and has no backup now (servers on reliable nodes
+ * have backups only in stage transient), or is the backup itself. The latter may be a server of the plan's next half
+ * that is the present backup. Another server of the next half does not count for clocks before it: these are durable
+ * by the present server and its backup. */
 static bool is_paramserv(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     bool below = replica->partition->clock < server->plan.terms.from_clock;
@@ -366,9 +368,10 @@ static bool is_paramserv(const struct server *server, const struct server_replic
     return server->reliable && (backup == ACTOR_NONE || backup == server->self);
 }
 
-/* Whether, in stage transient, our copy is the only one, and a backup is being made for the plan's next half. Until it
- * has caught up, nothing is safer than our copy. If our clocks did not count, workers could come to the end of their
- * window between two commit points, when another plan names another backup, whose copy then would never catch up. */
+/* Whether, in stage transient, our copy is the only one, and a backup for the plan's next half has not caught up yet.
+ * Then our clocks count as durable, as no other machine has more. If they did not count, workers could come to the end
+ * of their window between two commit points. A new plan that names another backup would then wait for ever: a copy
+ * catches up at a commit point. */
 static bool is_only_copy(const struct server *server, const struct server_replica *replica) {
     const struct wire_placement *placement = server_placement(server, replica->partition->id);
     const struct server_follower *follower = follower_find(replica, backup_now(placement));

@@ -233,9 +233,9 @@ struct message_plan {
     uint32_t shards;
     uint64_t final;      /* the job's last clock, if it is a commit point; 0: not decided, or no commit point */
     uint8_t recoverable; /* 0: a failure ends the job, so nothing is kept to undo clocks */
-    uint8_t transient;   /* 1: stage transient. No machine counts as reliable, and workers keep what partitions can
-                                   be restored from whose copies are all lost, if the job's tables allow it
-                                   (job_unkept_table in ps/table.h) */
+    /* 1: stage transient, in which no machine counts as reliable. If the job's tables allow it (job_unkept_table in
+     * ps/table.h), workers keep what servers push, so that a worker can replace lost replicas. */
+    uint8_t transient;
     char resume[WIRE_PATH_MAX]; /* in the first plan of a resumed job: load the partitions from this checkpoint */
 };
 
@@ -613,13 +613,14 @@ struct message_lot_metrics {
     uint64_t claim;
 };
 
-/* About a node's copy of the model, which are the averaged tables, in the local steps of a clock by AD-PSGD. Both nodes
- * have the same plan, so the clock and the epoch tell the strategy.
+/* Two nodes average their copies of the model (the averaged tables) between the local steps of a clock by AD-PSGD
+ * (workers/node_gossip.h). Node A offers its copy to node B. B moves its own copy to the mean of the two, and answers
+ * by how much A's copy has to move to the same mean. Both nodes go by the same strategy, as their plans say the same of
+ * the clock in this epoch.
  *
- *   GOSSIP_OFFER   the sender's copy. Frames: rows
- *   GOSSIP_ANSWER  how the copy of who has made the offer is to move to the mean of both, as the answering node's does.
- *                  Frames: rows; none: the receiver of the offer was not in the local steps of that clock, or had an
- *                  offer of its own under way
+ *   GOSSIP_OFFER   A to B: A's copy. Frames: rows
+ *   GOSSIP_ANSWER  B to A: the moves of A's copy. Frames: rows; none: B has declined the offer, because B was not
+ *                  between local steps of that clock, or had an offer of its own under way
  *
  * Nothing is repeated: what is lost is not averaged. */
 enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
@@ -627,8 +628,8 @@ enum gossip_kind { GOSSIP_OFFER = 0, GOSSIP_ANSWER };
 struct message_gossip {
     struct message_passed passed;
     uint8_t kind;   /* enum gossip_kind */
-    uint64_t clock; /* of the copy */
-    uint64_t claim; /* number of the offer, unique for this node; the answer repeats it */
+    uint64_t clock; /* whose local steps the offered copy is from */
+    uint64_t claim; /* number of the offer, unique for the node that makes it; the answer repeats it */
 };
 
 /* Which of these data shards the receiver has in memory; the answer: those that it has. Frame: shards (uint32_t each).
