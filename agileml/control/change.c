@@ -129,6 +129,9 @@ void change_build(struct controller *controller) {
 }
 
 void change_publish(struct controller *controller) {
+    if (controller->phase >= PHASE_LEAVE) {
+        return; /* the store has just failed and ended the job: a plan that is not stored must not be sent */
+    }
     controller->plan.version++;
     controller->plan.steady = false;
     change_build(controller);

@@ -330,7 +330,10 @@ static bool run_kept(void) {
         uint64_t seed;
         enum campaign campaign;
         bool transient;
-    } kept[] = {{40222, CAMPAIGN_ELASTIC, true}, {70145, CAMPAIGN_ELASTIC, true}, {40962, CAMPAIGN_MAD, false}};
+    } kept[] = {{40222, CAMPAIGN_ELASTIC, true},
+                {70145, CAMPAIGN_ELASTIC, true},
+                {706159, CAMPAIGN_ELASTIC, false},
+                {40962, CAMPAIGN_MAD, false}};
     bool passed = true;
     for (unsigned k = 0; k < sizeof kept / sizeof *kept; k++) {
         const struct cluster_options options = {
