@@ -133,6 +133,7 @@ void change_publish(struct controller *controller) {
         return; /* the store has just failed and ended the job: a plan that is not stored must not be sent */
     }
     controller->plan.version++;
+    controller->plan.published_us = controller_now(controller);
     controller->plan.steady = false;
     change_build(controller);
     if (!persist_all(controller)) {
@@ -143,6 +144,10 @@ void change_publish(struct controller *controller) {
             controller_send_plan(controller, &controller->members[m]);
         }
     }
+}
+
+uint64_t change_sent_us(const struct controller *controller) {
+    return controller->plan.published_us + controller->member_count * (uint64_t)CONTROLLER_PLAN_SEND_US;
 }
 
 /* ---- The desired plan ---- */
@@ -732,8 +737,13 @@ void change_step(struct controller *controller) {
         }
         if (controller->change.state == CHANGE_NONE) {
             dismiss(controller); /* the clocks for which a leaving member was needed may be committed by now */
-            if (names_are_old(controller)) {
+            if (!names_are_old(controller)) {
+                break;
+            }
+            if (controller_now(controller) >= change_sent_us(controller)) {
                 change_publish(controller);
+            } else {
+                controller_tick_before(controller, change_sent_us(controller));
             }
         } else if (controller->change.state == CHANGE_PREPARE && all_ready(controller)) {
             controller->change.ready_us = controller_now(controller);

@@ -862,6 +862,7 @@ static void replan_after_eviction(struct controller *controller, uint64_t notice
     uint64_t wait_us = notice_us / CONTROLLER_NOTICE_PART;
     wait_us = wait_us < CONTROLLER_JOIN_WAIT_US ? wait_us : CONTROLLER_JOIN_WAIT_US;
     uint64_t at_us = controller_now(controller) + wait_us;
+    at_us = at_us > change_sent_us(controller) ? at_us : change_sent_us(controller); /* however short the notice */
     if (!controller->change.due || controller->change.due_us > at_us) {
         controller->change.due_us = at_us;
     }
@@ -1276,6 +1277,9 @@ void controller_timer(void *self) {
         }
         if (controller->change.due && controller->change.due_us > now && controller->change.due_us < next) {
             next = controller->change.due_us;
+        }
+        if (controller->plan.names_absent && change_sent_us(controller) > now && change_sent_us(controller) < next) {
+            next = change_sent_us(controller);
         }
         next = pulses_due_us(controller) < next ? pulses_due_us(controller) : next;
         controller_tick_at(controller, next);

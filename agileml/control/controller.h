@@ -30,7 +30,8 @@ enum {
     CONTROLLER_END_WAIT_US = 2 * 1000 * 1000, /* wait for nodes to leave, and for observers to read the last line */
     /* After a node has joined or was evicted, the next plan waits this long for others that join or are evicted. */
     CONTROLLER_JOIN_WAIT_US = 50 * 1000,
-    CONTROLLER_NOTICE_PART = 20, /* after an eviction the next plan waits at most this fraction (1/20) of the notice */
+    CONTROLLER_NOTICE_PART = 20,  /* after an eviction the next plan waits at most this fraction (1/20) of the notice */
+    CONTROLLER_PLAN_SEND_US = 20, /* about what it takes to send a plan to one node */
     /* When several machines are expected, the plan for the first of them waits this long for the others. */
     CONTROLLER_EXPECTED_WAIT_US = 3 * 1000 * 1000,
     CONTROLLER_STORE_US = 20 * 1000,      /* longest delay until new progress is stored and acknowledged */
@@ -458,8 +459,9 @@ struct controller_plan {
     uint32_t commit_every;
     enum strategy strategy, next_strategy; /* before strategy_from and from then on */
     uint64_t strategy_from;
-    bool names_absent; /* the plan names members that were removed or dismissed */
-    bool steady;       /* unchanged since the iteration began, so the tuner may use the iteration's time; not stored */
+    bool names_absent;     /* the plan names members that were removed or dismissed */
+    uint64_t published_us; /* when the last version was sent to all members; 0: not since this controller's start */
+    bool steady; /* unchanged since the iteration began, so the tuner may use the iteration's time; not stored */
 };
 
 /* The change of plan under way, and when the next one is due. Changed as controller_plan is. */

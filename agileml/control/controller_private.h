@@ -95,6 +95,9 @@ struct buffer *change_plan_nodes(const struct controller *controller, bool dismi
 void change_build(struct controller *controller);
 /* Builds PLAN under a new version, stores it, and sends it to every member. */
 void change_publish(struct controller *controller);
+/* Returns when about all members have the last version. Of hundreds of members that are evicted at once each gives its
+ * own notice: a plan for each of them, to all of them, would fill the controller's link for many seconds. */
+uint64_t change_sent_us(const struct controller *controller);
 /* Lifts the barrier, and sends nothing. */
 void change_barrier_lift(struct controller *controller);
 /* Lifts the barrier, and sends that to every member. The members have to acknowledge it. */

@@ -2086,6 +2086,29 @@ static void test_an_operator_evicts(void **state) {
     fake_close(fake);
 }
 
+/* A market takes many at once, and each gives its own notice, of no length: not each has a plan for it alone. */
+static void test_evictions_one_by_one_share_plans(void **state) {
+    (void)state;
+    struct fake *fake = cluster_new(STAGE_2, 40);
+    cluster_open(fake, 2, 8);
+    play_to(fake, 5);
+    uint64_t before = fake->controller.plan.version;
+    for (unsigned n = 2; n < 9; n++) {
+        ask(fake, n, MESSAGE_EVICT, NULL);
+        fake->now_us += 10;
+    }
+    assert_true(fake->controller.plan.version <= before + 1);
+    play_to(fake, 20);
+    for (unsigned n = 2; n < 9; n++) {
+        assert_true(fake->players[n].done);
+    }
+    assert_true(fake->controller.plan.version <=
+                before + 8); /* preparing, naming and making two changes, their names */
+    expect_good_end(fake, 40);
+    assert_int_equal(fake->controller.progress.failures, 0);
+    fake_close(fake);
+}
+
 /* Stage transient: a market may give all nodes notice at once. They work on until another one has taken over. */
 static void test_all_transient_nodes_get_notice(void **state) {
     (void)state;
@@ -5776,6 +5799,7 @@ int main(void) {
         cmocka_unit_test(test_a_node_joins_while_training),
         cmocka_unit_test(test_many_nodes_join),
         cmocka_unit_test(test_an_operator_evicts),
+        cmocka_unit_test(test_evictions_one_by_one_share_plans),
         cmocka_unit_test(test_all_transient_nodes_get_notice),
         cmocka_unit_test(test_a_missing_node_does_not_cancel_an_eviction),
         cmocka_unit_test(test_a_shorter_notice_counts),
