@@ -176,6 +176,15 @@ static unsigned pick_but(struct cluster *cluster, unsigned spare, struct cluster
     return count;
 }
 
+/* A firewall refuses new connections to the machine, for less time than would prove an end, also together with the time
+ * before. */
+static void refuse(struct cluster *cluster, unsigned machine, uint64_t length_us) {
+    uint64_t before_us = sim_refuses_until(cluster->sim, machine);
+    if (before_us == 0 || sim_now(cluster->sim) > before_us + SUSPECT_REFUSED_US) {
+        sim_refuse(cluster->sim, machine, sim_now(cluster->sim) + length_us);
+    }
+}
+
 static void action_happen(void *context) {
     struct action *action = context;
     struct cluster *cluster = action->cluster;
@@ -202,8 +211,8 @@ static void action_happen(void *context) {
     cluster->faults.split = cluster->faults.split || network || machine;
     cluster->faults.apart_us = network && action->kind != ACTION_BREAK ? until_us : cluster->faults.apart_us;
     switch (action->kind) {
-    case ACTION_BREAK: /* and a firewall refuses new connections, for less time than would prove an end */
-        sim_refuse(cluster->sim, action->machine, sim_now(cluster->sim) + hash_mix(until_us) % SUSPECT_REFUSED_US);
+    case ACTION_BREAK:
+        refuse(cluster, action->machine, hash_mix(until_us) % SUSPECT_REFUSED_US);
         sim_break(cluster->sim, action->machine, action->other);
         break;
     case ACTION_PAUSE:

@@ -606,6 +606,10 @@ void sim_refuse(struct sim *sim, unsigned node, uint64_t until_us) {
     sim->nodes[node].refuses_until_us = until_us;
 }
 
+uint64_t sim_refuses_until(const struct sim *sim, unsigned node) {
+    return sim->nodes[node].refuses_until_us;
+}
+
 /* Ends a connection whose process dies. Of what the process has sent, the oldest messages arrive and the others are
  * lost. What was sent to it reaches neither it nor the next process in its place. */
 static void lane_end(struct sim *sim, struct lane *lane, bool to_the_dead, uint64_t deaf_until_us) {

@@ -66,6 +66,8 @@ const struct sim_statistics *sim_statistics(const struct sim *sim);
 void sim_break(struct sim *sim, unsigned node, int other);
 /* Refuses every attempt to dial the node until `until_us`, as a firewall does; what is connected goes on. */
 void sim_refuse(struct sim *sim, unsigned node, uint64_t until_us);
+/* Returns until when the last sim_refuse holds, or held; 0: there was none. */
+uint64_t sim_refuses_until(const struct sim *sim, unsigned node);
 /* Kills the process on `node`, to which others connect; the next process listens there from `up_us` on. Each connection
  * stands again within IO_RECONNECT_MS after that. Until then everything that either side sends over it is lost. */
 void sim_restart(struct sim *sim, unsigned node, uint64_t up_us);
