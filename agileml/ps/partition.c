@@ -86,6 +86,7 @@ static void pending_close(const struct partition *partition, struct pending *pen
         arena_close(&table->slots);
     }
     free(pending->delivered);
+    free(pending->pieces);
     free(pending);
 }
 
@@ -200,6 +201,8 @@ static void pending_count(const struct partition *partition, struct pending *pen
 static void pending_more_origins(const struct partition *partition, struct pending *pending, unsigned before) {
     pending->delivered = memory_resized(pending->delivered, partition->origin_count, 1);
     memset(pending->delivered + before, 0, partition->origin_count - before);
+    pending->pieces = memory_resized(pending->pieces, partition->origin_count, sizeof *pending->pieces);
+    memset(pending->pieces + before, 0, (partition->origin_count - before) * sizeof *pending->pieces);
 }
 
 void partition_expect(struct partition *partition, const struct wire_assignment *assignments, unsigned count) {
@@ -248,6 +251,7 @@ static void pending_release(struct partition *partition, struct pending **entry)
         pending_table_forget_sums(&pending->tables[t]);
     }
     memset(pending->delivered, 0, partition->origin_count);
+    memset(pending->pieces, 0, partition->origin_count * sizeof *pending->pieces);
     partition->spare = memory_resized(partition->spare, partition->spare_count + 1, sizeof *partition->spare);
     partition->spare[partition->spare_count++] = pending;
     *entry = NULL;
@@ -472,41 +476,70 @@ static int flush_contributions(struct partition *partition, unsigned origin, uin
     return result;
 }
 
-/* Whether a flush in the name of these origins counts: a flush_result. */
-static int flush_counts(const struct partition *partition, const actor_id *origins, unsigned origin_count,
-                        uint64_t clock) {
-    const struct pending *pending = partition_pending(partition, clock);
+/* A flush, a piece of one, or the sum of several origins' flushes. */
+struct flush {
+    const actor_id *origins;
+    unsigned origin_count;
+    uint64_t clock;
+    uint32_t piece;
+    bool more;
+};
+
+/* Whether a flush counts: a flush_result. */
+static int flush_counts(const struct partition *partition, const struct flush *flush) {
+    const struct pending *pending = partition_pending(partition, flush->clock);
     uint64_t reached = partition_reached(partition);
     unsigned delivered = 0;
-    for (unsigned o = 0; o < origin_count; o++) {
-        int found = partition_origin(partition, origins[o]);
-        if (found < 0 || !origin_expected(&partition->origins[found], clock)) {
+    uint32_t pieces = 0; /* that have arrived of flushes that are not delivered */
+    for (unsigned o = 0; o < flush->origin_count; o++) {
+        int found = partition_origin(partition, flush->origins[o]);
+        if (found < 0 || !origin_expected(&partition->origins[found], flush->clock)) {
             return FLUSH_UNEXPECTED;
         }
-        delivered += clock <= reached || (pending != NULL && pending->delivered[found] != 0);
+        delivered += flush->clock <= reached || (pending != NULL && pending->delivered[found] != 0);
+        pieces += pending != NULL ? pending->pieces[found] : 0;
     }
     if (delivered > 0) {
-        return delivered == origin_count ? FLUSH_REPEATED : FLUSH_OVERLAPS;
+        return delivered == flush->origin_count ? FLUSH_REPEATED : FLUSH_OVERLAPS;
     }
-    return clock > reached + partition_ahead(partition->job) ? FLUSH_UNEXPECTED : FLUSH_TAKEN;
+    if (flush->clock > reached + partition_ahead(partition->job)) {
+        return FLUSH_UNEXPECTED;
+    }
+    if (flush->origin_count > 1) {
+        return pieces > 0 ? FLUSH_OVERLAPS : FLUSH_TAKEN;
+    }
+    return flush->piece < pieces   ? FLUSH_REPEATED
+           : flush->piece > pieces ? FLUSH_GAP
+           : flush->more           ? FLUSH_TAKEN_PIECE
+                                   : FLUSH_TAKEN;
 }
 
-int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
-                    unsigned view_count, struct error *error) {
-    return partition_flush_sum(partition, &origin, 1, clock, views, view_count, error);
+/* Notes that the origins have delivered the clock, or one of them a piece. */
+static void pending_deliver(const struct partition *partition, struct pending *pending, const struct flush *flush) {
+    for (unsigned o = 0; o < flush->origin_count; o++) {
+        unsigned origin = (unsigned)partition_origin(partition, flush->origins[o]);
+        if (flush->more) {
+            pending->pieces[origin]++;
+        } else {
+            pending->last = origin;
+            pending->delivered[origin] = 1;
+            pending->pieces[origin] = 0;
+            pending->delivered_count++;
+        }
+    }
 }
 
-int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
-                        const struct rows_view *views, unsigned view_count, struct error *error) {
-    assert(origin_count > 0);
-    int counts = flush_counts(partition, origins, origin_count, clock);
-    if (counts != FLUSH_TAKEN) {
+static int take_flush(struct partition *partition, const struct flush *flush, const struct rows_view *views,
+                      unsigned view_count, struct error *error) {
+    assert(flush->origin_count > 0);
+    int counts = flush_counts(partition, flush);
+    if (counts != FLUSH_TAKEN && counts != FLUSH_TAKEN_PIECE) {
         return counts;
     }
-    struct pending *pending = partition_pending(partition, clock);
+    struct pending *pending = partition_pending(partition, flush->clock);
     struct contribution new[WIRE_TABLES_MAX];
-    unsigned writer = (unsigned)partition_origin(partition, origins[0]);
-    int result = flush_contributions(partition, writer, clock, views, view_count, new, error);
+    unsigned writer = (unsigned)partition_origin(partition, flush->origins[0]);
+    int result = flush_contributions(partition, writer, flush->clock, views, view_count, new, error);
     for (unsigned v = 0; v < view_count && result == 0; v++) {
         result = check_put(partition, views[v].table, pending, &new[v], error);
     }
@@ -514,19 +547,39 @@ int partition_flush_sum(struct partition *partition, const actor_id *origins, un
         slots_free(new, view_count);
         return result;
     }
-    pending = pending_open(partition, clock);
+    pending = pending_open(partition, flush->clock);
     for (unsigned v = 0; v < view_count; v++) {
         struct table *table = &partition->tables[views[v].table];
         if (pending_take(&pending->tables[views[v].table], table, &new[v]) != 0) {
             return error_set(error, AML_ENOMEM, "table %s: no memory for a clock's sums", table->spec->name);
         }
     }
-    for (unsigned o = 0; o < origin_count; o++) {
-        pending->last = (unsigned)partition_origin(partition, origins[o]);
-        pending->delivered[pending->last] = 1;
-    }
-    pending->delivered_count += origin_count;
-    return FLUSH_TAKEN;
+    pending_deliver(partition, pending, flush);
+    return counts;
+}
+
+int partition_flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
+                          const struct rows_view *views, unsigned view_count, struct error *error) {
+    return take_flush(
+        partition, &(struct flush){.origins = &origin, .origin_count = 1, .clock = clock, .piece = piece, .more = more},
+        views, view_count, error);
+}
+
+int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
+                    unsigned view_count, struct error *error) {
+    return partition_flush_piece(partition, origin, clock, 0, false, views, view_count, error);
+}
+
+int partition_flush_sum(struct partition *partition, const actor_id *origins, unsigned origin_count, uint64_t clock,
+                        const struct rows_view *views, unsigned view_count, struct error *error) {
+    return take_flush(partition, &(struct flush){.origins = origins, .origin_count = origin_count, .clock = clock},
+                      views, view_count, error);
+}
+
+uint32_t partition_pieces(const struct partition *partition, actor_id actor, uint64_t clock) {
+    int found = partition_origin(partition, actor);
+    const struct pending *pending = partition_pending(partition, clock);
+    return found >= 0 && pending != NULL ? pending->pieces[found] : 0;
 }
 
 uint64_t partition_received(struct partition *partition, actor_id actor) {

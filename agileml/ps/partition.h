@@ -56,6 +56,7 @@ struct pending {
     unsigned delivered_count; /* ... and those that have */
     unsigned last;            /* index of the origin that delivered last */
     unsigned char *delivered; /* a byte per origin index */
+    uint32_t *pieces;         /* per origin index: so many pieces of a flush that is not delivered yet have arrived */
     struct pending_table tables[WIRE_TABLES_MAX];
 };
 
@@ -146,8 +147,10 @@ void partition_expect(struct partition *partition, const struct wire_assignment 
 
 enum flush_result {
     FLUSH_TAKEN,
+    FLUSH_TAKEN_PIECE, /* a piece was taken, and more are to follow */
     FLUSH_REPEATED,
     FLUSH_UNEXPECTED, /* not expected, or too far ahead: ignored */
+    FLUSH_GAP,        /* a piece before this one is missing: ignored */
     FLUSH_OVERLAPS    /* a sum, of which a part was delivered before: ignored */
 };
 
@@ -161,9 +164,13 @@ static inline unsigned partition_ahead(const struct job *job) {
 int partition_views(const struct partition *partition, const struct message *message, struct rows_view *views,
                     struct error *error);
 
-/* Takes one flush of `origin`: `views` come from rows_check of a message, whose frames may be held. A repeated flush
+/* Takes one flush of `origin`, or one piece of it: the origin has delivered the clock with the first piece behind which
+ * there are no `more`. `views` come from rows_check of a message, whose frames may be held. A repeated flush or piece
  * changes nothing. Returns a flush_result; AML_EPROTOCOL, AML_ELIMIT or AML_EINPUT (in a checked job: a row put twice),
  * with nothing of the flush taken; or AML_ENOMEM, after which the partition can't be used any more. */
+int partition_flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
+                          const struct rows_view *views, unsigned view_count, struct error *error);
+/* Takes a whole flush, in one piece. */
 int partition_flush(struct partition *partition, actor_id origin, uint64_t clock, const struct rows_view *views,
                     unsigned view_count, struct error *error);
 
@@ -177,6 +184,10 @@ bool partition_advance(struct partition *partition);
 
 /* Returns the clock up to which all flushes of `origin` have arrived; for an unknown origin partition_reached. */
 uint64_t partition_received(struct partition *partition, actor_id origin);
+
+/* Returns the number of pieces of the flush of `clock` that have arrived of `origin`; 0 for a flush that is delivered
+ * or not expected. */
+uint32_t partition_pieces(const struct partition *partition, actor_id origin, uint64_t clock);
 
 /* ---- Going back ---- */
 

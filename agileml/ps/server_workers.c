@@ -12,6 +12,7 @@ static void push_head(const struct server *server, const struct server_replica *
     push->push.durable = replica_answers(replica) ? replica->durable : server->committed;
     push->push.durable_from = replica_answers(replica) ? replica->durable_from : 0;
     push->push.received = partition_received(replica->partition, to);
+    push->push.pieces = partition_pieces(replica->partition, to, push->push.received + 1);
 }
 
 /* Whether a subscriber is to get pushes. A node that gets ready has the state that it subscribed with. When its first
@@ -68,6 +69,7 @@ static bool push_by_ring(struct server *server, struct server_replica *replica) 
     const struct subscription *first = partition_subscription(partition, ring_node(&chain, 0));
     push_head(server, replica, first->subscriber, first->sent_clock, &push);
     push.push.received = partition->clock; /* they have all delivered it */
+    push.push.pieces = 0;
     push.push.ring = chain.digest;
     if (first->sent_clock < partition->clock) {
         partition_changes(partition, first, first->sent_clock, NULL, NULL, &push);
@@ -251,9 +253,9 @@ static int take_flush(struct server *server, struct server_replica *replica, act
         return FLUSH_UNEXPECTED; /* whose fault it is shows when each origin sends its own */
     }
     if (count < 0 || chain == NULL) {
-        return count < 0
-                   ? count
-                   : partition_flush(replica->partition, flush->origin, flush->clock, views, (unsigned)count, error);
+        return count < 0 ? count
+                         : partition_flush_piece(replica->partition, flush->origin, flush->clock, flush->piece,
+                                                 flush->more != 0, views, (unsigned)count, error);
     }
     actor_id *origins = memory_resized(NULL, chain->length, sizeof *origins);
     for (unsigned place = 0; place < chain->length; place++) {

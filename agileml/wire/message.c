@@ -240,15 +240,16 @@ static const struct layout LAYOUTS[] = {
                       {0},
                       {U32(push.partition, WIRE_PARTITIONS_MAX - 1), U64(push.from_clock, CLOCK),
                        U64(push.clock, CLOCK), U64(push.durable, CLOCK), U64(push.durable_from, CLOCK),
-                       U64(push.received, CLOCK), U64(push.request, ANY), U64(push.pull, ANY),
-                       U64(push.subscribed, ANY), U8(push.left_out, 1), U64(push.ring, ANY)}},
+                       U64(push.received, CLOCK), U32(push.pieces, WIRE_PIECES_MAX), U64(push.request, ANY),
+                       U64(push.pull, ANY), U64(push.subscribed, ANY), U8(push.left_out, 1), U64(push.ring, ANY)}},
     [MESSAGE_FLUSH] = {"FLUSH",
                        FRAMES_ROWS,
                        0,
                        {0},
                        {0},
                        {U32(flush.partition, WIRE_PARTITIONS_MAX - 1), ID(flush.origin), U64(flush.clock, CLOCK),
-                        U64(flush.ring, ANY), U64(flush.committed, CLOCK)}},
+                        U32(flush.piece, WIRE_PIECES_MAX - 1), U8(flush.more, 1), U64(flush.ring, ANY),
+                        U64(flush.committed, CLOCK)}},
     [MESSAGE_SCAN] = {"SCAN",
                       NO_FRAMES,
                       {U32(scan.partition, WIRE_PARTITIONS_MAX - 1), U32(scan.table, WIRE_TABLES_MAX - 1),
@@ -566,6 +567,16 @@ static int evaluate_check(const struct message *message, struct error *error) {
                : error_set(error, AML_EPROTOCOL, "EVALUATE: no shards, or a number above %d", WIRE_SHARDS_MAX - 1);
 }
 
+static int flush_check(const struct message *message, struct error *error) {
+    const struct message_flush *flush = &message->flush;
+    if (flush->ring != 0 && (flush->piece != 0 || flush->more != 0)) {
+        return error_set(error, AML_EPROTOCOL, "FLUSH: a piece that travels by a ring");
+    }
+    return flush->more != 0 && flush->piece == WIRE_PIECES_MAX - 1
+               ? error_set(error, AML_EPROTOCOL, "FLUSH: more than %d pieces", WIRE_PIECES_MAX)
+               : 0;
+}
+
 static int allocation_check(const struct message *message, struct error *error) {
     const struct wire_machine *machines = (const void *)message->frames[0]->data;
     for (size_t m = 0; m < message->frames[0]->size / sizeof *machines; m++) {
@@ -651,6 +662,7 @@ static int records_check(const struct message *message, const struct layout *lay
            : message->type == MESSAGE_ALLOCATION ? allocation_check(message, error)
            : message->type == MESSAGE_FEED_ASK   ? feed_ask_check(message, error)
            : message->type == MESSAGE_FEED       ? feed_check(message, error)
+           : message->type == MESSAGE_FLUSH      ? flush_check(message, error)
                                                  : 0;
 }
 

@@ -63,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 26,
+    WIRE_VERSION = 27,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -88,6 +88,7 @@ enum {
     WIRE_LOCAL_STEPS_MAX = 64,
     WIRE_COMMIT_EVERY_MAX = 64, /* clocks between commit points */
     WIRE_WINDOW_MAX = 256,      /* clocks that workers may be ahead of the commit, beyond staleness */
+    WIRE_PIECES_MAX = 4096,     /* pieces of a flush */
     WIRE_PROGRESS_MAX = 4096,   /* unacknowledged PROGRESS messages of a node; with so many it begins no clock */
     WIRE_ASSIGNMENTS_MAX = 16384,
     WIRE_ASSIGNMENT_SHARDS_MAX = 4 * 65536, /* in all assignments of a plan */
@@ -518,6 +519,7 @@ struct message_push {
     /* So is its state at every commit point from this one on, or from the last one that is committed on. */
     uint64_t durable_from;
     uint64_t received; /* flushes of the receiver's origin of part 0 have arrived up to this clock, without a gap */
+    uint32_t pieces;   /* so many pieces of the flush of clock `received` + 1 have arrived, counted from its first */
     uint64_t request;  /* the SUBSCRIBE that this answers, whose rows the frames then are; 0: none */
     /* The PULL that this answers; 0: none. Without rows both clocks are the one up to which rows were sent. */
     uint64_t pull;
@@ -528,11 +530,16 @@ struct message_push {
 };
 
 /* An origin's summed deltas of one clock for one partition; by a ring, those of all origins from the chain's first to
- * `origin` (ps/ring.h). Frames: rows; none when they touched none. */
+ * `origin` (ps/ring.h). Frames: rows; none when they touched none.
+ *
+ * A flush that travels directly may come in pieces, in messages of their own, whose rows differ. It counts when all of
+ * them have arrived, and what has arrived before ends with the epoch. A piece is taken only behind the one before. */
 struct message_flush {
     uint32_t partition;
     actor_id origin;
     uint64_t clock;
+    uint32_t piece;     /* number of this piece, from 0 */
+    uint8_t more;       /* 1: more pieces of the flush follow */
     uint64_t ring;      /* the digest of the ring by which this travels; 0: directly */
     uint64_t committed; /* every partition is durable up to this clock: nobody needs to keep what would restore an
                            earlier state */

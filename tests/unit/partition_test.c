@@ -127,6 +127,18 @@ static int flush_nothing(struct partition *partition, actor_id origin, uint64_t 
     return flush_message(partition, origin, clock, &message);
 }
 
+/* Piece `piece` of a flush, with one row. */
+static int flush_piece(struct partition *partition, actor_id origin, uint64_t clock, uint32_t piece, bool more,
+                       uint64_t key, int64_t value) {
+    struct message message = rows_message(partition->job, MESSAGE_FLUSH, 0, 1, &key, &value);
+    struct rows_view views[WIRE_TABLES_MAX];
+    int count = rows_check(&message, partition->job->shapes, partition->job->table_count, views, NULL);
+    assert_int_equal(count, 1);
+    int result = partition_flush_piece(partition, origin, clock, piece, more, views, 1, NULL);
+    message_close(&message);
+    return result;
+}
+
 static int64_t row_element(struct partition *partition, unsigned table, uint64_t key, unsigned element) {
     int64_t slot = table_slot(&partition->tables[table], key);
     assert_true(slot >= 0);
@@ -273,6 +285,57 @@ static void test_whole_numbers_wrap(void **state) {
     assert_true(advance(partition));
     assert_int_equal(row_element(partition, 0, key, 0),
                      (int32_t)((uint32_t)INT32_MAX - 2 + 100 + (uint32_t)start_of(key)));
+    partition_close(partition);
+}
+
+/* A flush counts when all its pieces are there, each once, in whatever order others' come. */
+static void test_a_flush_in_pieces(void **state) {
+    (void)state;
+    static const actor_id origins[] = {1 << 16, 2 << 16};
+    struct job job = {0};
+    job_add(&job, AML_INT64, AML_ADD, ROWS * PARTITIONS);
+    struct partition *partition = open_partition(&job, origins, 2);
+    uint64_t keys[] = {key_at(&job.tables[0], 0), key_at(&job.tables[0], 1), key_at(&job.tables[0], 2)};
+    partition_keep(partition, true);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 1, true, keys[1], 20), FLUSH_GAP);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 0, true, keys[0], 10), FLUSH_TAKEN_PIECE);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 0, true, keys[0], 10), FLUSH_REPEATED);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 2, false, keys[2], 30), FLUSH_GAP);
+    assert_int_equal(partition_pieces(partition, origins[0], 1), 1);
+    assert_int_equal(flush_row(partition, origins[1], 1, 0, keys[0], 1), FLUSH_TAKEN);
+    assert_false(advance(partition)); /* one piece is not all of it */
+    assert_int_equal(partition_received(partition, origins[0]), 0);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 1, true, keys[1], 20), FLUSH_TAKEN_PIECE);
+    assert_false(advance(partition));
+    assert_int_equal(flush_piece(partition, origins[0], 2, 0, true, keys[0], 1000), FLUSH_TAKEN_PIECE);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 2, false, keys[2], 30), FLUSH_TAKEN);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 2, false, keys[2], 30), FLUSH_REPEATED);
+    assert_int_equal(flush_piece(partition, origins[0], 1, 1, true, keys[1], 20), FLUSH_REPEATED);
+    assert_int_equal(partition_received(partition, origins[0]), 1);
+    assert_int_equal(partition_pieces(partition, origins[0], 1), 0);
+    assert_int_equal(partition_pieces(partition, origins[0], 2), 1);
+    assert_true(advance(partition));
+    static const int64_t added[] = {11, 20, 30};
+    for (unsigned k = 0; k < 3; k++) {
+        assert_int_equal(row_element(partition, 0, keys[k], 0), (int64_t)start_of(keys[k]) + added[k]);
+    }
+    /* A sum of both origins would have the piece twice. */
+    uint64_t sum = 5;
+    struct message message = rows_message(&job, MESSAGE_FLUSH, 0, 1, keys, (const int64_t *)&sum);
+    struct rows_view view;
+    assert_int_equal(rows_check(&message, job.shapes, 1, &view, NULL), 1);
+    assert_int_equal(partition_flush_sum(partition, origins, 2, 2, &view, 1, NULL), FLUSH_OVERLAPS);
+    message_close(&message);
+    /* A recovery drops the pieces that have come: they come anew, from the first one. */
+    assert_true(partition_restore(partition, 1));
+    assert_int_equal(partition_pieces(partition, origins[0], 2), 0);
+    assert_int_equal(flush_piece(partition, origins[0], 2, 1, false, keys[1], 7), FLUSH_GAP);
+    assert_int_equal(flush_piece(partition, origins[0], 2, 0, true, keys[0], 100), FLUSH_TAKEN_PIECE);
+    assert_int_equal(flush_nothing(partition, origins[1], 2), FLUSH_TAKEN);
+    assert_int_equal(flush_piece(partition, origins[0], 2, 1, false, keys[1], 7), FLUSH_TAKEN);
+    assert_true(advance(partition));
+    assert_int_equal(row_element(partition, 0, keys[0], 0), (int64_t)start_of(keys[0]) + 111);
+    assert_int_equal(row_element(partition, 0, keys[1], 0), (int64_t)start_of(keys[1]) + 27);
     partition_close(partition);
 }
 
@@ -1362,6 +1425,7 @@ int main(void) {
         cmocka_unit_test(test_states_are_in_updates_alone),
         cmocka_unit_test(test_exactly_once),
         cmocka_unit_test(test_whole_numbers_wrap),
+        cmocka_unit_test(test_a_flush_in_pieces),
         cmocka_unit_test(test_strangers_and_the_window),
         cmocka_unit_test(test_a_refused_flush_changes_nothing),
         cmocka_unit_test(test_a_key_named_twice_counts_twice),

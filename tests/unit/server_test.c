@@ -520,6 +520,71 @@ static bool in_step(const struct world *world, unsigned s) {
 
 /* ---- Following ---- */
 
+/* Sends one piece of a flush: what it has of one of its tables; the last table's is the last piece. */
+static void send_piece(struct world *world, unsigned s, unsigned origin, uint64_t clock, uint32_t piece) {
+    struct message flush = make_flush(world, origin, clock);
+    const struct wire_directory_entry *directory = (const void *)flush.frames[0]->data;
+    uint32_t pieces = (flush.frame_count - 1) / 2;
+    assert_true(piece < pieces);
+    struct message part = {.type = MESSAGE_FLUSH, .epoch = flush.epoch, .flush = flush.flush, .frame_count = 3};
+    part.flush.piece = piece;
+    part.flush.more = piece + 1 < pieces;
+    part.frames[0] = buffer_copy(&directory[piece], sizeof *directory);
+    part.frames[1] = buffer_hold(flush.frames[1 + 2 * piece]);
+    part.frames[2] = buffer_hold(flush.frames[2 + 2 * piece]);
+    server_receive(&world->servers[s], origins[origin], &part);
+    message_close(&part);
+    message_close(&flush);
+    settle(world);
+}
+
+/* How many pieces the server says that it has of the origin's next flush. */
+static uint32_t pieces_at(struct world *world, unsigned s, unsigned origin) {
+    struct message pull = {.type = MESSAGE_PULL, .epoch = world->plan.epoch, .pull = {.number = 1}};
+    server_receive(&world->servers[s], origins[origin], &pull);
+    settle(world);
+    return last_push(world, origin, s)->pieces;
+}
+
+static void test_pieces_of_flushes(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->plan.reliable[1] = true;
+    place(world, 0, 1, 0, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    send_subscribe(world, 0, 0, 1, 0, false);
+    send_piece(world, 0, 0, 1, 0);
+    send_piece(world, 0, 0, 1, 0);
+    assert_int_equal(pieces_at(world, 0, 0), 1);
+    send_flush(world, 0, 1, 1, 0);
+    assert_int_equal(partition_at(world, 0)->clock, 0);
+    send_piece(world, 0, 0, 1, 1);
+    new_plan(world, WIRE_CLOCK_NEVER, 1); /* nothing is lost by a plan that ends no epoch */
+    assert_int_equal(pieces_at(world, 0, 0), 2);
+    send_piece(world, 0, 0, 1, 2);
+    assert_int_equal(pieces_at(world, 0, 0), 0);
+    assert_int_equal(last_push(world, 0, 0)->received, 1);
+    assert_state(world, 0, 1);
+    /* A recovery: all pieces of a clock count, or none. */
+    send_piece(world, 0, 0, 2, 0);
+    send_piece(world, 0, 0, 2, 1);
+    fence(world);
+    world->plan.restore = 1;
+    new_plan(world, 0, 1);
+    send_subscribe(world, 0, 0, 2, 1, false);
+    assert_int_equal(pieces_at(world, 0, 0), 0);
+    send_piece(world, 0, 0, 2, 2); /* the last one alone */
+    send_flush(world, 0, 1, 2, 0);
+    assert_int_equal(partition_at(world, 0)->clock, 1);
+    for (uint32_t piece = 0; piece < TABLES; piece++) {
+        send_piece(world, 0, 0, 2, piece);
+    }
+    assert_state(world, 0, 2);
+    run_clocks(world, 0, 3, 3, 2);
+    assert_state(world, 1, 2); /* the follower has the sums */
+    world_close(world);
+}
+
 static void test_a_backup_follows(void **state) {
     (void)state;
     struct world *world = world_open();
@@ -1892,6 +1957,7 @@ static void test_who_subscribes_for_the_plan_after_next_is_not_forgotten(void **
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_pieces_of_flushes),
         cmocka_unit_test(test_a_backup_follows),
         cmocka_unit_test(test_rows_of_a_failed_optimizer_go_nowhere),
         cmocka_unit_test(test_a_new_replica_is_copied_while_flushes_come),

@@ -176,6 +176,7 @@ static const struct wire_field {
     FIELD(MESSAGE_PUSH, WHOLE, push.durable, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.durable_from, CLOCK),
     FIELD(MESSAGE_PUSH, WHOLE, push.received, CLOCK),
+    FIELD(MESSAGE_PUSH, WHOLE, push.pieces, WIRE_PIECES_MAX),
     FIELD(MESSAGE_PUSH, WHOLE, push.request, UINT64_MAX),
     FIELD(MESSAGE_PUSH, WHOLE, push.pull, UINT64_MAX),
     FIELD(MESSAGE_PUSH, WHOLE, push.subscribed, UINT64_MAX),
@@ -597,6 +598,39 @@ static int decoded(struct message *message) {
     struct error error = {0};
     size_t size = message_encode_head(message, head);
     return message_decode_head(&back, head, size, &error);
+}
+
+static void test_pieces_of_flushes_are_checked(void **state) {
+    (void)state;
+    static const struct {
+        uint32_t piece;
+        uint8_t more;
+        uint64_t ring;
+        bool right;
+    } cases[] = {{0, 0, 0, true},
+                 {0, 0, 7, true},
+                 {0, 1, 0, true},
+                 {WIRE_PIECES_MAX - 1, 0, 0, true},
+                 {WIRE_PIECES_MAX - 1, 1, 0, false}, /* one more than there may be */
+                 {WIRE_PIECES_MAX, 0, 0, false},
+                 {1, 2, 0, false},
+                 {1, 0, 7, false}, /* by a ring there are none */
+                 {0, 1, 7, false}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct message message = new_message(MESSAGE_FLUSH);
+        struct message got;
+        message.flush.piece = cases[c].piece;
+        message.flush.more = cases[c].more;
+        message.flush.ring = cases[c].ring;
+        if (!cases[c].right) {
+            expect_refused(&message);
+            continue;
+        }
+        assert_int_equal(pass(&message, &got), 0);
+        assert_int_equal(got.flush.piece, cases[c].piece);
+        assert_int_equal(got.flush.more, cases[c].more);
+        message_close(&got);
+    }
 }
 
 static void test_questions_for_batches_are_in_order(void **state) {
@@ -1122,10 +1156,12 @@ static void check_print(const struct message *message, const char *expected) {
 static void test_print_names_every_field(void **state) {
     (void)state;
     struct message flush = {
-        .type = MESSAGE_FLUSH, .epoch = 3, .flush = {.partition = 5, .origin = 0xAB00, .clock = 17, .committed = 12}};
+        .type = MESSAGE_FLUSH,
+        .epoch = 3,
+        .flush = {.partition = 5, .origin = 0xAB00, .clock = 17, .piece = 3, .more = 1, .committed = 12}};
     struct message outcome = {.type = MESSAGE_OUTCOME,
                               .outcome = {.request = UINT64_MAX, .code = -4, .text = "no such node"}};
-    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 ring 0 committed 12");
+    check_print(&flush, "FLUSH epoch 3 partition 5 origin ab00 clock 17 piece 3 more 1 ring 0 committed 12");
     check_print(&outcome, "OUTCOME epoch 0 request 18446744073709551615 code -4 text 'no such node'");
 }
 
@@ -1136,6 +1172,7 @@ int main(void) {
         cmocka_unit_test(test_heads_of_another_size_are_refused),
         cmocka_unit_test(test_names),
         cmocka_unit_test(test_payload_frames_are_checked),
+        cmocka_unit_test(test_pieces_of_flushes_are_checked),
         cmocka_unit_test(test_questions_for_batches_are_in_order),
         cmocka_unit_test(test_batches_fit_their_bytes),
         cmocka_unit_test(test_allocated_machines_have_names_and_tiers),
