@@ -602,6 +602,29 @@ static inline void aml_touch(const struct aml_rows *rows, uint32_t slot);
 int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                      const void *changes);
 
+/* ---- Updates that are complete before the clock ends: their exchange goes on while `clock` computes ---- */
+
+/* Declares that this thread will not update rows first..first + count - 1 of a table any more in this clock, neither by
+ * key nor in place; reading goes on. With --flush-early the process sends the updates of rows that all its threads have
+ * declared done to the servers at once: in one message for each partition as soon as there are enough rows, and as fast
+ * as the network takes them. A network of several layers declares each layer's rows when its gradient is there, the
+ * last layer's first.
+ *
+ * Without --flush-early it does nothing and costs nothing. It also does nothing with --lots, by strategies other than
+ * AML_SSGD, by a ring (--exchange), for a process that works on the clock alone, and when a process does again what a
+ * lost one has left undone: so an app may always call it. The clock's result is the same but for the order in which
+ * floats are added.
+ *
+ * An update of a row after all threads have declared it done, and before the next clock, ends the job with exit status
+ * 2. Changes in place that are not marked, through a pointer that was kept, are found with PROTEUS_CHECK=1 alone, and
+ * lost without. `clock` may be called several times in a clock (aml_app.clock): declare rows in the last call only.
+ *
+ * The table is whole (aml_table.whole), with AML_ADD and without changes_given; its width and optimizer may be any.
+ * In `clock`, any thread; with clock_alone once for the process, and not in parts of aml_parallel. Returns 0, or a
+ * negative code that `clock` must return: AML_EINPUT for other tables and for rows that there are not; AML_ESTOP when
+ * the job ends. */
+int aml_rows_done(aml_worker *worker, unsigned table, uint64_t first, uint64_t count);
+
 /* ---- Threads: for work that is a few large operations rather than many items (aml_app.clock_alone) ---- */
 
 /* Runs part(context, t, threads) for each t below threads = aml_threads(worker), at once in the process's worker

@@ -57,6 +57,8 @@ static void fill_options(struct runtime_options *o, struct aml_option table[COMM
          "parts of a pass that a node works on between two exchanges, but with ssgd; 0: 16, with ssgd 1"},
         {"reject-nan", NULL, AML_OPTION_FLAG, &o->reject_nan, 0, 0,
          "end the job when an update has a NaN or an infinity, and give up a node that sends one all the same"},
+        {"flush-early", NULL, AML_OPTION_FLAG, &o->flush_early, 0, 0,
+         "send updates that the app declares complete (aml_rows_done) while it still computes"},
         {"lots", "N", AML_OPTION_INTEGER, &o->lots, 0, WIRE_LOTS_MAX,
          "half of a node's data in N lots that other nodes, which keep them too, work on when it is late; 0: none"},
         {"slice", "N", AML_OPTION_INTEGER, &o->slice, 0, UINT32_MAX,
@@ -1480,7 +1482,7 @@ static int update_params(aml_worker *worker, unsigned table, const uint64_t *key
                          const char *function) {
     int result = check_params(worker, CALL_CLOCK, table, keys, count, deltas, function);
     if (result == 0 && worker->runtime->check.on) {
-        check_update(worker, table, keys, count);
+        result = check_update(worker, table, keys, count);
     }
     return result != 0 ? result : params_update(worker->runtime, table, keys, count, deltas);
 }
@@ -1525,6 +1527,25 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
     }
     params_give(runtime, table, slot, count, columns, changes);
     return 0;
+}
+
+int aml_rows_done(aml_worker *worker, unsigned table, uint64_t first, uint64_t count) {
+    static const char name[] = "aml_rows_done";
+    if (!allowed_here(worker, CALL_CLOCK, name) || !table_allowed(worker, table, name)) {
+        return AML_EINPUT;
+    }
+    const struct table_spec *spec = &worker->runtime->job.tables[table];
+    if (!spec->whole || spec->mode != AML_ADD || spec->given) {
+        return check_misuse(worker->runtime,
+                            "%s: table %s: expected a table that is whole, with AML_ADD and without changes_given",
+                            name, spec->name);
+    }
+    if (count > spec->rows || first > spec->rows - count) {
+        return check_misuse(worker->runtime, "%s: %llu rows of table %s from %llu on: expected rows 0 to %llu", name,
+                            (unsigned long long)count, spec->name, (unsigned long long)first,
+                            (unsigned long long)spec->rows - 1);
+    }
+    return runtime_done_say(worker, table, first, count);
 }
 
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table) {

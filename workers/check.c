@@ -540,20 +540,32 @@ void aml_check_row(struct aml_row_checks *checks, uint64_t call, uint32_t slot, 
     } else if (change && rows->spec->given) {
         check_misuse(runtime, "%s: table %s has changes_given: expected aml_row_read and aml_give_changes", function,
                      rows->spec->name);
+    } else if (change && runtime_is_done(runtime, checks->table, slot)) {
+        check_misuse(runtime,
+                     "%s: table %s: row %" PRIu64 " was declared done (aml_rows_done): expected no update of the row "
+                     "until the next clock",
+                     function, rows->spec->name, cache_key(rows, slot));
     } else if (change) {
         __atomic_store_n(&table->marks[marking_thread(worker)][slot], (unsigned char)1, __ATOMIC_RELAXED);
     }
 }
 
-void check_update(struct aml_worker *worker, unsigned t, const uint64_t *keys, size_t count) {
+int check_update(struct aml_worker *worker, unsigned t, const uint64_t *keys, size_t count) {
     struct check_table *table = &worker->runtime->check.tables[t];
     unsigned char *copies = table->count > 0 ? table->copies[marking_thread(worker)] : NULL;
     for (size_t i = 0; i < count; i++) {
         int64_t slot = cache_find(&worker->runtime->node.cache, t, keys[i]);
+        if (runtime_is_done(worker->runtime, t, keys[i])) {
+            return check_misuse(worker->runtime,
+                                "aml_update_param: table %s: row %" PRIu64 " was declared done (aml_rows_done): "
+                                "expected no update of the row until the next clock",
+                                worker->runtime->job.tables[t].name, keys[i]);
+        }
         if (slot != INDEX_NONE && (uint64_t)slot < table->count) { /* else it is new */
             copies[slot] = 1;
         }
     }
+    return 0;
 }
 
 int check_give(struct aml_worker *worker, unsigned t, uint32_t slot, uint32_t count, const uint32_t *columns,

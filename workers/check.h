@@ -121,8 +121,8 @@ void check_round(struct runtime *runtime);
 void check_after(struct runtime *runtime, enum check_calls call);
 /* Adds the checks to the result of aml_table_rows. */
 struct aml_rows check_rows(struct aml_worker *worker, unsigned table, struct aml_rows rows);
-/* Marks rows, before aml_update_params changes them. */
-void check_update(struct aml_worker *worker, unsigned table, const uint64_t *keys, size_t count);
+/* Marks rows, before aml_update_params changes them. AML_EINPUT when one was declared done in this clock. */
+int check_update(struct aml_worker *worker, unsigned table, const uint64_t *keys, size_t count);
 /* Checks and adds up changes, before aml_give_changes takes them. 0 or AML_EINPUT. */
 int check_give(struct aml_worker *worker, unsigned table, uint32_t slot, uint32_t count, const uint32_t *columns,
                const void *changes);

@@ -223,6 +223,9 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     client->origin = origin;
     client->clock = clock;
     client->working = true;
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        client->partitions[p].pieces.count = 0;
+    }
     plan_origin_works(&client->plan, origin, clock, &client->alone);
 }
 
@@ -269,6 +272,18 @@ void client_thaw(struct client *client) {
     client_apply_waiting(client);
 }
 
+/* Sends the flush of the clock that has ended, and the pieces before it that were not sent. */
+static void send_flushed(struct client *client, uint32_t number) {
+    struct client_partition *partition = &client->partitions[number];
+    client_wait(client, partition);
+    for (unsigned r = 0; r < partition->retained_count; r++) {
+        struct retained_flush *flush = &partition->retained[r];
+        if (flush->clock == client->clock && flush->origin == client->origin && !flush->sent) {
+            client_send_flush(client, number, flush, true);
+        }
+    }
+}
+
 void client_flush(struct client *client) {
     assert(client->working && !client->frozen);
     client->working = false;
@@ -282,13 +297,13 @@ void client_flush(struct client *client) {
         uint32_t p = client->waits.descending ? client->partition_count - 1 - i : i;
         struct client_partition *partition = &client->partitions[p];
         assert(partition->gathered.clock == client->clock);
-        struct retained_flush *flush = client_retain(partition);
+        partition->gathered.message.flush.piece = partition->pieces.count;
+        struct retained_flush *flush = client_retain(partition, &partition->gathered);
         if (partition->retained[partition->retained_count - 1].clock > flush->clock) {
             client_put_later(client, partition, flush);
         }
         if (!client->fenced) {
-            client_wait(client, partition);
-            client_send_flush(client, p, flush, true);
+            send_flushed(client, p);
         }
     }
     client_apply_waiting(client);

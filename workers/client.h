@@ -2,10 +2,10 @@
  * Subscribes to the rows in the cache. Takes each clock's deltas, flushes them, and retains the flushes until they are
  * committed. Receives pushes and applies them to the cache. Decides when staleness allows the next clock.
  *
- * Everything but client_gather and client_check_numbers runs on the io's thread. Rows that have a state change only
- * between clocks: a push that arrives during a clock waits until the clock has been flushed. A push that arrives
- * between client_freeze and client_thaw waits likewise. The first state of a new row is applied at once, as no clock
- * uses the row yet. */
+ * Everything but client_gather, client_gather_piece and client_check_numbers runs on the io's thread. Rows that have a
+ * state change only between clocks: a push that arrives during a clock waits until the clock has been flushed. A push
+ * that arrives between client_freeze and client_thaw waits likewise. The first state of a new row is applied at once,
+ * as no clock uses the row yet. */
 #ifndef AGILEML_WORKERS_CLIENT_H
 #define AGILEML_WORKERS_CLIENT_H
 
@@ -25,13 +25,14 @@ enum {
     CLIENT_ASK_BYTES = 4 << 20   /* see struct client_asking */
 };
 
-/* A flush that is not committed yet. */
+/* A flush that is not committed yet, or a piece of it. Of a flush that was sent in pieces each is one of these. */
 struct retained_flush {
     actor_id origin;
     uint64_t clock;
     uint64_t pull;                    /* number of the last PULL before it was sent: see client_partition.pulls */
     uint64_t ring_us;                 /* when it was sent by a ring; 0: it was last sent directly */
     uint64_t lost_us;                 /* when it was sent by a ring, if it or its push then counted as lost; else 0 */
+    bool sent;                        /* in this epoch; a piece waits for the one before it */
     struct message message;           /* its frames are held, for sending it again */
     uint32_t *slots[WIRE_TABLES_MAX]; /* cache slots of its rows, in order; by table number */
     uint32_t counts[WIRE_TABLES_MAX];
@@ -142,16 +143,26 @@ struct client_partition {
     uint64_t restore_request;        /* number of that request; 0: none is open */
     uint64_t restore_pull;           /* number of the last PULL before that request */
     struct retained_flush gathered;  /* of the present clock; client_gather fills it, client_flush takes it */
-    struct retained_flush *retained; /* in the order of clocks, then of origins */
+    struct retained_flush *retained; /* in the order of clocks, then of origins, then of pieces */
     unsigned retained_count;
     struct waiting_push *waiting; /* pushes that came during a clock or while frozen, each beginning where the one
                                      before ends; and the answer to `restore_request` */
     unsigned waiting_count;
     struct client_kept kept;
+    struct client_pieces {
+        uint32_t count; /* pieces of the present clock's flush, without the last one */
+        uint64_t pull;  /* number of the PULL behind the piece that was sent last; 0: it is answered */
+    } pieces;
     uint64_t pulls;    /* number of the last PULL. Connections keep order: when a PULL is answered, everything sent to
                           that server before, and the server's answers, have arrived or were lost */
     uint64_t retry_us; /* when to send PULL; 0: nothing is awaited */
     uint64_t retry_wait_us;
+};
+
+/* Rows [first, first + count) of a whole table. */
+struct client_range {
+    unsigned table;
+    uint64_t first, count;
 };
 
 /* How rows are requested. */
@@ -238,9 +249,34 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock);
 /* Takes the deltas of one partition's touched rows, once per clock, origin and partition. Any thread, different
  * partitions at the same time; no other thread may touch the rows meanwhile. AML_ELIMIT as client_subscribe. */
 int client_gather(struct client *client, uint32_t partition, struct error *error);
-/* Checks that the gathered numbers of the partition are finite. AML_EINPUT names the table, the row, the clock and this
- * node, `node`. Any thread, as client_gather. */
-int client_check_numbers(const struct client *client, uint32_t partition, const char *node, struct error *error);
+/* Checks that the numbers of a gathered flush are finite. AML_EINPUT names the table, the row, the clock and this node,
+ * `node`. Any thread, as client_gather. */
+int client_check_numbers(const struct client *client, const struct retained_flush *flush, const char *node,
+                         struct error *error);
+
+/* A flush in pieces: before the present clock ends, rows whose updates are complete are taken and sent.
+ *
+ *   client_gather_piece   takes them out of the cache
+ *   client_add_piece      hands them over to the client
+ *   client_send_pieces    sends one piece to each node; the next one follows when the PULL behind it is answered. So no
+ *                         other message waits for more than a piece. Where the network is slower than the app,
+ *                         partitions are complete one after the other, as they are without pieces
+ *   client_gather         takes what is left, and client_flush sends what was not sent
+ *
+ * All pieces of a flush are kept, sent again and committed together. */
+
+/* Whether the present clock's flush may go in pieces: by S-SGD, directly, for a node that is not the clock's only one.
+ * Not for catch-ups. */
+bool client_may_piece(struct client *client);
+/* Takes the deltas of the partition's touched rows among these ranges of add tables without changes_given. Ranges are
+ * apart. True: `piece` has some, and client_add_piece must follow, or client_drop_piece. Any thread, several at once
+ * for different ranges; no thread may touch the rows from now on until the clock ends. */
+bool client_gather_piece(const struct client *client, uint32_t partition, const struct client_range *ranges,
+                         unsigned range_count, struct retained_flush *piece);
+/* Takes over the piece. At most WIRE_PIECES_MAX - 1 of a partition in a clock. */
+void client_add_piece(struct client *client, uint32_t partition, struct retained_flush *piece);
+void client_drop_piece(const struct client *client, struct retained_flush *piece);
+void client_send_pieces(struct client *client);
 /* Ends the clock: sends the gathered flushes, then applies the pushes that waited. */
 void client_flush(struct client *client);
 

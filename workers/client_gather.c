@@ -16,15 +16,17 @@ void client_close_flush(const struct client *client, struct retained_flush *flus
 void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush, bool first) {
     struct message copy = message_share(&flush->message);
     actor_id relay = ACTOR_NONE;
+    bool whole = copy.flush.piece == 0 && copy.flush.more == 0;
     copy.epoch = client->epoch;
     copy.flush.committed = client->committed;
-    if (first && flush->origin == client->self) {
+    if (first && whole && flush->origin == client->self) {
         relay = client_ring_relay(client, number, flush->clock, &copy.flush.ring);
     }
     copy.flush.ring = relay != ACTOR_NONE ? copy.flush.ring : 0;
     flush->pull = client->partitions[number].pulls;
     flush->lost_us = flush->ring_us != 0 && !first ? flush->ring_us : flush->lost_us;
     flush->ring_us = relay != ACTOR_NONE ? client_now(client) : 0;
+    flush->sent = true;
     client->io->send(client->io, relay != ACTOR_NONE ? relay : client_server(client, number, flush->clock), &copy);
 }
 
@@ -79,7 +81,11 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
 
 /* The factor of this clock's changes of averaged tables. */
 static double share_of_clock(const struct client *client) {
-    bool averages = plan_strategy_at(&client->plan, client->clock) != STRATEGY_SSGD;
+    bool averaged = false;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        averaged = averaged || client->job->tables[t].averaged;
+    }
+    bool averages = averaged && plan_strategy_at(&client->plan, client->clock) != STRATEGY_SSGD;
     return averages ? plan_origin_share(&client->plan, client->origin, client->clock) : 1;
 }
 
@@ -99,14 +105,13 @@ static double share_of_clock(const struct client *client) {
  *
  * In tables with an optimizer the sums of updates are encoded (gather_sum): there is no base. */
 static struct buffer *gather_rows(const struct client *client, const struct cache_table *table, const uint32_t *slots,
-                                  uint32_t count, uint64_t *keys) {
+                                  uint32_t count, double share, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
     const struct rows_codec *codec = rows_codec(shape->flushed);
     const enum rows_after after = client->alone                ? ROWS_AFTER_SUM
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
-    const double share = table->spec->averaged ? share_of_clock(client) : 1;
     unsigned char *zeros = cache_summed(table) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
@@ -115,7 +120,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
         cache_prefetch(table, slots, i, count);
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
-        if (share != 1) {
+        if (share != 1 && table->spec->averaged) {
             scale_changes(shape->type, shape->width, cache_row(table, slot), cache_base(table, slot), share);
         }
         if (zeros != NULL) {
@@ -172,6 +177,33 @@ static int find_changed(const struct client *client, uint32_t number, uint32_t *
     return result;
 }
 
+void client_gather_rows(const struct client *client, struct retained_flush *flush, uint32_t **touched,
+                        const uint32_t *counts, double share) {
+    const uint32_t number = flush->message.flush.partition;
+    for (unsigned t = 0; t < client->job->table_count; t++) {
+        const struct cache_table *table = &client->cache->tables[t];
+        const struct table_spec *spec = table->spec;
+        const uint32_t count = counts[t];
+        if (count == 0) {
+            continue;
+        }
+        uint32_t *slots = spec->given ? memory_resized(NULL, count, sizeof *slots) : touched[t];
+        struct buffer *keys = buffer_new(count * sizeof(uint64_t));
+        struct buffer *values;
+        if (spec->given) {
+            values = cache_take_changes(client->cache, number, t, slots);
+            for (uint32_t i = 0; i < count; i++) {
+                ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
+            }
+        } else {
+            values = gather_rows(client, table, slots, count, share, (uint64_t *)(void *)keys->data);
+        }
+        flush->slots[t] = slots;
+        flush->counts[t] = count;
+        rows_append(&flush->message, t, table->shape->flushed, keys, values);
+    }
+}
+
 int client_gather(struct client *client, uint32_t number, struct error *error) {
     struct retained_flush *flush = &client->partitions[number].gathered;
     uint32_t counts[WIRE_TABLES_MAX];
@@ -190,33 +222,13 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     flush->message.flush.partition = number;
     flush->message.flush.origin = client->origin;
     flush->message.flush.clock = client->clock;
-    for (unsigned t = 0; t < client->job->table_count; t++) {
-        const struct cache_table *table = &client->cache->tables[t];
-        const struct table_spec *spec = table->spec;
-        const uint32_t count = counts[t];
-        if (count == 0) {
-            continue;
-        }
-        uint32_t *slots = spec->given ? memory_resized(NULL, count, sizeof *slots) : touched[t];
-        struct buffer *keys = buffer_new(count * sizeof(uint64_t));
-        struct buffer *values;
-        if (spec->given) {
-            values = cache_take_changes(client->cache, number, t, slots);
-            for (uint32_t i = 0; i < count; i++) {
-                ((uint64_t *)(void *)keys->data)[i] = cache_key(table, slots[i]);
-            }
-        } else {
-            values = gather_rows(client, table, slots, count, (uint64_t *)(void *)keys->data);
-        }
-        flush->slots[t] = slots;
-        flush->counts[t] = count;
-        rows_append(&flush->message, t, table->shape->flushed, keys, values);
-    }
+    client_gather_rows(client, flush, touched, counts, share_of_clock(client));
     return 0;
 }
 
-int client_check_numbers(const struct client *client, uint32_t number, const char *node, struct error *error) {
-    const struct message *flush = &client->partitions[number].gathered.message;
+int client_check_numbers(const struct client *client, const struct retained_flush *gathered, const char *node,
+                         struct error *error) {
+    const struct message *flush = &gathered->message;
     struct rows_view views[WIRE_TABLES_MAX];
     int count = rows_check(flush, client->job->shapes, client->job->table_count, views, error);
     for (int v = 0; v < count; v++) {
@@ -246,19 +258,27 @@ void client_release(const struct client *client, struct client_partition *partit
     }
 }
 
-struct retained_flush *client_retain(struct client_partition *partition) {
+/* Whether `one` stands before `other` in `retained`. */
+static bool stands_before(const struct retained_flush *one, const struct retained_flush *other) {
+    if (one->clock != other->clock) {
+        return one->clock < other->clock;
+    }
+    return one->origin != other->origin ? one->origin < other->origin
+                                        : one->message.flush.piece < other->message.flush.piece;
+}
+
+struct retained_flush *client_retain(struct client_partition *partition, struct retained_flush *new) {
     partition->retained =
         memory_resized(partition->retained, partition->retained_count + 1, sizeof *partition->retained);
-    const struct retained_flush *new = &partition->gathered;
     unsigned at = partition->retained_count++;
     for (; at > 0; at--) {
         const struct retained_flush *before = &partition->retained[at - 1];
-        if (before->clock < new->clock || (before->clock == new->clock && before->origin < new->origin)) {
+        if (stands_before(before, new)) {
             break;
         }
         partition->retained[at] = *before;
     }
     partition->retained[at] = *new;
-    memset(&partition->gathered, 0, sizeof partition->gathered);
+    memset(new, 0, sizeof *new);
     return &partition->retained[at];
 }

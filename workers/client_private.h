@@ -6,6 +6,7 @@
  *   client_wait.c       what is awaited, since when, and PULL, which requests what may have been lost
  *   client_ring.c       the ring by which flushes and pushes may travel, and when these count as lost
  *   client_gather.c     a clock's flushes: gathered from the cache, sent, retained until they are committed
+ *   client_pieces.c     flushes in pieces, before the clock ends
  *   client_lot.c        another node's lot: its changes are taken out of the cache; ours, from another node, into it
  *   client_waits.c      how long the states of each server are waited for
  *   client_push.c       messages of servers: which PUSH is next, which must wait, which was lost; ROWS
@@ -94,13 +95,31 @@ void client_ring_plan(struct client *client);
  * that to the push, but a clock under another origin of this node may begin before it. With a rounding encoding the
  * base is right already. */
 void client_settle_flushed(const struct client *client, const struct client_partition *partition);
-/* Retains the gathered flush until it is committed. */
-struct retained_flush *client_retain(struct client_partition *partition);
+/* Retains a gathered flush, or a piece, until it is committed. Takes it over. */
+struct retained_flush *client_retain(struct client_partition *partition, struct retained_flush *new);
+/* Whether the flush is complete: it is no piece that others of its clock follow. */
+static inline bool flush_is_last(const struct retained_flush *flush) {
+    return flush->message.flush.more == 0;
+}
+/* Whether it is a piece of the flush of a clock that has not ended. */
+static inline bool flush_is_unfinished(const struct client *client, const struct retained_flush *flush) {
+    return client->working && !client->lot.under_way && flush->clock == client->clock &&
+           flush->origin == client->origin;
+}
+/* Adds the rows of the slots in touched[table], counts[table] of them, to the flush, and takes them over. `share` is
+ * the factor of changes of averaged tables. */
+void client_gather_rows(const struct client *client, struct retained_flush *flush, uint32_t **touched,
+                        const uint32_t *counts, double share);
 /* Sends it to the partition's server; or, with `first` in this epoch, by the ring if its clock has one. */
 void client_send_flush(struct client *client, uint32_t number, struct retained_flush *flush, bool first);
 /* Frees the flushes that are committed and are part of the state in the cache. */
 void client_release(const struct client *client, struct client_partition *partition);
 void client_close_flush(const struct client *client, struct retained_flush *flush);
+
+/* ---- client_pieces.c ---- */
+
+/* An answer to PULL has come: sends what has waited for it. */
+void client_pieces_answered(struct client *client, uint32_t number, uint64_t pull);
 
 /* ---- client_push.c ---- */
 
@@ -124,6 +143,8 @@ void client_put_later(struct client *client, const struct client_partition *part
 void client_waits_close(struct client *client);
 /* Another plan: what was measured does not count any more. */
 void client_waits_plan(struct client *client);
+/* Whether the present clock's flushes will be sent from the last partition to the first one. */
+bool client_waits_descends(struct client *client);
 /* A clock of our own has been flushed. */
 void client_waits_begin(struct client *client);
 /* A push for the partition has come. */

@@ -241,9 +241,10 @@ static void send_lost(struct client *client, uint32_t number, actor_id server, c
     uint64_t arrived = client_arrived(partition);
     for (unsigned r = 0; r < partition->retained_count; r++) {
         struct retained_flush *flush = &partition->retained[r];
-        bool missing = flush->pull < push->pull &&
-                       flush->clock > (flush->origin == client->self ? push->received : arrived) &&
-                       client_server(client, number, flush->clock) == server;
+        bool ours = flush->origin == client->self;
+        bool arrived_piece = ours && flush->clock == push->received + 1 && flush->message.flush.piece < push->pieces;
+        bool missing = flush->sent && flush->pull < push->pull && flush->clock > (ours ? push->received : arrived) &&
+                       !arrived_piece && client_server(client, number, flush->clock) == server;
         if (missing && (flush->ring_us == 0 || client_ring_lost(client, flush->ring_us, flush->clock))) {
             client_send_flush(client, number, flush, false);
         }
@@ -330,6 +331,7 @@ static void receive_push(struct client *client, actor_id from, struct message *m
     if (push.pull != 0) {
         subscribe_anew(client, number, from, &push);
         send_lost(client, number, from, &push);
+        client_pieces_answered(client, number, push.pull);
     }
     if (lacking) {
         client_wait(client, partition); /* PULL follows later */

@@ -55,6 +55,7 @@ static void partition_restore(const struct client *client, uint32_t number, uint
     partition->durable_from = 0;
     partition->durable_asked = 0;
     partition->ring_us = 0;
+    partition->pieces.pull = 0;
     partition->clock = partition->clock < restore ? partition->clock : restore;
     for (unsigned t = 0; t < client->job->table_count; t++) {
         const struct cache_list *list = cache_list(client->cache, number, t);
@@ -103,9 +104,12 @@ void client_send_again(struct client *client) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         struct client_partition *partition = &client->partitions[p];
         for (unsigned r = 0; r < partition->retained_count; r++) {
-            if (partition->retained[r].clock > client->plan.terms.restore) {
-                client_send_flush(client, p, &partition->retained[r], true);
+            struct retained_flush *flush = &partition->retained[r];
+            flush->sent = false;
+            if (flush->clock > client->plan.terms.restore && !flush_is_unfinished(client, flush)) {
+                client_send_flush(client, p, flush, true);
             }
         }
     }
+    client_send_pieces(client);
 }

@@ -14,13 +14,22 @@ uint64_t client_arrived(const struct client_partition *partition) {
     return partition->clock;
 }
 
+/* The last clock of which the whole flush is retained; 0: none. */
+static uint64_t last_flushed(const struct client_partition *partition) {
+    for (unsigned r = partition->retained_count; r > 0; r--) {
+        if (flush_is_last(&partition->retained[r - 1])) {
+            return partition->retained[r - 1].clock;
+        }
+    }
+    return 0;
+}
+
 /* Whether we wait for a push: with the state after our flushes, with the state for our next clock, or with the commit
- * without which that can't begin. */
+ * without which that can't begin; or for the answer behind a piece of a flush. */
 static bool partition_behind(const struct client *client, const struct client_partition *partition) {
     uint64_t arrived = client_arrived(partition);
-    return partition->subscribed &&
-           (arrived < client->wanted || partition->durable < client->durable_wanted ||
-            (partition->retained_count > 0 && partition->retained[partition->retained_count - 1].clock > arrived));
+    return partition->subscribed && (arrived < client->wanted || partition->durable < client->durable_wanted ||
+                                     partition->pieces.pull != 0 || last_flushed(partition) > arrived);
 }
 
 static bool now_awaited(const struct client *client, const struct client_partition *partition) {

@@ -38,14 +38,23 @@ void client_waits_plan(struct client *client) {
     }
 }
 
-/* Begins to measure a clock after its flush. From a switch's clock on the servers are others than in `servers`, until
- * the plan that follows the switch. */
-void client_waits_begin(struct client *client) {
-    struct client_waits *waits = &client->waits;
+/* Whether the present clock can be measured after its flush. From a switch's clock on the servers are others than in
+ * `servers`, until the plan that follows the switch. */
+static bool is_measured(struct client *client) {
+    const struct client_waits *waits = &client->waits;
     bool moved = waits->moves && client->clock >= client->plan.terms.from_clock;
     /* By a ring the states of the servers behind a late node come late: that tells nothing of the servers. */
     bool by_ring = client_ring_there(client, client->clock);
-    if (waits->clock != 0 || client->alone || client->fenced || moved || by_ring) {
+    return waits->clock == 0 && !client->alone && !client->fenced && !moved && !by_ring;
+}
+
+bool client_waits_descends(struct client *client) {
+    return is_measured(client) ? !client->waits.descending : client->waits.descending;
+}
+
+void client_waits_begin(struct client *client) {
+    struct client_waits *waits = &client->waits;
+    if (!is_measured(client)) {
         return;
     }
     waits->descending = !waits->descending;

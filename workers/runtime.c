@@ -131,6 +131,10 @@ static void agent_woken(void *context) {
             node_fail(node, error.code, error.text);
         }
     }
+    if (runtime->asked.pieces && !node->ended) {
+        runtime->asked.pieces = false;
+        client_send_pieces(&node->client);
+    }
     if (runtime->asked.scan.wanted && !node->ended && !node->client.fenced) {
         runtime->asked.scan.wanted = false;
         runtime_send_scan(runtime);
@@ -222,6 +226,10 @@ static void hook_end(void *context, int code, const char *text) {
     uint64_t averaged = runtime->node.work.gossip.averaged;
     if (averaged > 0) {
         log_info("averaged %llu times with other nodes between local steps", (unsigned long long)averaged);
+    }
+    if (runtime->command.done.sent > 0) {
+        log_info("flushed %llu times before a clock's end (--flush-early)",
+                 (unsigned long long)runtime->command.done.sent);
     }
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
@@ -473,6 +481,7 @@ static void runtime_close(struct runtime *runtime) {
     runtime_stages_close(runtime);
     runtime_loader_close(runtime);
     params_close(runtime);
+    runtime_done_close(runtime);
     pthread_rwlock_destroy(&runtime->lists);
     pthread_cond_destroy(&runtime->asked.answered);
     pthread_mutex_destroy(&runtime->lock);
@@ -516,6 +525,7 @@ int runtime_run(struct runtime *runtime, struct error *error) {
     }
     runtime_init_worker(&runtime->loader.reader, runtime, 0);
     params_open(runtime);
+    runtime_done_open(runtime);
     runtime_stages_open(runtime);
     int result = runtime_open(runtime, endpoints, error);
     if (result == 0) {

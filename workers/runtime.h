@@ -39,6 +39,7 @@ enum {
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
     RUNTIME_READ_NICE = 10,        /* the nice value of the threads that read the input */
     RUNTIME_MEMORY_MS = 100,       /* the greatest age of a reported resident size; to measure it takes 20 us */
+    RUNTIME_PIECE_KIB = 16,        /* of rows for each partition make a piece of a flush (--flush-early) */
     RUNTIME_RETRY_MS = 1000,       /* after so long a thread repeats its request to the main thread */
     RUNTIME_CACHE_SLACK = 1 << 20, /* a sparse table's cache has room for so many rows beyond those of the items */
     RUNTIME_CACHE_DENSE = 1 << 24  /* the cache of a dense table has room for all rows, if there are fewer than this */
@@ -57,7 +58,7 @@ struct runtime_options {
     const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange, *strategy_name;
     enum strategy strategy;     /* of strategy_name */
     const char *memory, *spill; /* NULL: not given */
-    bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan;
+    bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan, flush_early;
     int64_t threads;     /* of the pool */
     int64_t threads_max; /* of a feeder whose threads the controller may choose: `threads`; else 0 */
     int64_t server_threads, lots, slice, local_steps;
@@ -127,6 +128,27 @@ struct runtime_input {
     uint64_t bytes; /* that the present reading has read of them */
 };
 
+/* Which rows the app has declared done in the clock under way (aml_rows_done). The main thread resets it before a
+ * command; then the pool's threads use it under `lock`, and read a row's entry without it. */
+struct runtime_done {
+    pthread_mutex_t lock;
+    bool sends;      /* such rows are flushed before the clock ends */
+    bool counts;     /* declarations count: for that, or for the checks */
+    unsigned needed; /* threads that must declare a row */
+    struct done_table {
+        uint64_t count;      /* rows; 0: never used */
+        bool used;           /* in this clock */
+        unsigned char *rows; /* by row: how many threads have declared it, or DONE_TAKEN */
+        unsigned char *said; /* [needed][count]: this thread has */
+        uint64_t *hashes;    /* with checks: of rows as they were when they were done; else NULL */
+    } tables[WIRE_TABLES_MAX];
+    struct client_range *ranges; /* that are done, and in no piece yet */
+    unsigned range_count, range_capacity;
+    size_t bytes;    /* of their rows */
+    unsigned pieces; /* of this clock so far */
+    uint64_t sent;   /* pieces of all partitions and clocks */
+};
+
 /* The pool's present command, or its last one. The main thread sets the fields before the command begins. */
 struct runtime_command {
     bool busy;               /* the pool works on it */
@@ -149,6 +171,7 @@ struct runtime_command {
     struct wire_metric_sum metrics[WIRE_METRICS_MAX]; /* of another node's lot */
     unsigned begun_set, begun_origins; /* set and origins of begin's last call; begun_origins 0: never called */
     uint64_t compute_us;               /* how long the app's clock functions took */
+    struct runtime_done done;
 };
 
 /* What the stages have made of the items of one clock. */
@@ -251,6 +274,7 @@ struct runtime_asked {
     pthread_cond_t answered;        /* signaled when rows or a scan's piece have arrived, or the job ends */
     unsigned waiting;               /* threads that wait for `answered` */
     bool rows;                      /* rows were added to the cache: subscribe to them */
+    bool pieces;                    /* there are pieces of flushes to be sent */
     uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants each table to have in all; 0: no request */
     struct runtime_scan scan;
 };
@@ -353,6 +377,11 @@ struct split_part runtime_input_splits(struct runtime *runtime, const struct spl
                                        uint32_t parts);
 /* Whether the app's functions are to return soon, as their results are not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
+/* A thread declares rows first..first + count - 1 of a table done, for aml_rows_done, which has checked the arguments.
+ * Returns 0 or a negative code. */
+int runtime_done_say(struct aml_worker *worker, unsigned table, uint64_t first, uint64_t count);
+/* Whether all threads have declared the row done in the clock under way, and that counts. */
+bool runtime_is_done(const struct runtime *runtime, unsigned table, uint64_t row);
 /* Wakes the main thread to handle the requests in `asked`, if it runs already. Any thread. */
 void runtime_wake(struct runtime *runtime);
 /* Adds the rows that are not in the cache, fetches them in one trip, and returns when all have their state. For

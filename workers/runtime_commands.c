@@ -42,9 +42,10 @@ static void run_gather(struct runtime *runtime, unsigned thread) {
     for (uint32_t p = thread; p < client->partition_count; p += runtime->pool.threads) {
         struct error error = {0};
         pthread_rwlock_rdlock(&runtime->lists);
-        int result = client_gather(client, p, &error);
+        int result = runtime_done_check(runtime, p, &error);
+        result = result == 0 ? client_gather(client, p, &error) : result;
         if (result == 0 && runtime->job.reject_nan) {
-            result = client_check_numbers(client, p, runtime->node.name, &error);
+            result = client_check_numbers(client, &client->partitions[p].gathered, runtime->node.name, &error);
         }
         pthread_rwlock_unlock(&runtime->lists);
         if (result != 0) {
@@ -442,6 +443,7 @@ static void begin_compute(struct runtime *runtime, unsigned set, uint64_t clock,
     runtime->command.share = plan_origin_share(&runtime->node.plan, runtime->node.client.origin, clock);
     runtime->command.lag = client_lag(&runtime->node.client, clock);
     runtime->command.lots = command == COMMAND_COMPUTE && runtime->node.work.lots.count > 0;
+    runtime_done_begin(runtime, command == COMMAND_COMPUTE && !runtime->command.stepwise);
     if (runtime->command.parts > 0) {
         runtime_stages_begin(runtime);
     }

@@ -1,5 +1,5 @@
 /* What the parts of a process share: runtime.c (the main thread's life), runtime_commands.c (the pool), runtime_rows.c
- * (other threads' requests to the main thread), runtime_loader.c, runtime_stages.c, server_thread.c. */
+ * (other threads' requests to the main thread), runtime_done.c, runtime_loader.c, runtime_stages.c, server_thread.c. */
 #ifndef AGILEML_WORKERS_RUNTIME_PRIVATE_H
 #define AGILEML_WORKERS_RUNTIME_PRIVATE_H
 
@@ -64,6 +64,16 @@ void runtime_hook_help(void *context, unsigned set, uint64_t clock);
 void runtime_hook_evaluate(void *context, unsigned set, uint64_t clock, bool again);
 void runtime_hook_save(void *context);
 void runtime_hook_unsave(void *context);
+
+/* ---- runtime_done.c ---- */
+
+void runtime_done_open(struct runtime *runtime);
+void runtime_done_close(struct runtime *runtime);
+/* Before a command, in the main thread; `own_clock`: it works on a whole clock. */
+void runtime_done_begin(struct runtime *runtime, bool own_clock);
+/* After the app's functions: AML_EINPUT when a row of the partition was updated after it had been declared done. Any
+ * thread, before client_gather. */
+int runtime_done_check(const struct runtime *runtime, uint32_t partition, struct error *error);
 
 /* ---- runtime_rows.c ---- */
 

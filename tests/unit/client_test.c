@@ -212,7 +212,8 @@ static void fake_close(struct fake *fake) {
 static void begin(struct fake *fake, actor_id origin, uint64_t clock, int64_t value) {
     client_begin(&fake->client, origin, clock);
     *row(fake) += value;
-    fake->cache.tables[0].touched.base[0] = 1;
+    fake->cache.tables[0].touched.base[cache_find(&fake->cache, 0, KEY)] =
+        value != 0 || fake->cache.tables[0].count == 1;
 }
 
 static void finish(struct fake *fake) {
@@ -615,6 +616,259 @@ static void test_flushes_that_did_not_arrive_are_sent_again(void **state) {
     assert_int_equal(part(fake)->retained_count, 4);
     push(fake, 0, 4, 0, 110); /* committed: nothing is retained */
     assert_int_equal(part(fake)->retained_count, 0);
+    fake_close(fake);
+}
+
+/* ---- Flushes in pieces ---- */
+
+/* A client with all rows of a whole table, each 100. */
+static struct fake *fake_whole(uint32_t staleness) {
+    struct fake *fake = fake_bare(staleness, true);
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), KEY);
+    give_plan(fake);
+    assert_int_equal(client_subscribe(&fake->client, NULL), 0);
+    const struct wire_directory_entry entry = {.table = 0, .rows = ROWS};
+    uint64_t keys[ROWS];
+    int64_t values[ROWS];
+    for (unsigned r = 0; r < ROWS; r++) {
+        keys[r] = r;
+        values[r] = 100;
+    }
+    struct message message = {.type = MESSAGE_PUSH, .frame_count = 3};
+    message.push.request = asked(fake, SERVER);
+    message.frames[0] = buffer_copy(&entry, sizeof entry);
+    message.frames[1] = buffer_copy(keys, sizeof keys);
+    message.frames[2] = buffer_copy(values, sizeof values);
+    give_from(fake, SERVER, &message);
+    assert_true(client_subscribed(&fake->client));
+    forget(fake);
+    return fake;
+}
+
+/* Adds to rows of the present clock, and hands them over as a piece. */
+static void add_piece(struct fake *fake, uint64_t first, uint64_t count, int64_t value) {
+    const struct client_range range = {.table = 0, .first = first, .count = count};
+    struct retained_flush piece;
+    for (uint64_t key = first; key < first + count; key++) {
+        *row_of(fake, key) += value;
+        fake->cache.tables[0].touched.base[key] = 1;
+    }
+    assert_true(client_gather_piece(&fake->client, 0, &range, 1, &piece));
+    client_add_piece(&fake->client, 0, &piece);
+    client_send_pieces(&fake->client);
+}
+
+/* The answer to the last PULL: the server has `received` clocks' flushes and `pieces` of the next one. */
+static void answer_pieces(struct fake *fake, uint64_t clock, uint64_t received, uint32_t pieces) {
+    struct message message = {.type = MESSAGE_PUSH};
+    message.push = (struct message_push){.from_clock = clock,
+                                         .clock = clock,
+                                         .received = received,
+                                         .pieces = pieces,
+                                         .pull = part(fake)->pulls,
+                                         .subscribed = fake->client.requests};
+    give_from(fake, SERVER, &message);
+}
+
+/* The only FLUSH that was sent since the last `forget` is this piece, with so many rows. */
+static void assert_piece(struct fake *fake, uint64_t clock, uint32_t piece, bool more, uint32_t rows) {
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 1);
+    assert_int_equal(flush.flush.clock, clock);
+    assert_int_equal(flush.flush.piece, piece);
+    assert_int_equal(flush.flush.more, more);
+    assert_int_equal(flush.frame_count > 1 ? flush.frames[1]->size / sizeof(uint64_t) : 0, rows);
+    forget(fake);
+}
+
+static void test_pieces_wait_for_each_other(void **state) {
+    (void)state;
+    struct fake *fake = fake_whole(0);
+    begin(fake, SELF, 1, 0);
+    assert_true(client_may_piece(&fake->client));
+    add_piece(fake, 6, 4, 1);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_PULL, NULL), 1);
+    assert_piece(fake, 1, 0, true, 4);
+    add_piece(fake, 3, 3, 2);
+    assert_int_equal(fake->count, 0); /* the PULL behind the first one is not answered */
+    answer_pieces(fake, 0, 0, 1);
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_PULL, NULL), 1);
+    assert_piece(fake, 1, 1, true, 3);
+    *row_of(fake, 0) += 5;
+    fake->cache.tables[0].touched.base[0] = 1;
+    finish(fake);
+    assert_piece(fake, 1, 2, false, 1); /* the rest, at once */
+    assert_int_equal(part(fake)->retained_count, 3);
+    push(fake, 0, 1, 0, -1);
+    assert_int_equal(part(fake)->retained_count, 0);
+    assert_int_equal(*row_of(fake, 9), 101);
+    begin(fake, SELF, 2, 1); /* the PULL behind the last piece is still open */
+    add_piece(fake, 9, 1, 1);
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
+    finish(fake);
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 2);
+    fake_close(fake);
+}
+
+/* Gives the client the first state of a partition's rows of a whole table. */
+static void give_partition(struct fake *fake, const struct message_subscribe *subscribe) {
+    struct wire_directory_entry entry = {.table = 0};
+    uint64_t keys[ROWS];
+    int64_t values[ROWS] = {0};
+    for (uint64_t key = subscribe->partition; key < ROWS; key += fake->plan.partitions) {
+        keys[entry.rows++] = key;
+    }
+    struct message message = {.type = MESSAGE_PUSH, .frame_count = 3};
+    message.push = (struct message_push){.partition = subscribe->partition, .request = subscribe->request};
+    message.frames[0] = buffer_copy(&entry, sizeof entry);
+    message.frames[1] = buffer_copy(keys, entry.rows * sizeof *keys);
+    message.frames[2] = buffer_copy(values, entry.rows * sizeof *values);
+    give_from(fake, SERVER, &message);
+}
+
+/* A server gets one piece at a time, of the partitions in the order in which they are flushed. */
+static void test_a_server_gets_one_piece_at_a_time(void **state) {
+    (void)state;
+    struct fake *fake = fake_bare(0, true);
+    struct client *client = &fake->client;
+    const struct client_range all = {.table = 0, .first = 0, .count = ROWS};
+    cache_close(&fake->cache);
+    cache_open(&fake->cache, &fake->job, PARTITIONS_MAX);
+    fake->plan.partitions = PARTITIONS_MAX;
+    assert_int_equal(cache_add(&fake->cache, 0, KEY), KEY);
+    give_plan(fake);
+    assert_int_equal(client_subscribe(client, NULL), 0);
+    for (unsigned m = 0; m < PARTITIONS_MAX; m++) {
+        give_partition(fake, &fake->sent[m].message.subscribe);
+    }
+    forget(fake);
+    client_begin(client, SELF, 1);
+    memset(fake->cache.tables[0].touched.base, 1, ROWS);
+    for (uint32_t p = 0; p < PARTITIONS_MAX; p++) {
+        struct retained_flush piece;
+        assert_true(client_gather_piece(client, p, &all, 1, &piece));
+        client_add_piece(client, p, &piece);
+    }
+    uint32_t order[PARTITIONS_MAX];
+    client_send_pieces(client);
+    for (unsigned n = 0; n < PARTITIONS_MAX; n++) {
+        struct message flush = {0};
+        assert_int_equal(sent(fake, MESSAGE_FLUSH, &flush), 1);
+        order[n] = flush.flush.partition;
+        struct message answer = {.type = MESSAGE_PUSH};
+        answer.push = (struct message_push){.partition = order[n],
+                                            .pieces = 1,
+                                            .pull = client->partitions[order[n]].pulls,
+                                            .subscribed = client->requests};
+        give_from(fake, SERVER, &answer);
+    }
+    assert_int_equal(sent(fake, MESSAGE_FLUSH, NULL), 0);
+    for (uint32_t p = 0; p < PARTITIONS_MAX; p++) {
+        assert_int_equal(client_gather(client, p, NULL), 0);
+    }
+    client_flush(client);
+    for (unsigned n = 0; n < PARTITIONS_MAX; n++) {
+        assert_int_equal(fake->sent[n].message.flush.partition, order[n]);
+        assert_int_equal(fake->sent[n].message.flush.more, 0);
+    }
+    fake_close(fake);
+}
+
+/* A piece, or the PULL behind it, is lost: what has not arrived is sent again, once. */
+static void test_lost_pieces_are_sent_again(void **state) {
+    (void)state;
+    struct fake *fake = fake_whole(0);
+    begin(fake, SELF, 1, 0);
+    add_piece(fake, 8, 2, 1);
+    forget(fake);
+    answer_pieces(fake, 0, 0, 1);
+    assert_int_equal(fake->count, 0); /* it has arrived */
+    add_piece(fake, 6, 2, 1);
+    add_piece(fake, 4, 2, 1);
+    forget(fake);
+    fake->now_us += CLIENT_RETRY_MIN_US;
+    client_timer(&fake->client);
+    assert_int_equal(sent(fake, MESSAGE_PULL, NULL), 1);
+    answer_pieces(fake, 0, 0, 1);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SERVER, MESSAGE_FLUSH, &flush), 2); /* the second one again, and the third */
+    assert_int_equal(fake->sent[0].message.flush.piece, 1);
+    assert_int_equal(flush.flush.piece, 2);
+    forget(fake);
+    finish(fake);
+    assert_piece(fake, 1, 3, false, 0);
+    fake->now_us += CLIENT_RETRY_MAX_US;
+    client_timer(&fake->client);
+    forget(fake);
+    answer_pieces(fake, 0, 0, 3);
+    assert_piece(fake, 1, 3, false, 0); /* the last one alone was lost */
+    fake_close(fake);
+}
+
+/* An epoch ends while the app computes: servers have dropped the pieces, and get all of them again. */
+static void test_pieces_are_sent_again_in_a_new_epoch(void **state) {
+    (void)state;
+    struct fake *fake = fake_whole(1);
+    work(fake, 1);
+    begin(fake, SELF, 2, 0);
+    add_piece(fake, 8, 2, 1);
+    answer_pieces(fake, 0, 1, 1);
+    add_piece(fake, 6, 2, 1);
+    fake->epoch = 2;
+    client_fence(&fake->client, 2);
+    forget(fake);
+    add_piece(fake, 4, 2, 1); /* kept, as everything stands still */
+    assert_int_equal(fake->count, 0);
+    fake->server = fake->next_server = SECOND;
+    give_plan(fake);
+    struct message flush = {0};
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_FLUSH, &flush), 2); /* clock 1, and the first piece of clock 2 */
+    assert_int_equal(flush.flush.clock, 2);
+    assert_int_equal(flush.flush.piece, 0);
+    assert_int_equal(flush.epoch, 2);
+    forget(fake);
+    finish(fake);
+    assert_int_equal(sent_to(fake, SECOND, MESSAGE_FLUSH, &flush), 3);
+    assert_int_equal(flush.flush.piece, 3);
+    assert_int_equal(flush.flush.more, 0);
+    fake_close(fake);
+}
+
+/* What this node adds in pieces stays in its rows, on top of what others have added. */
+static void test_pieces_stay_visible(void **state) {
+    (void)state;
+    struct fake *fake = fake_whole(1);
+    begin(fake, SELF, 1, 0);
+    add_piece(fake, KEY, 1, 1);
+    finish(fake);
+    begin(fake, SELF, 2, 0);
+    add_piece(fake, KEY, 1, 10);
+    push(fake, 0, 1, 0, 1001);
+    assert_int_equal(*row(fake), 111); /* the app works */
+    finish(fake);
+    assert_int_equal(*row(fake), 1011);
+    push(fake, 1, 2, 0, 1511);
+    assert_int_equal(*row(fake), 1511);
+    fake_close(fake);
+}
+
+static void test_where_there_are_no_pieces(void **state) {
+    (void)state;
+    struct fake *fake = fake_whole(0);
+    assert_false(client_may_piece(&fake->client)); /* no clock */
+    fake->job.clocks = (struct strategy_clocks){.per_iteration = 1, .local_steps = 1};
+    fake->plan.strategy = fake->plan.next_strategy = STRATEGY_SMA;
+    give_plan(fake);
+    begin(fake, SELF, 1, 0);
+    assert_false(client_may_piece(&fake->client));
+    finish(fake);
+    push(fake, 0, 1, 0, -1);
+    fake->plan.strategy = fake->plan.next_strategy = STRATEGY_SSGD;
+    fake->assignments[1].until_clock = 1;
+    give_plan(fake);
+    begin(fake, SELF, 2, 0);
+    assert_false(client_may_piece(&fake->client)); /* alone */
+    finish(fake);
     fake_close(fake);
 }
 
@@ -1888,6 +2142,12 @@ int main(void) {
         cmocka_unit_test(test_a_new_assignment_has_the_lost_state_asked_for),
         cmocka_unit_test(test_asking_slows_down_and_starts_anew),
         cmocka_unit_test(test_flushes_that_did_not_arrive_are_sent_again),
+        cmocka_unit_test(test_pieces_wait_for_each_other),
+        cmocka_unit_test(test_a_server_gets_one_piece_at_a_time),
+        cmocka_unit_test(test_lost_pieces_are_sent_again),
+        cmocka_unit_test(test_pieces_are_sent_again_in_a_new_epoch),
+        cmocka_unit_test(test_pieces_stay_visible),
+        cmocka_unit_test(test_where_there_are_no_pieces),
         cmocka_unit_test(test_flushes_are_retained_until_committed),
         cmocka_unit_test(test_without_recovery_nothing_is_retained),
         cmocka_unit_test(test_a_server_that_sends_what_can_not_be_is_accused),
