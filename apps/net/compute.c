@@ -343,20 +343,18 @@ static void add_own(struct compute *compute, const struct network_layer *layer, 
     }
 }
 
-void compute_gradient(struct compute *compute, const struct compute_batch *batch, unsigned thread, float scale,
-                      float *target) {
+void compute_gradient(struct compute *compute, const struct compute_batch *batch, size_t l, unsigned thread,
+                      float scale, float *target) {
     const struct span all = {.first = 0, .count = batch->count};
-    for (size_t l = 0; l < compute->network->count; l++) {
-        const struct network_layer *layer = &compute->network->layers[l];
-        if (layer->kind == NETWORK_DENSE) {
-            struct nn_dense dense = network_dense(layer);
-            struct values x = values_before(compute, l, NULL, batch, all);
-            size_t rows = dense.in + 1;
-            nn_blas.dense_weights(&dense, x.values, x.stride, errors_behind(compute, l), batch->count,
-                                  rows * thread / compute->threads, rows * (thread + 1) / compute->threads, scale,
-                                  target + layer->first);
-        } else if (layer->parameters > 0) {
-            add_own(compute, layer, compute->own_first[l], thread, scale, target);
-        }
+    const struct network_layer *layer = &compute->network->layers[l];
+    if (layer->kind == NETWORK_DENSE) {
+        struct nn_dense dense = network_dense(layer);
+        struct values x = values_before(compute, l, NULL, batch, all);
+        size_t rows = dense.in + 1;
+        nn_blas.dense_weights(&dense, x.values, x.stride, errors_behind(compute, l), batch->count,
+                              rows * thread / compute->threads, rows * (thread + 1) / compute->threads, scale,
+                              target + layer->first);
+    } else if (layer->parameters > 0) {
+        add_own(compute, layer, compute->own_first[l], thread, scale, target);
     }
 }

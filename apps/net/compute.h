@@ -57,10 +57,10 @@ void compute_forward(struct compute *compute, const float *parameters, const str
 /* Computes the errors of the thread's part of the batch, after compute_forward. */
 void compute_backward(struct compute *compute, const float *parameters, const struct compute_batch *batch,
                       unsigned thread);
-/* Adds `scale` times the gradient of the loss, summed over the batch, to the thread's part of target[parameters]; after
- * compute_backward in all threads. */
-void compute_gradient(struct compute *compute, const struct compute_batch *batch, unsigned thread, float scale,
-                      float *target);
+/* Adds `scale` times the gradient of the loss by the parameters of layer `l`, summed over the batch, to the thread's
+ * part of target[parameters]; after compute_backward in all threads. */
+void compute_gradient(struct compute *compute, const struct compute_batch *batch, size_t l, unsigned thread,
+                      float scale, float *target);
 
 /* [count][classes], after compute_forward. */
 static inline const float *compute_probabilities(const struct compute *compute) {

@@ -65,6 +65,8 @@ struct step {
     float *moved;  /* with a velocity, which is the target: the parameters that it moves */
     float rate;    /* ... by this factor */
     bool learn;
+    size_t layer; /* whose gradient is computed */
+    size_t left;  /* rows, counted from the first, that are not in the table yet */
 };
 
 struct net {
@@ -359,17 +361,23 @@ static float *step_target(aml_worker *worker, const struct net *net, float *para
     return rows_are_flat(&rows) ? (float *)(void *)rows.sums : net->sums;
 }
 
-/* Puts the step into the table. */
-static void put_step(aml_worker *worker, const struct net *net) {
+/* Puts the step's rows from `from` on into the table, which then are done. */
+static int put_rows(aml_worker *worker, struct net *net, size_t from) {
     struct aml_rows rows = aml_table_rows(worker, PARAMETERS);
-    for (size_t r = 0; r < rows.count && !rows_are_flat(&rows); r++) {
+    const size_t end = net->step.left;
+    if (from >= end) {
+        return 0;
+    }
+    for (size_t r = from; r < end && !rows_are_flat(&rows); r++) {
         size_t first = r * ROW_WIDTH;
         float *row = (float *)(void *)(rows.sums != NULL ? rows.sums + r * rows.stride : rows.base + r * rows.stride);
         for (size_t i = 0; i < row_elements(net, r); i++) {
             row[i] = rows.sums != NULL ? row[i] + net->sums[first + i] : net->copy[first + i];
         }
     }
-    memset(rows.touched, 1, rows.count);
+    memset(rows.touched + from, 1, end - from);
+    net->step.left = from;
+    return aml_rows_done(worker, PARAMETERS, from, end - from);
 }
 
 /* Whether momentum is kept in the process, and not in the servers. */
@@ -404,6 +412,7 @@ static void begin_step(aml_worker *worker, struct net *net, const float *paramet
         }
     }
     step->parameters = parameters;
+    step->left = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
 }
 
 /* Computes errors, for a thread's part of the samples. */
@@ -433,7 +442,22 @@ static void part_decay(void *context, unsigned thread, unsigned threads) {
 static void part_gradient(void *context, unsigned thread, unsigned threads) {
     struct net *net = context;
     (void)threads;
-    compute_gradient(&net->compute, &net->step.batch, thread, net->step.scale, net->step.target);
+    compute_gradient(&net->compute, &net->step.batch, net->step.layer, thread, net->step.scale, net->step.target);
+}
+
+/* Computes the gradient layer by layer, the last one first, so that the exchange of a layer's rows may begin while the
+ * layers before it are computed. A row may be of two layers. */
+static int compute_step(aml_worker *worker, struct net *net) {
+    int result = 0;
+    for (size_t l = net->network.count; l-- > 0 && result == 0;) {
+        const struct network_layer *layer = &net->network.layers[l];
+        if (layer->parameters > 0) {
+            net->step.layer = l;
+            aml_parallel(worker, part_gradient, net);
+            result = keeps_velocity(net) ? 0 : put_rows(worker, net, (layer->first + ROW_WIDTH - 1) / ROW_WIDTH);
+        }
+    }
+    return result;
 }
 
 /* Takes a step along the velocity, for a thread's part of the parameters. */
@@ -513,15 +537,16 @@ static int compute_errors(aml_worker *worker, struct net *net) {
 static int end(aml_worker *worker, struct net *net, struct nn_loss *loss) {
     const struct step *step = &net->step;
     struct error error = {0};
+    int result = 0;
     if (net->with_device) {
-        int result = net_device_end(net->device, step->scale, step->learn ? step->target : NULL, loss, &error);
+        result = net_device_end(net->device, step->scale, step->learn ? step->target : NULL, loss, &error);
         return nn_device_result(worker, result, &error);
     }
     if (step->learn) {
-        aml_parallel(worker, part_gradient, net);
+        result = compute_step(worker, net);
     }
     *loss = take_losses(net);
-    return 0;
+    return result;
 }
 
 static int net_clock(aml_worker *worker, const void *items, size_t count, void *context) {
@@ -552,7 +577,10 @@ static int net_clock(aml_worker *worker, const void *items, size_t count, void *
     if (keeps_velocity(net)) {
         aml_parallel(worker, part_velocity, net);
     }
-    put_step(worker, net);
+    result = put_rows(worker, net, 0);
+    if (result != 0) {
+        return result;
+    }
     aml_metric_add(worker, LOSS, loss.loss, (double)count);
     aml_metric_add(worker, TRAIN_ACCURACY, (double)loss.correct, (double)count);
     double seconds = (double)(monotonic_us() - start_us) * 1e-6;

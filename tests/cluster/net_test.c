@@ -46,6 +46,33 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     }
 }
 
+#define LARGE "--layers 'dense 400, dense 100' --rate 0.02"
+
+/* Layers that are sent as soon as their gradient is there: the same training. The sum of two numbers is the same in
+ * either order. */
+static void test_layers_are_flushed_early(void **state) {
+    (void)state;
+    static const char *const options[] = {LARGE, LARGE " --optimizer sgd --lambda 1e-3", LARGE " --compress bf16"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        run_well("$run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES " %s", options[o]);
+        double loss = summary("loss");
+        run_well("PROTEUS_LOG_LEVEL=info $run --threads 2 --reliable 2 --partitions 2 -- net " IMAGES
+                 " --flush-early %s",
+                 options[o]);
+        assert_true(fabs(summary("loss") - loss) < 1e-6 * loss);
+        assert_text("err", " times before a clock's end (--flush-early)");
+    }
+    run_well("$run --reliable 2 -- net " IMAGES " " LARGE);
+    double loss = summary("loss");
+    run_well("printf 'iteration 3 kill node-3\\n' >events; $run --reliable 2 --transient 1 --stage 1 --partitions 2 "
+             "--failure-timeout 3 --events events -- net " IMAGES " --flush-early " LARGE);
+    check_iterations(SAMPLES);
+    assert_true(fabs(summary("loss") - loss) < 0.1 * loss);
+    run_well("PROTEUS_LOG_LEVEL=info $run --reliable 2 --partitions 2 -- net " IMAGES " --flush-early " LARGE
+             " --strategy sma");
+    assert_no_text("err", "before a clock's end"); /* what is sent is a mean */
+}
+
 /* The shapes are where they want: a layer of convolutions finds them, logistic regression doesn't. */
 static void test_layers_learn_more(void **state) {
     (void)state;
@@ -383,6 +410,7 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
+        cmocka_unit_test(test_layers_are_flushed_early),
         cmocka_unit_test(test_layers_learn_more),
         cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_strategies),

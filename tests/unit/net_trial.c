@@ -83,6 +83,8 @@ void trial_gradient(struct trial *trial, float scale, float *gradient) {
         compute_backward(&trial->compute, trial->parameters, &trial->batch, t);
     }
     for (unsigned t = 0; t < trial->compute.threads; t++) {
-        compute_gradient(&trial->compute, &trial->batch, t, scale, gradient);
+        for (size_t l = 0; l < trial->compute.network->count; l++) {
+            compute_gradient(&trial->compute, &trial->batch, l, t, scale, gradient);
+        }
     }
 }
