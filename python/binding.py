@@ -180,6 +180,7 @@ void aml_input_mark(aml_worker *worker, const char *what, uint64_t hash);
 struct aml_rows aml_table_rows(aml_worker *worker, unsigned table);
 int aml_read_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, void *values);
 int aml_update_params(aml_worker *worker, unsigned table, const uint64_t *keys, size_t count, const void *deltas);
+int aml_rows_done(aml_worker *worker, unsigned table, uint64_t first, uint64_t count);
 void aml_metric_add(aml_worker *worker, unsigned index, double sum, double weight);
 int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context);

@@ -2,6 +2,7 @@
 memory, without a copy, and valid until the function returns."""
 
 import gc
+import operator
 import os
 import weakref
 
@@ -234,6 +235,18 @@ class Rows:
         values = as_values(f"values for table {table.name}", values, table.dtype, (slots.size, table.width))
         lib.rows_put(self._in_place(), table.width * table.dtype.itemsize, _pointer("uint32_t[]", slots), slots.size,
                      _pointer("char[]", values))
+
+    def done(self, first: int, count: int):
+        """Declares that rows first to first + count - 1 of a whole table will not be changed any more in this clock, so
+        that --flush-early may send their updates while `clock` goes on: after the backward pass of each layer, say.
+        Without that option it does nothing. A change of such a row before the next clock is an error, but one through
+        an array of change() or gradients() that was kept is lost, and found by PROTEUS_CHECK=1 alone. In `clock`."""
+        self._worker.only_in("clock")
+        table = self._table
+        first, count = operator.index(first), operator.index(count)
+        if first < 0 or count < 0:
+            raise ValueError(f"table {table.name}: {count} rows from {first} on: expected numbers from 0 on")
+        check(lib.aml_rows_done(self._worker.handle, table.index, first, count))
 
     def read(self, keys) -> np.ndarray:
         """Copies of the rows of `keys`, [i, column]; for one key [column]. Rows that are not in this process's cache

@@ -22,6 +22,7 @@ class Mistaken(proteus.App):
     pause = proteus.Option(0.0, minimum=0, help="seconds that a clock takes longer")
     out = proteus.Option(type=pathlib.Path, help="write all tables there, as .npz")
     whole = proteus.Table(np.float64, width=4, rows=10, whole=True)
+    large = proteus.Table(np.int64, width=512, rows=64, whole=True)
     sparse = proteus.Table(np.int64, width=2)
     adam = proteus.Table(np.float32, width=3, rows=5, whole=True, optimizer=proteus.Adam(0.1), start=1.0)
     started = proteus.Table(np.float32, width=2, start=lambda key: [key, 2])
@@ -42,6 +43,10 @@ class Mistaken(proteus.App):
         yield np.arange(ITEMS * 3.0).reshape(ITEMS, 3)
 
     def clock(self, worker, items):
+        large = worker.table("large")
+        for first in (32, 0):
+            large.change(np.arange(first, first + 32))[first:first + 32] += len(items)
+            large.done(first, 32)
         whole, sparse, adam = worker.table("whole"), worker.table(self.sparse), worker.table("adam")
         addresses.add(whole.rows.__array_interface__["data"][0])
         time.sleep(self.pause)
@@ -116,13 +121,19 @@ class Mistaken(proteus.App):
             worker.table("adam").change()
         elif mistake == "scan":
             worker.scan("whole")
+        elif mistake == "done-sparse":
+            sparse.done(0, 1)
+        elif mistake == "done-negative":
+            whole.done(-1, 1)
+        elif mistake == "done-change":
+            worker.table("large").change([7])
 
     def finish(self, worker):
         if len(addresses) > 1:
             raise AssertionError("the rows of a whole table have moved")
         if self.out is not None:
             tables = {}
-            for name in "whole", "sparse", "adam", "started":
+            for name in "whole", "large", "sparse", "adam", "started":
                 tables[name + "_keys"], tables[name] = worker.scan(name)
             np.savez(self.out, **tables)
 

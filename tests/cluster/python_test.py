@@ -45,7 +45,7 @@ MISTAKES = {  # what the job's error line must have
     "key-dtype": "TypeError: keys of dtype float64: expected whole numbers, at python_app.py:",
     "negative-key": "ValueError: key -1: expected 0 or more, at python_app.py:",
     "key": "aml_read_params: table whole: row 10, expected 0 to 9",
-    "table": "no table 'nothing': the app has whole, sparse, adam, started",
+    "table": "no table 'nothing': the app has whole, large, sparse, adam, started",
     "metric": "no metric 'nothing': the app has loss",
     "exit": "SystemExit: 3, at python_app.py:",
     "raise": "KeyError: 'x', at python_app.py:",
@@ -53,6 +53,9 @@ MISTAKES = {  # what the job's error line must have
     "put": "TypeError: table whole adds updates: expected mode='put', or add, at python_app.py:",
     "change-optimizer": "TypeError: table adam has an optimizer",
     "scan": "RuntimeError: called in clock: expected in finish, at python_app.py:",
+    "done-sparse": "aml_rows_done: table sparse: expected a table that is whole, with AML_ADD",
+    "done-negative": "ValueError: table whole: 1 rows from -1 on: expected numbers from 0 on, at python_app.py:",
+    "done-change": "clock: table large: row 7 was updated in clock 1 after aml_rows_done had declared it done",
 }
 
 
@@ -90,6 +93,7 @@ class Python(unittest.TestCase):
         whole[2] *= 3
         whole[1, 0] *= 2
         np.testing.assert_array_equal(tables["whole"], whole)
+        np.testing.assert_array_equal(tables["large"], np.full((64, 512), n))
         np.testing.assert_array_equal(tables["sparse_keys"], np.array([1, 2**63 + 5], np.uint64))
         np.testing.assert_array_equal(tables["sparse"], n * np.array([[6, 8], [3, 4]]))
         adam = np.ones((5, 3))
@@ -101,9 +105,9 @@ class Python(unittest.TestCase):
         np.testing.assert_array_equal(tables["started"], np.stack([keys, np.full(clocks, 2 + ITEMS)], axis=1))
 
     def test_tables(self):
-        for nodes in (1, 3):
-            out = self.path / f"{nodes}.npz"
-            job = self.job("--out", out, nodes=("--reliable", str(nodes)))
+        for nodes, options in ((1, ()), (3, ()), (3, ("--flush-early",))):
+            out = self.path / f"{nodes}{len(options)}.npz"
+            job = self.job("--out", out, *options, nodes=("--reliable", str(nodes), "--partitions", "2"))
             self.assertEqual((job.returncode, job.stderr), (0, ""))
             self.check_tables(out, 3)
 
@@ -147,7 +151,9 @@ class Python(unittest.TestCase):
         self.check_tables(out, 60)
 
     def mistaken_job(self, mistake):
-        return self.job("--mistake", mistake, nodes=("--reliable", "2" if mistake == "raise" else "1"))
+        early = mistake == "done-change"
+        return self.job("--mistake", mistake, *(["--flush-early"] if early else []),
+                        nodes=("--reliable", "2" if mistake == "raise" or early else "1", "--partitions", "2"))
 
     def test_mistakes(self):
         with ThreadPoolExecutor(3) as pool:
@@ -157,7 +163,7 @@ class Python(unittest.TestCase):
                 self.assertEqual(job.returncode, 2, job.stderr)
                 self.assertIn(MISTAKES[mistake], job.stderr.splitlines()[-1])
                 # A traceback, once for all nodes; of a node that fails when the first one has ended, once more.
-                said = [0] if mistake in ("input", "key") else [1, 2]
+                said = [0] if mistake in ("input", "key", "done-sparse", "done-change") else [1, 2]
                 self.assertIn(job.stderr.count("Traceback"), said, job.stderr)
 
     def test_options(self):
