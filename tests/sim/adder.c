@@ -125,7 +125,7 @@ static void adder_add_table(struct app *app, const char *name, enum aml_type typ
     bool whole = type == AML_INT32 || type == AML_INT64;
     spec.flushed_sparse = mode == AML_ADD && whole && app_random(random) % 2 == 0;
     spec.given = spec.flushed_sparse && app_random(random) % 2 == 0;
-    if (app->ring || app->whole) {
+    if (app->ring || app->whole || (app->pieces && mode == AML_ADD && dense_rows > 0)) {
         spec.rows = rows;
         spec.whole = true;
     }
@@ -210,8 +210,10 @@ static void adder_add_shards(struct app *app, unsigned count, unsigned add_rows,
     adder->shards = memory_zeroed(count, sizeof *adder->shards);
     for (unsigned s = 0; s < count; s++) {
         struct app_shard *shard = &app->shards[s];
-        for (unsigned r = 0; r < add_rows && (app->ring || app->whole); r++) {
-            app_shard_names(shard, r); /* replicated tables are in every cache */
+        for (unsigned r = 0; r < add_rows; r++) {
+            if (app->job.tables[app->rows[r].table].whole) {
+                app_shard_names(shard, r); /* replicated tables are in every cache */
+            }
         }
         for (unsigned r = 0; r < APP_REPLICA_ROWS && adder->replica != 0; r++) {
             app_shard_names(shard, app->table_rows[adder->replica] + r);

@@ -87,6 +87,7 @@ struct app {
     unsigned shard_items; /* adder: of each shard; 0: drawn */
     bool averages;        /* adder: one more table, of floats that are averaged */
     bool whole;           /* adder: all tables are whole, and none has states, so caches can replace lost copies */
+    bool pieces;          /* adder: dense add tables are whole, and flushed in pieces */
     bool ring;            /* adder: all tables are such that a ring can be used (agileml/ps/ring.h) */
     uint64_t items;
     unsigned char *parts; /* by clock: 1 more than the parts of the iteration that it works on; 0: not known */
@@ -102,8 +103,8 @@ struct app {
     void *context;
 };
 
-/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, whole, ring and
- * job.staleness. */
+/* The kinds. `app` is zeroed but for seed, clocks_per_iteration, shard_items, averages, whole, pieces,
+ * ring and job.staleness. */
 void adder_open(struct app *app, unsigned shards);
 void lda_job_open(struct app *app, unsigned shards);
 void app_close(struct app *app);

@@ -75,6 +75,15 @@ void cluster_kill(struct cluster_node *node) {
 
 /* ---- Actors, with the checks after each step ---- */
 
+/* Pieces that the server has of the flush that the message is part of. */
+static uint32_t pieces_here(const struct cluster_server *server, const struct message *message) {
+    const struct partition *partition =
+        message->type == MESSAGE_FLUSH && message->flush.partition < server->server.partition_count
+            ? server->server.replicas[message->flush.partition].partition
+            : NULL;
+    return partition != NULL ? partition_pieces(partition, message->flush.origin, message->flush.clock) : 0;
+}
+
 static void server_receive_now(struct cluster_server *server, actor_id from, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     struct undo_skipped kept;
@@ -89,7 +98,13 @@ static void server_receive_now(struct cluster_server *server, actor_id from, str
     struct relay relayed;
     cluster_mistake_keep_relayed(server, message, &relayed);
     cluster_check_ring(cluster, message);
+    uint32_t pieces = pieces_here(server, message);
     server_receive(&server->server, from, message);
+    bool taken = pieces_here(server, message) > pieces;
+    cluster->result->counts.ring.pieces += taken;
+    if (taken && cluster_mistake_again(server, message)) {
+        server_receive(&server->server, from, message);
+    }
     cluster_mistake_put_relayed(server, &relayed);
     cluster->result->counts.ring.sums += server->server.relay.sums_taken - before.sums_taken;
     cluster->result->counts.ring.overlaps += server->server.relay.sums_overlapped - before.sums_overlapped;
@@ -468,6 +483,14 @@ static bool draw_ring(const struct cluster *cluster) {
     return !cluster->uneven.slow_server && hash_mix(cluster->options.seed ^ 0x4116) % 3 == 0;
 }
 
+/* In one job of three flushes go in pieces, as far as its tables and its exchange allow. */
+static bool draw_pieces(const struct cluster *cluster) {
+    const enum mistake mistake = cluster->options.mistake;
+    bool always = mistake == MISTAKE_FLUSH_PIECE_WHOLE || mistake == MISTAKE_FLUSH_PIECE_TWICE;
+    return cluster->options.campaign != CAMPAIGN_UNEVEN &&
+           (always || hash_mix(cluster->options.seed ^ 0x91ECE5) % 3 == 0);
+}
+
 static void app_open(struct cluster *cluster) {
     cluster->app = (struct app){.seed = cluster->options.seed,
                                 .clocks_per_iteration = cluster->terms.clocks_per_iteration,
@@ -484,6 +507,7 @@ static void app_open(struct cluster *cluster) {
         cluster->app.ring = draw_ring(cluster);
         cluster->app.averages = cluster_strategy_is_drawn(cluster);
         cluster->app.whole = cluster->options.caches;
+        cluster->app.pieces = draw_pieces(cluster);
         adder_open(&cluster->app, cluster->policy.shards);
         cluster->app.job.exchange = cluster->app.ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     }
@@ -493,7 +517,7 @@ static void app_open(struct cluster *cluster) {
 static void draw_lots(struct cluster *cluster) {
     uint64_t drawn = hash_mix(cluster->options.seed ^ 0x1075);
     bool possible = cluster->options.app == APP_ADDER && cluster->options.campaign != CAMPAIGN_UNEVEN &&
-                    !cluster_strategy_is_drawn(cluster);
+                    !cluster_strategy_is_drawn(cluster) && !cluster->app.pieces;
     for (unsigned t = 0; t < cluster->app.job.table_count; t++) {
         possible = possible && !cluster->app.job.tables[t].given;
     }

@@ -645,6 +645,64 @@ static void hook_help(void *context, unsigned number, uint64_t clock) {
     at_later(node, clock_duration(node, clock_items(node, set)) / (2 * node->node.options.lots), help_done);
 }
 
+/* ---- The end of a clock, with its flush in pieces or whole ---- */
+
+static void clock_done(struct cluster_node *node, const struct cluster_set *set) {
+    if (node->node.work.gossip.steps == 0) {
+        gather(node);
+    }
+    node->work.computing = false;
+    uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
+    node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
+}
+
+/* The next rows of a table that are declared done: up to four. False: all were, or the table's rows can't be. */
+static bool next_done(struct cluster_node *node, unsigned t, struct client_range *range) {
+    const struct table_spec *spec = &node->cluster->app.job.tables[t];
+    uint64_t done = node->work.done[t];
+    if (!spec->whole || spec->mode != AML_ADD || spec->given || spec->hidden || done >= spec->rows) {
+        return false;
+    }
+    uint64_t count = cluster_between(node->cluster, 1, 4);
+    count = count < spec->rows - done ? count : spec->rows - done;
+    *range =
+        (struct client_range){.table = t, .first = spec->rows - done - count, .count = count}; /* from the end on */
+    node->work.done[t] += count;
+    return true;
+}
+
+/* Declares some rows done, as an app does while it goes on with others. False: there are none left. */
+static bool send_pieces(struct cluster_node *node) {
+    struct client *client = &node->node.client;
+    struct client_range ranges[APP_TABLES_MAX];
+    unsigned count = 0;
+    for (unsigned t = 0; t < node->cluster->app.job.table_count; t++) {
+        count += cluster_one_in(node->cluster, 4) ? 0 : next_done(node, t, &ranges[count]);
+    }
+    for (uint32_t p = 0; p < client->partition_count && count > 0; p++) {
+        struct retained_flush piece;
+        if (client_gather_piece(client, p, ranges, count, &piece)) {
+            client_add_piece(client, p, &piece);
+        }
+    }
+    client_send_pieces(client);
+    node_wake(&node->node);
+    return count > 0;
+}
+
+static void pieces_next(void *context) {
+    struct cluster_node *node = context;
+    struct cluster_set *set = node->fate.gone ? NULL : set_find(node, node->work.set);
+    if (set == NULL) {
+        return;
+    }
+    if (send_pieces(node) && !cluster_one_in(node->cluster, 6)) {
+        at_later(node, cluster_between(node->cluster, 0, node->compute_us / 8), pieces_next);
+        return;
+    }
+    clock_done(node, set);
+}
+
 /* ---- A whole clock ---- */
 
 /* The clock has steps of their own, and this is not the last one. */
@@ -687,12 +745,12 @@ static void compute_done(void *context) {
         return;
     }
     compute_half(node, set, 1);
-    if (node->node.work.gossip.steps == 0) {
-        gather(node);
+    if (node->cluster->app.pieces && client_may_piece(&node->node.client)) {
+        memset(node->work.done, 0, sizeof node->work.done);
+        pieces_next(node);
+        return;
     }
-    node->work.computing = false;
-    uint64_t compute_us = sim_now(node->cluster->sim) - node->work.began_us;
-    node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
+    clock_done(node, set);
 }
 
 static void hook_compute(void *context, unsigned number, uint64_t clock) {

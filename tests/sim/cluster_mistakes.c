@@ -56,6 +56,8 @@ const char *const mistake_names[MISTAKES] = {
     [MISTAKE_STRATEGY_KEPT] = "strategy-kept",
     [MISTAKE_GOSSIP_LATE] = "gossip-late",
     [MISTAKE_REPLICA_APART] = "replica-apart",
+    [MISTAKE_FLUSH_PIECE_WHOLE] = "flush-piece-whole",
+    [MISTAKE_FLUSH_PIECE_TWICE] = "flush-piece-twice",
     [MISTAKE_CACHE_OTHER_CLOCK] = "cache-other-clock",
     [MISTAKE_CACHE_UNFINISHED] = "cache-unfinished",
     [MISTAKE_CACHE_LACKS_ROW] = "cache-lacks-row",
@@ -162,6 +164,30 @@ static void mistake_ring_flush(struct cluster_server *server, struct message *me
     }
 }
 
+/* The server takes the first piece of a flush for all of it. */
+static void mistake_piece(struct cluster *cluster, const struct partition *partition, struct message *message) {
+    struct message_flush *flush = &message->flush;
+    bool first = flush->piece == 0 && partition_pieces(partition, flush->origin, flush->clock) == 0;
+    if (flush->more != 0 && first && cluster_mistake_due(cluster, MISTAKE_FLUSH_PIECE_WHOLE)) {
+        flush->more = 0;
+    }
+}
+
+bool cluster_mistake_again(struct cluster_server *server, const struct message *message) {
+    const struct message_flush *flush = &message->flush;
+    if (server->node->cluster->options.mistake != MISTAKE_FLUSH_PIECE_TWICE || message->type != MESSAGE_FLUSH ||
+        flush->more == 0 || !has_changes(message)) {
+        return false;
+    }
+    const struct partition *partition = server->server.replicas[flush->partition].partition;
+    if (!cluster_mistake_due(server->node->cluster, MISTAKE_FLUSH_PIECE_TWICE)) {
+        return false;
+    }
+    struct pending *pending = partition->ring[flush->clock % partition_ahead(partition->job)];
+    pending->pieces[index_map_find(&partition->origin_index, flush->origin)]--;
+    return true;
+}
+
 static bool mistake_flush(struct cluster_server *server, struct message *message) {
     struct cluster *cluster = server->node->cluster;
     const struct message_flush *flush = &message->flush;
@@ -180,6 +206,7 @@ static bool mistake_flush(struct cluster_server *server, struct message *message
         message_close(message);
     } else if (taken) {
         flush_double(cluster, message, MISTAKE_FLUSH_TWICE);
+        mistake_piece(cluster, partition, message);
     }
     return !cluster_mistake_lasts(cluster, MISTAKE_DEAF_SERVER);
 }

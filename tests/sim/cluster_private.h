@@ -170,6 +170,7 @@ struct cluster_node_work {
     struct node_offer {
         uint64_t claim, clock, epoch;
     } offers[CLUSTER_OFFERS_SEEN]; /* the last GOSSIP_OFFERs that it made, by number */
+    uint64_t done[APP_TABLES_MAX]; /* by table: rows that were declared done in this clock */
     unsigned helped;               /* the set of another node's lot that is worked on; 0: none */
     uint64_t helped_clock;
 };
@@ -724,6 +725,8 @@ uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us)
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
 /* The same for a mistake that is made again and again once it is due. */
 bool cluster_mistake_lasts(struct cluster *cluster, enum mistake mistake);
+/* The server has taken this piece of a flush. Whether it forgets that, and the piece is repeated. */
+bool cluster_mistake_again(struct cluster_server *server, const struct message *message);
 /* Each may change what reaches an actor. False: it does not reach it. */
 bool cluster_mistake_server(struct cluster_server *server, actor_id from, struct message *message);
 void cluster_mistake_node(struct cluster_node *node, struct message *message);

@@ -67,6 +67,7 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->ring.overlaps += one->ring.overlaps;
     sum->ring.pushes += one->ring.pushes;
     sum->pieces_taken += one->pieces_taken;
+    sum->ring.pieces += one->ring.pieces;
     sum->cached += one->cached;
 }
 
@@ -100,7 +101,8 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
         "%llu used, %llu made while waiting, %llu by several threads, %llu averages between steps, %llu sums of a ring "
         "taken, %llu "
-        "overlapped, %llu pushes relayed, %llu partitions out of caches, %llu jobs lost, %llu items redone, %llu "
+        "overlapped, %llu pushes relayed, %llu pieces of flushes taken, %llu partitions out of caches, %llu jobs lost, "
+        "%llu items redone, %llu "
         "iterations "
         "partial, %llu more evaluations, "
         "%llu models not saved, "
@@ -116,11 +118,12 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->batches_used, (unsigned long long)counts->batches_own,
         (unsigned long long)counts->batches_at_once, (unsigned long long)counts->averages,
         (unsigned long long)counts->ring.sums, (unsigned long long)counts->ring.overlaps,
-        (unsigned long long)counts->ring.pushes, (unsigned long long)counts->cached, (unsigned long long)counts->lost,
-        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
-        (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
-        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
-        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+        (unsigned long long)counts->ring.pushes, (unsigned long long)counts->ring.pieces,
+        (unsigned long long)counts->cached, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
+        (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
+        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events,
+        (unsigned long long)statistics->messages, (unsigned long long)statistics->lost,
+        (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }
@@ -225,6 +228,8 @@ static const struct expected_find finds[MISTAKES] = {
     [MISTAKE_STRATEGY_KEPT] = {CAMPAIGN_ELASTIC, APP_ADDER, "S5", 0, false},
     [MISTAKE_GOSSIP_LATE] = {CAMPAIGN_ELASTIC, APP_ADDER, "S6", 0, false},
     [MISTAKE_REPLICA_APART] = {CAMPAIGN_ELASTIC, APP_ADDER, "S2", 0, false},
+    [MISTAKE_FLUSH_PIECE_WHOLE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, false},
+    [MISTAKE_FLUSH_PIECE_TWICE] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, false},
     [MISTAKE_CACHE_OTHER_CLOCK] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, true},
     [MISTAKE_CACHE_UNFINISHED] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, true},
     [MISTAKE_CACHE_LACKS_ROW] = {CAMPAIGN_ELASTIC, APP_ADDER, "I1", 0, true},
