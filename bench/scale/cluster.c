@@ -39,6 +39,8 @@ struct scale_node {
     struct node_set *preparing; /* a copy; NULL: nothing */
     unsigned at_set;            /* the set at work */
     uint64_t clock, began_us;
+    unsigned layers; /* whose rows are not flushed yet, with options.layers */
+    double layer_us; /* that the computing of each takes */
     bool opened, ended;
 };
 
@@ -141,14 +143,40 @@ static void compute_done(void *context) {
                   sim_now(scale->sim) - node->began_us);
 }
 
+/* The last layer that is not flushed has been computed: flushes its rows, but those of the first one at the end. */
+static void layer_done(void *context) {
+    struct scale_node *node = context;
+    struct client *client = &node->node.client;
+    const struct cluster_options *options = node->scale->options;
+    const uint64_t rows = options->model->items;
+    const uint64_t first = rows * --node->layers / options->layers;
+    const struct client_range range = {
+        .table = MODEL_ITEMS, .first = first, .count = rows * (node->layers + 1) / options->layers - first};
+    for (uint32_t p = 0; p < client->partition_count; p++) {
+        struct retained_flush piece;
+        if (client_gather_piece(client, p, &range, 1, &piece)) {
+            client_add_piece(client, p, &piece);
+        }
+    }
+    client_send_pieces(client);
+    node_wake(&node->node);
+    at_later(node, node->layer_us, node->layers > 1 ? layer_done : compute_done);
+}
+
 static void hook_compute(void *context, unsigned set, uint64_t clock) {
     struct scale_node *node = context;
     struct scale *scale = node->scale;
     double chance = (double)(sim_random(scale->sim) >> 11) * 0x1p-53;
     node->at_set = set;
     node->began_us = sim_now(scale->sim);
-    at_later(node, model_compute(scale->options->model, set_find(node, set), clock, &node->node.cache, chance),
-             compute_done);
+    double us = model_compute(scale->options->model, set_find(node, set), clock, &node->node.cache, chance);
+    node->layers = scale->options->layers;
+    if (node->layers > 1 && client_may_piece(&node->node.client)) {
+        node->layer_us = us * scale->options->layers_share / node->layers;
+        at_later(node, us * (1 - scale->options->layers_share) + node->layer_us, layer_done);
+        return;
+    }
+    at_later(node, us, compute_done);
 }
 
 static void evaluate_done(void *context) {

@@ -31,6 +31,8 @@ struct cluster_options {
     unsigned join_iteration;  /* when this one begins; 0: never */
     unsigned evict_iteration; /* they are evicted when this one begins; 0: never */
     struct cluster_losses losses;
+    unsigned layers;     /* a dense model's, flushed one by one while those before are computed; 0: none are */
+    double layers_share; /* of a clock's computing time, the last part of it, in which they are computed */
     uint64_t seed;
     FILE *report; /* where the job's report goes, docs/proteus.md; NULL: nowhere */
 };

@@ -10,12 +10,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How a dense model is flushed: layer by layer while they are computed, or at the clock's end. */
+struct bench_layers {
+    bool early;
+    int64_t count;
+    double share;
+};
+
 struct bench {
     int64_t figure, nodes, partitions, iterations, users, items, rank, clocks, staleness, commit_every, threads;
     double ratings, rating_ns, load_rating_ns, gather_byte_ns, jitter;
     double megabits, latency_us, message_us, byte_ns;
     int64_t losses, probe;
     bool quick, elastic, whole;
+    struct bench_layers layers;
     const char *exchange;
     const char *report_path;
     FILE *report;
@@ -66,6 +74,8 @@ static struct cluster_options options_of(const struct bench *bench) {
                                               .byte_ns = bench->byte_ns,
                                               .values_factor = (double)bench->rank / MODEL_WIDTH},
                                     .commit_every = (uint32_t)bench->commit_every,
+                                    .layers = bench->layers.early ? (unsigned)bench->layers.count : 0,
+                                    .layers_share = bench->layers.share,
                                     .iterations = (unsigned)bench->iterations,
                                     .seed = 1};
 }
@@ -248,6 +258,9 @@ static int run(struct bench *bench, struct error *error) {
     if (ring && !bench->whole) {
         return error_set(error, AML_EINPUT, "--exchange ring: expected --whole with it");
     }
+    if (bench->layers.early && (!bench->whole || ring)) {
+        return error_set(error, AML_EINPUT, "--flush-early: expected --whole with it, and --exchange direct");
+    }
     bench->model.whole = bench->whole;
     bench->model.exchange = ring ? EXCHANGE_RING : EXCHANGE_DIRECT;
     model_open(&bench->model);
@@ -274,6 +287,7 @@ int main(int argc, char **argv) {
                           .rank = 1000,
                           .clocks = 1,
                           .exchange = "direct",
+                          .layers = {.count = 8, .share = 0.5},
                           .threads = 8,
                           .ratings = 100480507,
                           .rating_ns = 260,
@@ -299,6 +313,11 @@ int main(int argc, char **argv) {
         {"whole", NULL, AML_OPTION_FLAG, &bench.whole, 0, 0,
          "a dense model instead of a factorization: every node has all items' rows and changes them in each clock"},
         {"exchange", "HOW", AML_OPTION_STRING, &bench.exchange, 0, 0, "direct or, with --whole, ring"},
+        {"flush-early", NULL, AML_OPTION_FLAG, &bench.layers.early, 0, 0,
+         "with --whole: nodes flush the model layer by layer, the last one first, while they compute"},
+        {"layers", "N", AML_OPTION_INTEGER, &bench.layers.count, 2, 1000, "of that model, of as many rows each"},
+        {"layers-share", "X", AML_OPTION_REAL, &bench.layers.share, 0, 1,
+         "of a clock's computing time, in which the layers' gradients are computed"},
         {"iterations", "N", AML_OPTION_INTEGER, &bench.iterations, 2, 1000,
          "of each bar; the first half is not counted"},
         {"users", "N", AML_OPTION_INTEGER, &bench.users, 1, 1e8, "rows that one node at a time writes"},
