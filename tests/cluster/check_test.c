@@ -94,6 +94,10 @@ static void test_what_is_always_found(void **state) {
          "aml_touch: table stepped has an optimizer: expected aml_row_read to read and aml_row_sum to update"},
         {"row-sum", "aml_row_sum: table dense has no optimizer: expected aml_row"},
         {"row-sum-slot", "aml_row_sum: slot 10: table stepped has 10 rows in this process"},
+        {"done-table", "aml_rows_done: table sums: expected a table that is whole, with AML_ADD"},
+        {"done-given", "aml_rows_done: table given: expected a table that is whole, with AML_ADD and without "
+                       "changes_given"},
+        {"done-rows", "aml_rows_done: 6 rows of table dense from 5 on: expected rows 0 to 9"},
     };
     for (size_t m = 0; m < sizeof mistakes / sizeof mistakes[0]; m++) {
         assert_found("", "", &mistakes[m]);
@@ -155,6 +159,32 @@ static void test_numbers_that_are_none(void **state) {
     run_well("$bin/proteus run -- $tests/misuse_app --mistake none --reject-nan");
 }
 
+/* Rows that are declared done and updated all the same. Without checks that is found once they were flushed. */
+static void test_updates_of_rows_that_are_done(void **state) {
+    (void)state;
+    static const struct mistake checked[] = {
+        {"done-row", "aml_row: table dense: row 3 was declared done (aml_rows_done): expected no update of the row"},
+        {"done-update", "aml_update_param: table dense: row 3 was declared done (aml_rows_done)"},
+        {"done-kept", "clock: table dense: row 3 was updated in clock 1 after aml_rows_done had declared it done"},
+    };
+    for (size_t m = 0; m < sizeof checked / sizeof checked[0]; m++) {
+        assert_found("PROTEUS_CHECK=1", "--threads 1", &checked[m]);
+    }
+    static const struct mistake early[] = {
+        {"done-row --flush-early",
+         "clock: table dense: row 3 was updated in clock 1 after aml_rows_done had declared it done"},
+        {"done-update --flush-early",
+         "clock: table dense: row 3 was updated in clock 1 after aml_rows_done had declared it done"},
+        {"done-nan --flush-early --reject-nan", "clock: table dense: the update of row 3 in clock 3 on node-"},
+    };
+    for (size_t m = 0; m < sizeof early / sizeof early[0]; m++) {
+        assert_found("", "--threads 1 --reliable 2 --partitions 2", &early[m]);
+    }
+    run_well("$bin/proteus run --reliable 2 --partitions 2 -- $tests/misuse_app --mistake done-well --flush-early");
+    run_well("$bin/proteus run -- $tests/misuse_app --mistake done-row"); /* nothing is flushed early */
+    run_well("PROTEUS_CHECK=1 $bin/proteus run -- $tests/misuse_app --mistake done-well --flush-early");
+}
+
 static void test_what_is_allowed(void **state) {
     (void)state;
     static const char *const uses[] = {"none", "two-threads-well", "given-well", "row-sum-well"};
@@ -174,7 +204,7 @@ static void test_the_apps_make_no_mistake(void **state) {
         "mlr --data samples --layout dense --momentum 0.5",
         "mlr --data samples --layout sparse --staleness 1",
         "net --data samples --layers 'dense 5, dropout 0.1, dense 4'",
-        "net --data samples --optimizer sgd --test-fraction 0.2",
+        "net --data samples --optimizer sgd --test-fraction 0.2 --flush-early",
         "lda --data documents --topics 5 --test-fraction 0.2 --likelihood-every 1",
         "lda --data documents --topics 5 --staleness 1 --optimize-alpha",
         "$examples/average --data ratings",
@@ -230,9 +260,10 @@ static int make_data(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_is_always_found),     cmocka_unit_test(test_what_is_found_when_asked_for),
-        cmocka_unit_test(test_slots_kept_over_begin),    cmocka_unit_test(test_what_is_allowed),
-        cmocka_unit_test(test_the_apps_make_no_mistake), cmocka_unit_test(test_numbers_that_are_none),
+        cmocka_unit_test(test_what_is_always_found),          cmocka_unit_test(test_what_is_found_when_asked_for),
+        cmocka_unit_test(test_slots_kept_over_begin),         cmocka_unit_test(test_what_is_allowed),
+        cmocka_unit_test(test_updates_of_rows_that_are_done), cmocka_unit_test(test_the_apps_make_no_mistake),
+        cmocka_unit_test(test_numbers_that_are_none),
     };
     return cmocka_run_group_tests_name("check", tests, make_data, shell_close);
 }

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum { SUMS, PUTS, TALLIES, GIVEN, DENSE, STEPPED, TABLES };
-enum { WIDTH = 4, ITEMS = 2000, DENSE_ROWS = 10 };
+enum { WIDTH = 4, ITEMS = 2000, DENSE_ROWS = 10, TALLIES_ROWS = 4096 };
 enum { LOSS, TESTED, METRICS };
 
 struct misuse {
@@ -312,6 +312,40 @@ static int call_mistake(aml_worker *worker, const struct misuse *misuse) {
     return 1;
 }
 
+/* Rows that are declared done, in a process of one thread. 1: no mistake of these. */
+static int done_mistake(aml_worker *worker, const struct misuse *misuse) {
+    static const float values[WIDTH] = {1};
+    struct aml_rows dense = aml_table_rows(worker, DENSE);
+    struct aml_rows tallies = aml_table_rows(worker, TALLIES);
+    if (makes(misuse, "done-table")) {
+        return aml_rows_done(worker, SUMS, 0, 1);
+    }
+    if (makes(misuse, "done-given")) {
+        return aml_rows_done(worker, GIVEN, 0, 1);
+    }
+    if (makes(misuse, "done-rows")) {
+        return aml_rows_done(worker, DENSE, 5, 6);
+    }
+    if (misuse->mistake == NULL || strncmp(misuse->mistake, "done-", 5) != 0) {
+        return 1;
+    }
+    float *row = aml_row(&dense, 3);
+    row[0] += makes(misuse, "done-nan") && aml_clock(worker) == 3 ? NAN : 1;
+    for (uint32_t slot = 0; slot < TALLIES_ROWS; slot++) {
+        __atomic_fetch_add((int64_t *)aml_row(&tallies, slot), 1, __ATOMIC_RELAXED);
+    }
+    int result = aml_rows_done(worker, DENSE, 0, DENSE_ROWS);
+    result = result == 0 ? aml_rows_done(worker, TALLIES, 0, TALLIES_ROWS) : result;
+    if (makes(misuse, "done-row")) {
+        aml_row(&dense, 3);
+    } else if (makes(misuse, "done-kept")) {
+        row[0] += 1;
+    } else if (makes(misuse, "done-update") && result == 0) {
+        return aml_update_param(worker, DENSE, 3, values);
+    }
+    return result;
+}
+
 /* What is done to rows: in one thread, unless the mistake is that two do it. */
 static int row_mistake(aml_worker *worker, const struct misuse *misuse, const struct item *items) {
     static const uint32_t columns[1] = {1};
@@ -391,6 +425,7 @@ static int misuse_clock(aml_worker *worker, const void *items, size_t count, voi
     struct aml_rows sums = aml_table_rows(worker, SUMS);
     int result = argument_mistake(worker, misuse);
     result = result == 1 ? call_mistake(worker, misuse) : result;
+    result = result == 1 && !makes(misuse, "clock-positive") ? done_mistake(worker, misuse) : result;
     result = result == 1 && !makes(misuse, "clock-positive") ? row_mistake(worker, misuse, items) : result;
     for (size_t i = 0; i < count; i++) {
         float *sum = aml_row(&sums, item[i].slot);
@@ -448,7 +483,7 @@ int main(int argc, char **argv) {
         [SUMS] = {.name = "sums", .type = AML_FLOAT32, .mode = AML_ADD, .width = WIDTH},
         [PUTS] = {.name = "puts", .type = AML_FLOAT32, .mode = AML_PUT, .width = WIDTH, .rows = DENSE_ROWS, .whole = 1},
         [TALLIES] =
-            {.name = "tallies", .type = AML_INT64, .mode = AML_ADD, .width = WIDTH, .rows = DENSE_ROWS, .whole = 1},
+            {.name = "tallies", .type = AML_INT64, .mode = AML_ADD, .width = WIDTH, .rows = TALLIES_ROWS, .whole = 1},
         [GIVEN] = {.name = "given",
                    .type = AML_INT64,
                    .mode = AML_ADD,

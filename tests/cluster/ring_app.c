@@ -9,7 +9,7 @@
 #include <time.h>
 
 enum { COUNTS, REALS, TABLES };
-enum { COUNT_WIDTH = 4, REAL_ROWS = 64 };
+enum { COUNT_WIDTH = 4, REAL_ROWS = 64, DONE_PARTS = 4 };
 
 struct ring {
     int64_t items, slow_us;
@@ -25,10 +25,10 @@ static uint64_t row_of(const struct ring *ring, uint32_t item, unsigned which) {
 }
 
 static void add_item(uint32_t item, unsigned which, int64_t *row) {
-    row[0]++;
-    row[1] += item;
-    row[2] += item % 97 * (int64_t)(which + 1);
-    row[3] -= item;
+    const int64_t added[COUNT_WIDTH] = {1, item, item % 97 * (int64_t)(which + 1), -(int64_t)item};
+    for (unsigned e = 0; e < COUNT_WIDTH; e++) {
+        __atomic_fetch_add(&row[e], added[e], __ATOMIC_RELAXED); /* other threads add to the row, too */
+    }
 }
 
 static int ring_configure(aml_worker *worker, struct aml_app *app) {
@@ -47,26 +47,38 @@ static int ring_read(aml_worker *worker, void *context) {
     return kept < 0 ? kept : 0;
 }
 
+/* Declares the rows done, a part after each part of the pause. */
+static int declare_done(aml_worker *worker, const struct ring *ring) {
+    const int64_t pause_ns = ring->slow_us * 1000 / DONE_PARTS;
+    const struct timespec pause = {.tv_sec = pause_ns / 1000000000, .tv_nsec = pause_ns % 1000000000};
+    int result = 0;
+    for (uint64_t part = DONE_PARTS; part-- > 0 && result == 0;) {
+        if (ring->slow_us > 0) {
+            nanosleep(&pause, NULL);
+        }
+        uint64_t first = (uint64_t)ring->rows * part / DONE_PARTS;
+        result = aml_rows_done(worker, COUNTS, first, (uint64_t)ring->rows * (part + 1) / DONE_PARTS - first);
+    }
+    return result;
+}
+
 static int ring_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct ring *ring = context;
     const uint32_t *numbers = items;
     struct aml_rows counts = aml_table_rows(worker, COUNTS);
-    struct aml_rows reals = aml_table_rows(worker, REALS);
+    int result = 0;
     for (uint32_t r = 0; r < ring->rows && ring->all; r++) {
         aml_row(&counts, r);
     }
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count && result == 0; i++) {
         for (unsigned which = 0; which < 2; which++) {
             add_item(numbers[i], which, aml_row(&counts, (uint32_t)row_of(ring, numbers[i], which)));
         }
-        *(double *)aml_row(&reals, numbers[i] % REAL_ROWS) += numbers[i]; /* exact: whole numbers below 2^53 */
-    }
-    if (ring->slow_us > 0) {
-        struct timespec pause = {.tv_sec = ring->slow_us / 1000000, .tv_nsec = ring->slow_us % 1000000 * 1000};
-        nanosleep(&pause, NULL);
+        const double real = numbers[i]; /* exact: whole numbers below 2^53 */
+        result = aml_update_param(worker, REALS, numbers[i] % REAL_ROWS, &real);
     }
     aml_metric_add(worker, 0, (double)count, (double)count);
-    return 0;
+    return result == 0 ? declare_done(worker, ring) : result;
 }
 
 static int check_counts(void *context, const uint64_t *keys, const void *rows, size_t count) {

@@ -130,6 +130,26 @@ static void test_ring(void **state) {
     run_refused("$run --reliable 2 -- " SUMS " --exchange around", "--exchange: expected direct, ring or auto");
 }
 
+/* Nodes are killed, warned and join while updates are flushed in pieces. The app checks its sums. */
+static void test_flushes_in_pieces(void **state) {
+    (void)state;
+    static const char *const options[] = {"--reliable 0 --transient 5 -- $tests/ring_app",
+                                          "--reliable 0 --transient 5 --threads 2 -- $tests/ring_app --staleness 2",
+                                          "--reliable 2 --transient 3 --stage 3 -- $tests/ring_app --staleness 1"};
+    for (size_t o = 0; o < sizeof options / sizeof *options; o++) {
+        run_well("printf 'iteration 5 join transient 1\niteration 12 kill node-3\niteration 22 evict node-5\n"
+                 "iteration 30 kill node-4\n' >events; "
+                 "PROTEUS_LOG_LEVEL=info $run --failure-timeout 3 --events events --partitions 4 %s --iterations 50 "
+                 "--slow-us 8000 --rows 20000 --all --flush-early",
+                 options[o]);
+        assert_true(summary("failures") == 2);
+        assert_text("err", " times before a clock's end (--flush-early)");
+    }
+    run_well("PROTEUS_LOG_LEVEL=info $run --reliable 4 -- $tests/ring_app --iterations 20 --rows 20000 --all "
+             "--exchange ring --flush-early");
+    assert_no_text("err", "before a clock's end"); /* by a ring there are no pieces */
+}
+
 static int open_folder(void **state) {
     (void)state;
     if (shell_open("transient_test") != 0) {
@@ -168,6 +188,7 @@ int main(void) {
         cmocka_unit_test(test_losses_are_noticed_at_once),
         cmocka_unit_test(test_bad_groups),
         cmocka_unit_test(test_ring),
+        cmocka_unit_test(test_flushes_in_pieces),
     };
     return cmocka_run_group_tests(tests, open_folder, shell_close);
 }
