@@ -617,7 +617,8 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
  *
  * An update of a row after all threads have declared it done, and before the next clock, ends the job with exit status
  * 2. Changes in place that are not marked, through a pointer that was kept, are found with PROTEUS_CHECK=1 alone, and
- * lost without. `clock` may be called several times in a clock (aml_app.clock): declare rows in the last call only.
+ * lost without. `clock` may be called several times in a clock (aml_app.clock): declare rows in the last call only. In
+ * a thread without items it is not called: such a clock's updates all go at its end.
  *
  * The table is whole (aml_table.whole), with AML_ADD and without changes_given; its width and optimizer may be any.
  * In `clock`, any thread; with clock_alone once for the process, and not in parts of aml_parallel. Returns 0, or a
