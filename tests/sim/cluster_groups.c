@@ -210,11 +210,12 @@ void cluster_groups_restore(struct cluster *cluster, uint64_t restore) {
 }
 
 /* I5: no job is lost whose committed state is in the cache of a node that is left. What the controller calls committed
- * may be behind what was committed, and then is no commit point, at which nobody keeps anything. */
+ * may be behind what was committed, and then is no commit point, at which nobody keeps anything. A new controller may
+ * have ended before it made a plan. */
 static void check_caches(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t committed = controller->commit.clock;
-    if (!cluster->options.caches || committed <= cluster->drawn.first_clock ||
+    if (!cluster->options.caches || committed <= cluster->drawn.first_clock || !plan_is_there(&controller->plan.view) ||
         !plan_is_commit_point(&controller->plan.view, committed) ||
         strstr(cluster->control.text, " lost with") == NULL) {
         return;
