@@ -314,8 +314,8 @@ struct aml_rows {
     unsigned char *base;
     size_t stride; /* bytes; a multiple of 16, as is base */
     /* A byte per slot; 1: the row was changed. Set by aml_row, aml_touch, or the app itself. The library looks for
-     * changes between calls of the app, never during one. Several threads may set the same byte, by relaxed atomic
-     * stores or aml_touch. */
+     * changes between calls of the app; during one only in rows that are declared done (aml_rows_done). Several threads
+     * may set the same byte, by relaxed atomic stores or aml_touch. */
     unsigned char *touched;
     uint32_t count; /* rows */
     /* In tables with an optimizer, else NULL: row `slot` of the sums of this process's updates is at
@@ -605,9 +605,10 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
 /* ---- Updates that are complete before the clock ends: their exchange goes on while `clock` computes ---- */
 
 /* Declares that this thread will not update rows first..first + count - 1 of a table any more in this clock, neither by
- * key nor in place; reading goes on. With --flush-early the process sends the updates of rows that all its threads have
- * declared done to the servers at once: in one message for each partition as soon as there are enough rows, and as fast
- * as the network takes them. A network of several layers declares each layer's rows when its gradient is there, the
+ * key nor in place. It may still read them, but not their sums (aml_row_sum, aml_rows.sums), which may be zero by then.
+ * With --flush-early the process sends the updates of rows that all its threads have declared done to the servers at
+ * once: in one message for each partition as soon as there are enough rows, and as fast as the network takes them. A
+ * network of several layers declares each layer's rows when its gradient is there, the
  * last layer's first.
  *
  * Without --flush-early it does nothing and costs nothing. It also does nothing with --lots, by strategies other than
@@ -615,10 +616,11 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
  * lost one has left undone: so an app may always call it. The clock's result is the same but for the order in which
  * floats are added.
  *
- * An update of a row after all threads have declared it done, and before the next clock, ends the job with exit status
- * 2. Changes in place that are not marked, through a pointer that was kept, are found with PROTEUS_CHECK=1 alone, and
- * lost without. `clock` may be called several times in a clock (aml_app.clock): declare rows in the last call only. In
- * a thread without items it is not called: such a clock's updates all go at its end.
+ * An update of a row after all threads have declared it done, and before the next clock, ends the job with exit
+ * status 2: by aml_row or by key always, by a mark if the row was sent. Changes in place that are not marked, through a
+ * pointer that was kept, are found with PROTEUS_CHECK=1 alone, and lost without. Use it with clock_alone, or where
+ * items have no rows: else `clock` is called several times in a clock, and a later call may update the row. In a thread
+ * without items `clock` is not called: such a clock's updates all go at its end.
  *
  * The table is whole (aml_table.whole), with AML_ADD and without changes_given; its width and optimizer may be any.
  * In `clock`, any thread; with clock_alone once for the process, and not in parts of aml_parallel. Returns 0, or a

@@ -71,7 +71,8 @@ static void add_range(struct runtime *runtime, unsigned table, uint64_t row) {
     struct runtime_done *done = &runtime->command.done;
     struct client_range *last = done->range_count > 0 ? &done->ranges[done->range_count - 1] : NULL;
     done->bytes += runtime->job.tables[table].row_bytes;
-    if (last != NULL && last->table == table && last->first + last->count == row) {
+    if (last != NULL && last->table == table && (last->first + last->count == row || row + 1 == last->first)) {
+        last->first = row < last->first ? row : last->first;
         last->count++;
         return;
     }
@@ -98,9 +99,8 @@ static void count_rows(struct aml_worker *worker, unsigned t, uint64_t first, ui
         if (threads == done->needed && table->hashes != NULL) {
             table->hashes[row] = row_hash(rows, (uint32_t)row);
         }
-        bool taken = threads == done->needed && done->sends;
-        __atomic_store_n(&table->rows[row], (unsigned char)(taken ? DONE_TAKEN : threads), __ATOMIC_RELEASE);
-        if (taken) {
+        __atomic_store_n(&table->rows[row], (unsigned char)threads, __ATOMIC_RELEASE);
+        if (threads == done->needed && done->sends) {
             add_range(runtime, t, row);
         }
     }
@@ -119,7 +119,8 @@ struct round {
     } * pieces; /* by partition */
 };
 
-/* Takes over the rows that are done if they are worth a message to each server. Under `done.lock`. */
+/* Takes over the rows that are done if they are worth a message to each server. Else they wait for more, or for the
+ * clock's end like rows that nobody has declared done. Under `done.lock`. */
 static bool take_round(struct runtime *runtime, struct round *round) {
     struct runtime_done *done = &runtime->command.done;
     uint32_t partitions = runtime->node.client.partition_count;
@@ -129,6 +130,12 @@ static bool take_round(struct runtime *runtime, struct round *round) {
     }
     *round = (struct round){.runtime = runtime, .ranges = done->ranges, .range_count = done->range_count};
     round->pieces = memory_zeroed(partitions, sizeof *round->pieces);
+    for (unsigned r = 0; r < round->range_count; r++) {
+        const struct client_range *range = &round->ranges[r];
+        for (uint64_t row = range->first; row < range->first + range->count; row++) {
+            __atomic_store_n(&done->tables[range->table].rows[row], DONE_TAKEN, __ATOMIC_RELEASE);
+        }
+    }
     done->ranges = NULL;
     done->range_count = done->range_capacity = 0;
     done->bytes = 0;

@@ -237,6 +237,19 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
 
 /* Takes a FLUSH, by a ring if there is a `chain`. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an
  * error of partition_flush. */
+/* Only the last piece of a flush may put rows: what is put waits for the clock, and so would thousands of pieces. */
+static int check_piece(const struct server *server, const struct message_flush *flush, const struct rows_view *views,
+                       int count, struct error *error) {
+    for (int v = 0; v < count && flush->more != 0; v++) {
+        const struct table_spec *table = &server->job->tables[views[v].table];
+        if (table->mode == AML_PUT) {
+            return error_set(error, AML_EPROTOCOL, "table %s: rows are put by a piece that is not the last one",
+                             table->name);
+        }
+    }
+    return count;
+}
+
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
                       const struct message *message, const struct ring_chain *chain, struct error *error) {
     const struct message_flush *flush = &message->flush;
@@ -249,6 +262,7 @@ static int take_flush(struct server *server, struct server_replica *replica, act
     }
     int count = rows_check(message, server->job->shapes, server->job->table_count, views, error);
     count = check_numbers(server->job, views, count, error);
+    count = check_piece(server, flush, views, count, error);
     if (count < 0 && chain != NULL) {
         return FLUSH_UNEXPECTED; /* whose fault it is shows when each origin sends its own */
     }

@@ -240,7 +240,8 @@ class Rows:
         """Declares that rows first to first + count - 1 of a whole table will not be changed any more in this clock, so
         that --flush-early may send their updates while `clock` goes on: after the backward pass of each layer, say.
         Without that option it does nothing. A change of such a row before the next clock is an error, but one through
-        an array of change() or gradients() that was kept is lost, and found by PROTEUS_CHECK=1 alone. In `clock`."""
+        an array of change() or gradients() that was kept is lost, and found by PROTEUS_CHECK=1 alone. Rows can still be
+        read, but not their gradients(), which may be zero by then. In `clock`."""
         self._worker.only_in("clock")
         table = self._table
         first, count = operator.index(first), operator.index(count)

@@ -181,6 +181,7 @@ static void test_updates_of_rows_that_are_done(void **state) {
         assert_found("", "--threads 1 --reliable 2 --partitions 2", &early[m]);
     }
     run_well("$bin/proteus run --reliable 2 --partitions 2 -- $tests/misuse_app --mistake done-well --flush-early");
+    run_well("$bin/proteus run --reliable 2 --partitions 2 -- $tests/misuse_app --mistake done-few --flush-early");
     run_well("$bin/proteus run -- $tests/misuse_app --mistake done-row"); /* nothing is flushed early */
     run_well("PROTEUS_CHECK=1 $bin/proteus run -- $tests/misuse_app --mistake done-well --flush-early");
 }

@@ -873,6 +873,23 @@ static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     world_close(world);
 }
 
+/* What is put waits until the clock is over: thousands of pieces would. */
+static void test_only_the_last_piece_puts(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->plan.reliable[0] = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    struct message piece = make_flush(world, 0, 1);
+    piece.flush.more = 1;
+    give(world, origins[0], &piece);
+    expect_accused(world, 0, origins[0],
+                   "FLUSH: partition 0, table t: rows are put by a piece that is not the last one");
+    run_clocks(world, 0, 1, 5, 4);
+    assert_state(world, 0, 5);
+    world_close(world);
+}
+
 /* A flush with one bad row in its last table is dropped as a whole: the rows before it are not even made. The same
  * flush without the bad row is taken. */
 static void test_a_bad_flush_is_its_senders(void **state) {
@@ -1967,6 +1984,7 @@ int main(void) {
         cmocka_unit_test(test_a_lost_update_is_sent_again),
         cmocka_unit_test(test_a_flush_in_the_name_of_another_changes_nothing),
         cmocka_unit_test(test_a_bad_flush_is_its_senders),
+        cmocka_unit_test(test_only_the_last_piece_puts),
         cmocka_unit_test(test_numbers_that_are_none_are_the_senders_failure),
         cmocka_unit_test(test_a_bad_subscription_is_its_senders),
         cmocka_unit_test(test_a_bad_update_is_its_senders),
