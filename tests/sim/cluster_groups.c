@@ -228,7 +228,8 @@ static void check_caches(struct cluster *cluster) {
                node->states.clocks[p][committed % CLUSTER_STATES_SEEN] == committed + 1) {
             p++;
         }
-        if (member != NULL && member->fence.answered && !node->fate.mad && p == cluster->policy.partitions &&
+        bool asked = member != NULL && member->stay != MEMBER_DISMISSED; /* one that was let go may be gone */
+        if (asked && member->fence.answered && !node->fate.mad && p == cluster->policy.partitions &&
             node->states.epoch + 1 >= controller->plan.view.epoch) {
             cluster_violation(cluster, "I5", "the job is lost, though %s's cache has the committed clock %llu: %s",
                               node->node.name, (unsigned long long)committed, cluster->control.text);
