@@ -24,7 +24,7 @@ enum {
     BORROWED_TURNS = 8,         /* the most turns of a borrower in net_io_borrow */
     SLEEPERS_MAX = 16,          /* actors of this process that are woken together */
     SLEEPERS_MESSAGES = 64,     /* messages for them after which they are woken before the turn's end */
-    SLEEPERS_BYTES = 1 << 16,   /* bytes for them after which they are woken before the turn's end */
+    SLEEPERS_BYTES = 1 << 20,   /* bytes for them after which they are woken before the turn's end */
     DIALS_MAX = WIRE_NODES_MAX, /* under way; a further one ends the oldest */
     DIAL_OLD_US = 1000 * 1000,  /* a further one for the same actor ends one that is so old */
     BROKEN_MAX = 1024,          /* ended connections that the actor was not told of yet */
@@ -599,7 +599,7 @@ static void net_io_receive_lent(struct net_io *io, struct net_io *borrower) {
     net_io_give_back(io);
 }
 
-/* Wakes the actors to which messages were delivered. An actor that lends its loop for a few small messages is not
+/* Wakes the actors to which messages were delivered. An actor that lends its loop for few messages of few bytes is not
  * woken: this thread receives them in its place. */
 static void net_io_wake(struct net_io *io) {
     bool light = io->sleepers.messages < SLEEPERS_MESSAGES && io->sleepers.bytes < SLEEPERS_BYTES;
