@@ -235,8 +235,6 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* Takes a FLUSH, by a ring if there is a `chain`. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an
- * error of partition_flush. */
 /* Only the last piece of a flush may put rows: what is put waits for the clock, and so would thousands of pieces. */
 static int check_piece(const struct server *server, const struct message_flush *flush, const struct rows_view *views,
                        int count, struct error *error) {
@@ -250,6 +248,8 @@ static int check_piece(const struct server *server, const struct message_flush *
     return count;
 }
 
+/* Takes a FLUSH, by a ring if there is a `chain`. Returns a flush_result; AML_EPROTOCOL with nothing changed; or an
+ * error of partition_flush. */
 static int take_flush(struct server *server, struct server_replica *replica, actor_id from,
                       const struct message *message, const struct ring_chain *chain, struct error *error) {
     const struct message_flush *flush = &message->flush;
