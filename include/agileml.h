@@ -605,22 +605,25 @@ int aml_give_changes(aml_worker *worker, unsigned table, uint32_t slot, uint32_t
 /* ---- Updates that are complete before the clock ends: their exchange goes on while `clock` computes ---- */
 
 /* Declares that this thread will not update rows first..first + count - 1 of a table any more in this clock, neither by
- * key nor in place. It may still read them, but not their sums (aml_row_sum, aml_rows.sums), which may be zero by then.
- * With --flush-early the process sends the updates of rows that all its threads have declared done to the servers at
- * once: in one message for each partition as soon as there are enough rows, and as fast as the network takes them. A
- * network of several layers declares each layer's rows when its gradient is there, the
- * last layer's first.
+ * key nor in place. The thread may still read these rows, but not their sums (aml_row_sum, aml_rows.sums), which may be
+ * zero from now on. A network of several layers declares each layer's rows when its gradient is there, the last layer's
+ * first.
  *
- * Without --flush-early it does nothing and costs nothing. It also does nothing with --lots, by strategies other than
- * AML_SSGD, by a ring (--exchange), for a process that works on the clock alone, and when a process does again what a
- * lost one has left undone: so an app may always call it. The clock's result is the same but for the order in which
+ * With --flush-early, rows that all threads of the process have declared done are sent while `clock` goes on: one
+ * message for each partition, once the rows take 16 KiB a partition on average. Fewer rows wait for the clock's end.
+ *
+ * Nothing is sent early without --flush-early, with PROTEUS_CHECK=1, with --lots, by strategies other than AML_SSGD, by
+ * a ring (--exchange), in a process that works on the clock alone, or when a process does again what a lost one has
+ * left undone. An app may call this function all the same. The clock's result is the same but for the order in which
  * floats are added.
  *
- * An update of a row after all threads have declared it done, and before the next clock, ends the job with exit
- * status 2: by aml_row or by key always, by a mark if the row was sent. Changes in place that are not marked, through a
- * pointer that was kept, are found with PROTEUS_CHECK=1 alone, and lost without. Use it with clock_alone, or where
- * items have no rows: else `clock` is called several times in a clock, and a later call may update the row. In a thread
- * without items `clock` is not called: such a clock's updates all go at its end.
+ * Where rows are sent early, and with PROTEUS_CHECK=1, an update of a row that all threads have declared done ends the
+ * job with exit status 2. An update by aml_row or by key is refused at once. A change in place is found at the clock's
+ * end if the row was marked and had been sent; with PROTEUS_CHECK=1 it is found even without a mark. Without
+ * PROTEUS_CHECK=1 an unmarked change of a row that was sent is lost.
+ *
+ * Use it with clock_alone, or where items have no rows: else `clock` is called several times in a clock, and a later
+ * call may update the row. In a thread without items `clock` is not called: such a clock's updates all go at its end.
  *
  * The table is whole (aml_table.whole), with AML_ADD and without changes_given; its width and optimizer may be any.
  * In `clock`, any thread; with clock_alone once for the process, and not in parts of aml_parallel. Returns 0, or a

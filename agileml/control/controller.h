@@ -266,8 +266,8 @@ struct clock_report {
     uint64_t items, items_fed;
     uint64_t helped;      /* of the items, those in lots that other nodes have worked on */
     uint64_t clock_us;    /* how long the origin took for the clock, waiting included */
-    uint64_t compute_us;  /* how long it would have computed without help with its lots */
-    uint64_t evaluate_us; /* ... and evaluated */
+    uint64_t compute_us;  /* how long it computed, scaled up to all of its items if others helped */
+    uint64_t evaluate_us; /* how long it evaluated, which is part of clock_us */
     uint64_t starved_us;  /* how long it waited for batches, or ran stages that feeders may run */
     bool evaluation;      /* an evaluation in place of a lost node, whose work on the clock remains valid: see lost.h */
     bool last;            /* the clock was evaluated as the job's last clock, in its whole state */
@@ -309,10 +309,10 @@ struct controller_clocks {
     uint64_t completed_us;       /* when this controller last completed a clock; 0: it has completed none */
     uint64_t lasted_us;          /* how long that clock took */
     uint64_t worked_us;          /* how long the clocks of the iteration under way took, without evaluations */
-    /* When all nodes would have computed each clock if the exchange took no time, but nodes waited for each other as
-     * the staleness demands; from any beginning. Clock c is at index c % entries. */
+    /* When all nodes would have computed each clock, if the exchange took no time but nodes waited for each other as
+     * the staleness demands. In microseconds from an arbitrary start; clock c is at index c % entries. */
     uint64_t computed_us[WIRE_STALENESS_MAX + 2];
-    uint64_t computed_from_us;    /* the same, of the last clock of the iteration before */
+    uint64_t computed_from_us;    /* computed_us of the last clock of the iteration before */
     struct strategy_auto chooser; /* of --strategy auto; not stored */
     struct monitor monitor;
     struct controller_balance balance;
@@ -563,7 +563,7 @@ struct controller_pulses {
     uint64_t began_us;     /* when the present interval began */
     uint64_t tick_us;      /* when the interval ends, and the open questions are looked at; 0: none is open */
     uint64_t answered;     /* the highest number of a question that was answered in the interval; 0: none */
-    uint64_t slowest_us;   /* the longest that an answer took since the first of these intervals began */
+    uint64_t slowest_us;   /* the longest that an answer took since questions were opened after a time without any */
     unsigned witness;      /* index of the member to ask next by ask_witnesses, modulo the number of members */
     uint64_t dial_us;      /* when suspected pulses that have not answered are dialed next; 0: they are not */
     uint64_t dial_wait_us; /* the wait before that; the next one is twice as long */

@@ -95,8 +95,8 @@ struct buffer *change_plan_nodes(const struct controller *controller, bool dismi
 void change_build(struct controller *controller);
 /* Builds PLAN under a new version, stores it, and sends it to every member. */
 void change_publish(struct controller *controller);
-/* Returns when about all members have the last version. Of hundreds of members that are evicted at once each gives its
- * own notice: a plan for each of them, to all of them, would fill the controller's link for many seconds. */
+/* Returns about when all members have the last version. Hundreds of members that are evicted at once each give their
+ * own notice: one plan for each notice, sent to all members, would fill the controller's link for many seconds. */
 uint64_t change_sent_us(const struct controller *controller);
 /* Lifts the barrier, and sends nothing. */
 void change_barrier_lift(struct controller *controller);

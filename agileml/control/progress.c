@@ -73,8 +73,8 @@ static uint64_t *computed_at(struct controller_clocks *clocks, uint64_t clock) {
     return &clocks->computed_us[clock % (sizeof clocks->computed_us / sizeof *clocks->computed_us)];
 }
 
-/* Returns the part of the time that clocks of the iteration took that they would have taken without exchange: in which
- * nodes computed, or waited for slower ones. */
+/* Returns the part of the iteration's time that its clocks would have taken without exchange. It includes waiting for
+ * slower nodes. */
 static double computed_part(struct controller *controller) {
     struct controller_clocks *clocks = &controller->clocks;
     uint64_t computed_us = *computed_at(clocks, controller->progress.completed) - clocks->computed_from_us;
@@ -297,15 +297,16 @@ static void count_worked(struct controller_clocks *clocks, const struct clock_wi
     clocks->worked_us += lasted_us > evaluated_us ? lasted_us - evaluated_us : 0;
 }
 
-/* Returns how long the origin itself computed. What others do of its work takes about as long as its own part. */
+/* Returns how long the origin itself computed: compute_us without the part of the items that others worked on at the
+ * same time. */
 static uint64_t computed_itself_us(const struct clock_report *report) {
     uint64_t own = report->items > report->helped ? report->items - report->helped : 0;
     return report->helped == 0 ? report->compute_us
                                : (uint64_t)((double)report->compute_us * (double)own / (double)report->items);
 }
 
-/* Finds when the clock would have been computed if the exchange took no time. A node begins it after its own clock
- * before, and when all have computed the latest clock whose state it must have seen. */
+/* Finds when the clock would have been computed if the exchange took no time. An origin begins a clock when it has
+ * computed its own clock before, and all have computed clock - 1 - staleness. */
 static void count_computed(struct controller *controller, const struct clock_window *window) {
     struct controller_clocks *clocks = &controller->clocks;
     uint64_t seen = (uint64_t)controller->job.terms.staleness + 1; /* clocks before this one */

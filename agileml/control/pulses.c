@@ -199,10 +199,13 @@ static void reach(struct controller *controller, struct member *member) {
         char text[ERROR_TEXT_MAX];
         bool own;
         const char *endpoint = endpoint_of(member, &own);
-        snprintf(text, sizeof text,
-                 "the controller %s the node's pulse at %s: if the node's process ends, only its silence shows that",
-                 own ? "can't connect to" : "does not connect to another machine than that of the node's servers for",
-                 endpoint != NULL ? endpoint : "no endpoint");
+        snprintf(
+            text, sizeof text,
+            own ? "the controller can't connect to the node's pulse at %s: if the node's process ends, this is "
+                  "noticed only by its silence; check whether a firewall blocks that port"
+                : "the node's pulse listens at %s, on another machine than its servers, so the controller does not "
+                  "connect to it: if the node's process ends, this is noticed only by its silence",
+            endpoint != NULL ? endpoint : "no endpoint");
         controller_report(controller, report_event(controller, "unreachable", member->name, text));
     }
     unsigned doublings =

@@ -278,7 +278,7 @@ struct message_progress {
     uint64_t items;       /* training items processed in this clock; 0 with `evaluation` */
     uint64_t helped;      /* of them, those in lots that other nodes have worked on */
     uint64_t committed;   /* the last commit point that the node's client knows to be committed */
-    uint64_t compute_us;  /* wall time in the app's function */
+    uint64_t compute_us;  /* wall time in the app's function; scaled up to all items where others have worked on lots */
     uint64_t clock_us;    /* wall time of the whole clock, waiting included */
     uint64_t evaluate_us; /* ... of which the node evaluated it */
     uint64_t bytes_sent;  /* over the network by this node since it started */

@@ -74,7 +74,7 @@ enum mistake {
     MISTAKE_GOSSIP_LATE,           /* a node averages with a replica of an earlier clock */
     MISTAKE_REPLICA_APART,         /* a replica of a partition has other bits in an averaged row */
     MISTAKE_FLUSH_PIECE_WHOLE,     /* a server takes the first piece of a flush for all of it */
-    MISTAKE_FLUSH_PIECE_TWICE,     /* a server adds a piece that is repeated once more */
+    MISTAKE_FLUSH_PIECE_TWICE,     /* a server forgets that it has a piece, and adds the repeat, too */
     MISTAKE_CACHE_OTHER_CLOCK,     /* a lost partition is restored from what a cache has of another clock */
     MISTAKE_CACHE_UNFINISHED,      /* ... from the cache's own rows, with work that is not committed */
     MISTAKE_CACHE_LACKS_ROW,       /* ... from a cache that lacks a row */
@@ -105,7 +105,7 @@ struct cluster_ring_counts {
     uint64_t sums;     /* of a whole chain, that servers have taken */
     uint64_t overlaps; /* and those that were dropped, as origins had delivered directly */
     uint64_t pushes;   /* that relays have passed on */
-    uint64_t pieces;   /* of flushes that went directly, but for their last ones, that servers have taken */
+    uint64_t pieces;   /* that servers have taken, except the last one of each flush */
 };
 
 /* What happened, to see that a campaign reaches what it is meant to reach. */

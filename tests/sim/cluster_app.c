@@ -656,7 +656,8 @@ static void clock_done(struct cluster_node *node, const struct cluster_set *set)
     node_computed(&node->node, clock_items(node, set), cluster_mistake_compute(node, compute_us));
 }
 
-/* The next rows of a table that are declared done: up to four. False: all were, or the table's rows can't be. */
+/* Chooses the next rows of a table to declare done: up to four, from the table's end. Returns false when all are
+ * declared, or when the table's rows can't be. */
 static bool next_done(struct cluster_node *node, unsigned t, struct client_range *range) {
     const struct table_spec *spec = &node->cluster->app.job.tables[t];
     uint64_t done = node->work.done[t];
@@ -671,7 +672,7 @@ static bool next_done(struct cluster_node *node, unsigned t, struct client_range
     return true;
 }
 
-/* Declares some rows done, as an app does while it goes on with others. False: there are none left. */
+/* Declares some rows done and sends their pieces. Returns false when none were chosen. */
 static bool send_pieces(struct cluster_node *node) {
     struct client *client = &node->node.client;
     struct client_range ranges[APP_TABLES_MAX];

@@ -176,8 +176,8 @@ static unsigned pick_but(struct cluster *cluster, unsigned spare, struct cluster
     return count;
 }
 
-/* A firewall refuses new connections to the machine, for less time than would prove an end, also together with the time
- * before. */
+/* Lets a firewall refuse new connections to the machine. Neither this refusal nor one that began just before it, taken
+ * together, lasts long enough to prove that a process ended. */
 static void refuse(struct cluster *cluster, unsigned machine, uint64_t length_us) {
     uint64_t before_us = sim_refuses_until(cluster->sim, machine);
     if (before_us == 0 || sim_now(cluster->sim) > before_us + SUSPECT_REFUSED_US) {

@@ -209,9 +209,9 @@ void cluster_groups_restore(struct cluster *cluster, uint64_t restore) {
     }
 }
 
-/* I5: no job is lost whose committed state is in the cache of a node that is left. What the controller calls committed
- * may be behind what was committed, and then is no commit point, at which nobody keeps anything. A new controller may
- * have ended before it made a plan. */
+/* I5: no job is lost while a node that is left has the committed state in its cache. The controller's committed clock
+ * may lag behind; then it need not be a commit point, and no cache keeps its state. A new controller may have ended
+ * before it made a plan. */
 static void check_caches(struct cluster *cluster) {
     struct controller *controller = &cluster->control.controller;
     uint64_t committed = controller->commit.clock;
@@ -228,7 +228,7 @@ static void check_caches(struct cluster *cluster) {
                node->states.clocks[p][committed % CLUSTER_STATES_SEEN] == committed + 1) {
             p++;
         }
-        bool asked = member != NULL && member->stay != MEMBER_DISMISSED; /* one that was let go may be gone */
+        bool asked = member != NULL && member->stay != MEMBER_DISMISSED; /* a member that was dismissed may be gone */
         if (asked && member->fence.answered && !node->fate.mad && p == cluster->policy.partitions &&
             node->states.epoch + 1 >= controller->plan.view.epoch) {
             cluster_violation(cluster, "I5", "the job is lost, though %s's cache has the committed clock %llu: %s",

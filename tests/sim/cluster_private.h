@@ -725,7 +725,8 @@ uint64_t cluster_mistake_compute(struct cluster_node *node, uint64_t compute_us)
 bool cluster_mistake_due(struct cluster *cluster, enum mistake mistake);
 /* The same for a mistake that is made again and again once it is due. */
 bool cluster_mistake_lasts(struct cluster *cluster, enum mistake mistake);
-/* The server has taken this piece of a flush. Whether it forgets that, and the piece is repeated. */
+/* Returns whether the server is to forget this piece of a flush, which it has just taken, so that a repeat is added
+ * again. */
 bool cluster_mistake_again(struct cluster_server *server, const struct message *message);
 /* Each may change what reaches an actor. False: it does not reach it. */
 bool cluster_mistake_server(struct cluster_server *server, actor_id from, struct message *message);

@@ -170,13 +170,13 @@ void cluster_pulse_check_control(struct cluster *cluster) {
         bool silent = node != NULL && (node->fate.gone || !after(now(cluster), node->pulse.paused_until_us, wait_us));
         present += member->stay != MEMBER_DISMISSED ? 1 : 0;
         gone += member->stay != MEMBER_DISMISSED && silent ? 1 : 0;
-        /* A feeder that joins is in the plans of the others, who are to watch it, only from the next one on. */
+        /* The others watch a feeder that joins only from the next plan on. */
         bool counts = node != NULL && member->stay == MEMBER_STAYS && member->node.tier != TIER_FEEDER &&
                       member->suspect.there && !member->left && now(cluster) > member->joined_us + wait_us;
         overdue = counts && is_overdue(cluster, node) ? member : overdue;
     }
     if (2 * gone > present) {
-        cluster->faults.stunned_us = now(cluster); /* it asks anew when it does not doubt itself any more */
+        cluster->faults.stunned_us = now(cluster); /* the controller asks anew once it no longer doubts itself */
     } else if (overdue != NULL) {
         cluster_violation(cluster, "I17", "%s is gone, and was not given up in time", overdue->name);
     }

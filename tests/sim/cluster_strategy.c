@@ -104,7 +104,7 @@ void cluster_strategy_receive(struct cluster_node *node, actor_id from, struct m
     const struct cluster_node *asker = said.kind == GOSSIP_OFFER ? cluster_node_of(cluster, said.passed.sender) : node;
     const struct node_offer *offer = &asker->work.offers[said.claim % CLUSTER_OFFERS_SEEN];
     if (offer->claim > said.claim) {
-        return; /* a node that slept takes an offer so old that its place has another one by now */
+        return; /* the offer is so old that a newer one has its place in `offers`: the node slept */
     }
     if (offer->claim != said.claim || offer->clock != node->node.work.clock ||
         offer->epoch != node->node.client.epoch) {
