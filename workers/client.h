@@ -194,6 +194,7 @@ struct client {
     actor_id origin; /* of the present clock */
     uint64_t clock;  /* the present clock, or the last one */
     bool alone;      /* the origin is the plan's only one in this clock, so its updates are not pushed back */
+    double share;    /* factor of the clock's changes of averaged tables, fixed when it begins: a new plan may come */
     bool working;    /* the app works on the clock, and the cache is its own */
     struct client_lot lot; /* while it is under way, `working` is true */
     bool frozen;           /* the app reads the cache between clocks, so the cache must not change */

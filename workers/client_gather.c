@@ -79,16 +79,6 @@ static void scale_changes(enum aml_type type, uint32_t width, unsigned char *row
     }
 }
 
-/* The factor of this clock's changes of averaged tables. */
-static double share_of_clock(const struct client *client) {
-    bool averaged = false;
-    for (unsigned t = 0; t < client->job->table_count; t++) {
-        averaged = averaged || client->job->tables[t].averaged;
-    }
-    bool averages = averaged && plan_strategy_at(&client->plan, client->clock) != STRATEGY_SSGD;
-    return averages ? plan_origin_share(&client->plan, client->origin, client->clock) : 1;
-}
-
 /* Encodes the deltas (add) or values (put) of the touched slots, and sets the base for the next deltas:
  *
  *   with staleness       the base becomes the row
@@ -222,7 +212,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     flush->message.flush.partition = number;
     flush->message.flush.origin = client->origin;
     flush->message.flush.clock = client->clock;
-    client_gather_rows(client, flush, touched, counts, share_of_clock(client));
+    client_gather_rows(client, flush, touched, counts, client->share);
     return 0;
 }
 
