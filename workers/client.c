@@ -236,8 +236,8 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     for (uint32_t p = 0; p < client->partition_count; p++) {
         client->partitions[p].pieces.count = 0;
     }
-    plan_origin_works(&client->plan, origin, clock, &client->alone);
-    client->share = share_of_clock(client);
+    plan_origin_works(&client->plan, origin, clock, &client->part.alone);
+    client->part.share = share_of_clock(client);
 }
 
 /* Waits for a later commit point. Every partition is durable as far as our next clock needs, but they have no common

@@ -172,6 +172,13 @@ struct client_asking {
                      equal part for each partition and server, and at least a row of each */
 };
 
+/* The origin's part in the present clock, as the plan had it when the clock began: worker threads read it, while the
+ * main thread may take a new plan. */
+struct client_part {
+    bool alone;   /* it is the only origin, so its updates are not pushed back */
+    double share; /* the factor of its changes of averaged tables */
+};
+
 struct client {
     struct io *io;
     actor_id self; /* the node's origin of part 0 */
@@ -193,9 +200,8 @@ struct client {
     bool joins;      /* all our assignments begin after the plan's switch; the servers of that time push what we miss */
     actor_id origin; /* of the present clock */
     uint64_t clock;  /* the present clock, or the last one */
-    bool alone;      /* the origin is the plan's only one in this clock, so its updates are not pushed back */
-    double share;    /* factor of the clock's changes of averaged tables, fixed when it begins: a new plan may come */
-    bool working;    /* the app works on the clock, and the cache is its own */
+    struct client_part part;
+    bool working;          /* the app works on the clock, and the cache is its own */
     struct client_lot lot; /* while it is under way, `working` is true */
     bool frozen;           /* the app reads the cache between clocks, so the cache must not change */
     uint32_t stamp;        /* number of the last push that was applied */

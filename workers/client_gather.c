@@ -98,7 +98,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
                                   uint32_t count, double share, uint64_t *keys) {
     const struct row_shape *shape = table->shape;
     const struct rows_codec *codec = rows_codec(shape->flushed);
-    const enum rows_after after = client->alone                ? ROWS_AFTER_SUM
+    const enum rows_after after = client->part.alone           ? ROWS_AFTER_SUM
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
@@ -212,7 +212,7 @@ int client_gather(struct client *client, uint32_t number, struct error *error) {
     flush->message.flush.partition = number;
     flush->message.flush.origin = client->origin;
     flush->message.flush.clock = client->clock;
-    client_gather_rows(client, flush, touched, counts, client->share);
+    client_gather_rows(client, flush, touched, counts, client->part.share);
     return 0;
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 bool client_may_piece(struct client *client) {
-    return client->working && client->origin == client->self && !client->alone && !client->lot.under_way &&
+    return client->working && client->origin == client->self && !client->part.alone && !client->lot.under_way &&
            plan_strategy_at(&client->plan, client->clock) == STRATEGY_SSGD && !client_ring_there(client, client->clock);
 }
 

@@ -45,7 +45,7 @@ static bool is_measured(struct client *client) {
     bool moved = waits->moves && client->clock >= client->plan.terms.from_clock;
     /* By a ring the states of the servers behind a late node come late: that tells nothing of the servers. */
     bool by_ring = client_ring_there(client, client->clock);
-    return waits->clock == 0 && !client->alone && !client->fenced && !moved && !by_ring;
+    return waits->clock == 0 && !client->part.alone && !client->fenced && !moved && !by_ring;
 }
 
 bool client_waits_descends(struct client *client) {

@@ -22,7 +22,7 @@ void node_gossip_begin(struct node *node) {
     struct node_gossip *gossip = &node->work.gossip;
     enum strategy strategy = plan_strategy_at(&node->plan, node->work.clock);
     uint32_t parts = strategy_parts(strategy, &node->job->clocks, node->work.clock);
-    bool own = node->work.assignment.origin == node->options.self && !node->client.alone;
+    bool own = node->work.assignment.origin == node->options.self && !node->client.part.alone;
     node_gossip_close(node);
     gossip->peer = ACTOR_NONE;
     gossip->steps = strategy == STRATEGY_ADPSGD && own && parts > 1 ? parts : 0;

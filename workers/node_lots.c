@@ -51,7 +51,7 @@ static uint64_t lot_digest(const struct node_set *set, unsigned lots, unsigned l
 void node_lots_begin(struct node *node) {
     struct node_lots *lots = &node->work.lots;
     const struct node_set *set = &node->work.sets[node->work.assignment.set];
-    bool own = node->work.assignment.origin == node->options.self && !node->client.alone;
+    bool own = node->work.assignment.origin == node->options.self && !node->client.part.alone;
     lots->count = own ? lots_count(set->count, node->options.lots) : 0;
     lots->computed = false;
     lots->theirs = 0;

@@ -1647,7 +1647,7 @@ static void test_alone_is_who_alone_has_a_assignment_in_the_clock(void **state) 
     const bool alone[] = {false, true, false, true};
     for (uint64_t c = 1; c <= 4; c++) {
         client_begin(&fake->client, SELF, c);
-        assert_int_equal(fake->client.alone, alone[c - 1]);
+        assert_int_equal(fake->client.part.alone, alone[c - 1]);
         finish(fake);
         push(fake, c - 1, c, 0, -1);
     }
