@@ -214,16 +214,6 @@ bool client_may_begin(const struct client *client, uint64_t clock) {
            client_has_state(client, clock > lag ? clock - lag : 0);
 }
 
-/* The factor of this clock's changes of averaged tables. */
-static double share_of_clock(const struct client *client) {
-    bool averaged = false;
-    for (unsigned t = 0; t < client->job->table_count; t++) {
-        averaged = averaged || client->job->tables[t].averaged;
-    }
-    bool averages = averaged && plan_strategy_at(&client->plan, client->clock) != STRATEGY_SSGD;
-    return averages ? plan_origin_share(&client->plan, client->origin, client->clock) : 1;
-}
-
 void client_begin(struct client *client, actor_id origin, uint64_t clock) {
     assert(!client->working && !client->frozen && (origin != client->self || clock > client->flushed));
     assert(client_may_begin(client, clock)); /* I3 */
@@ -237,7 +227,8 @@ void client_begin(struct client *client, actor_id origin, uint64_t clock) {
         client->partitions[p].pieces.count = 0;
     }
     plan_origin_works(&client->plan, origin, clock, &client->part.alone);
-    client->part.share = share_of_clock(client);
+    bool averages = plan_strategy_at(&client->plan, clock) != STRATEGY_SSGD;
+    client->part.share = averages ? plan_origin_share(&client->plan, origin, clock) : 1;
 }
 
 /* Waits for a later commit point. Every partition is durable as far as our next clock needs, but they have no common

@@ -102,6 +102,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
                                   : client->job->staleness > 0 ? ROWS_AFTER_ROW
                                                                : ROWS_AFTER_UNCHANGED;
     const bool put = table->spec->mode == AML_PUT;
+    const bool scales = share != 1 && table->spec->averaged;
     unsigned char *zeros = cache_summed(table) ? memory_zeroed(1, shape->row_bytes) : NULL;
     struct buffer *values = buffer_new(count * codec->bytes_max(shape));
     unsigned char *value = values->data;
@@ -110,7 +111,7 @@ static struct buffer *gather_rows(const struct client *client, const struct cach
         cache_prefetch(table, slots, i, count);
         keys[i] = cache_key(table, slot);
         table->touched.base[slot] = 0;
-        if (share != 1 && table->spec->averaged) {
+        if (scales) {
             scale_changes(shape->type, shape->width, cache_row(table, slot), cache_base(table, slot), share);
         }
         if (zeros != NULL) {

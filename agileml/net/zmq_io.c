@@ -599,8 +599,8 @@ static void net_io_receive_lent(struct net_io *io, struct net_io *borrower) {
     net_io_give_back(io);
 }
 
-/* Wakes the actors to which messages were delivered. An actor that lends its loop for few messages of few bytes is not
- * woken: this thread receives them in its place. */
+/* Wakes the actors to which messages were delivered. An actor that lends its loop is not woken for fewer messages than
+ * SLEEPERS_MESSAGES with fewer bytes than SLEEPERS_BYTES: this thread receives them in the actor's place. */
 static void net_io_wake(struct net_io *io) {
     bool light = io->sleepers.messages < SLEEPERS_MESSAGES && io->sleepers.bytes < SLEEPERS_BYTES;
     unsigned count = io->sleepers.count;

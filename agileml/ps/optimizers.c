@@ -8,9 +8,10 @@
 
 /* Plain loops over restrict pointers, once for each type: the compiler vectorises them. This file is compiled without
  * errno in mathematics, as sqrt would set it, element by element. Numbers are of the table's type, so that vectors of
- * floats stay such. The sums and the parameters are read only. A mean that decays ends at 0 rather than among subnormal
- * numbers, which it would never leave (0.9 times the smallest one is rounded to itself), and which cost a processor a
- * hundred times an addition. */
+ * floats stay such. The sums and the parameters are read only.
+ *
+ * A mean that only decays becomes 0 where it would become subnormal. It would stay subnormal for ever, as 0.9 times the
+ * smallest number is rounded to that number, and arithmetic with subnormal numbers is many times slower. */
 #define OPTIMIZERS(name, type, smallest, root, absolute, sign_of)                                                      \
     static void momentum_##name(const struct aml_step *step, const struct aml_momentum *parameters) {                  \
         type *restrict w = step->row;                                                                                  \

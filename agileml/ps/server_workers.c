@@ -235,7 +235,9 @@ static int check_numbers(const struct job *job, const struct rows_view *views, i
     return count;
 }
 
-/* Only the last piece of a flush may put rows: what is put waits for the clock, and so would thousands of pieces. */
+/* Refuses a piece that puts rows and is not the last one of its flush. Rows that are put are kept as they came until
+ * the clock is complete, so thousands of pieces would take the memory of as many flushes. Returns `count`, or an
+ * error. */
 static int check_piece(const struct server *server, const struct message_flush *flush, const struct rows_view *views,
                        int count, struct error *error) {
     for (int v = 0; v < count && flush->more != 0; v++) {

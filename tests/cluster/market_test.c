@@ -304,8 +304,8 @@ static void check_bill(const struct job *job) {
     markets_close(&markets);
 }
 
-/* Its market's price has risen above each bid: another machine may take its place before it is gone, and the job may
- * end before the cloud takes it. */
+/* Whether the cloud has taken the machine, or is about to, as its market's price has risen above each bid. Another
+ * machine may take its place before it is gone, and the job may end before the cloud takes it. */
 static bool is_taken(const json_t *machine) {
     const char *type = json_string_value(json_object_get(machine, "type"));
     bool spiked = strcmp(type, SERIES[0].type) == 0 && time_of(machine, "start") < SPIKE;

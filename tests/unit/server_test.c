@@ -873,7 +873,7 @@ static void test_a_flush_in_the_name_of_another_changes_nothing(void **state) {
     world_close(world);
 }
 
-/* What is put waits until the clock is over: thousands of pieces would. */
+/* Rows that are put are kept until the clock is complete; of thousands of pieces that would be too many. */
 static void test_only_the_last_piece_puts(void **state) {
     (void)state;
     struct world *world = world_open();
