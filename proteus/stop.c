@@ -43,7 +43,8 @@ static int tell_summary(void *context, struct error *error) {
 }
 
 static const char USAGE[] = "usage: proteus stop --controller tcp://HOST:PORT [OPTIONS]\n\n"
-                            "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n\n";
+                            "Ends a running job well: at a clock soon, and the model is saved. Waits for it.\n"
+                            "The exit status is the job's: 0, 1 when it failed, 2 for bad input; with --now 0.\n\n";
 
 int command_stop(int argc, char **argv) {
     struct stop_call stop = {0};
