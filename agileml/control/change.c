@@ -94,6 +94,13 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
     return endpoints;
 }
 
+/* Whether the job goes on after the loss of a node. Of a plan with one node nothing would be left, unless the stage is
+ * transient, where caches count as copies, too. */
+static bool is_recoverable(const struct controller *controller, size_t nodes) {
+    enum stage stage = controller->plan.stage;
+    return stage == STAGE_TRANSIENT || (stage != STAGE_TRADITIONAL && nodes > 1);
+}
+
 void change_build(struct controller *controller) {
     const struct plan_policy *policy = &controller->options.policy;
     uint32_t most = controller->plan.commit_every > controller->change.next_commit_every
@@ -111,11 +118,11 @@ void change_build(struct controller *controller) {
                                  .next_strategy = (uint8_t)controller->plan.next_strategy,
                                  .strategy_from = controller->plan.strategy_from,
                                  .final = controller->options.checkpoint_at_end ? controller->job.final : 0,
-                                 .recoverable = controller->plan.stage != STAGE_TRADITIONAL,
                                  .transient = controller->plan.stage == STAGE_TRANSIENT};
     memcpy(terms.resume, controller->resume, sizeof terms.resume);
     struct buffer *frames[PLAN_FRAMES];
     frames[PLAN_NODES] = change_plan_nodes(controller, false);
+    terms.recoverable = is_recoverable(controller, frames[PLAN_NODES]->size / sizeof(struct wire_node));
     frames[PLAN_PLACEMENT] =
         buffer_copy(controller->plan.placement, policy->partitions * sizeof *controller->plan.placement);
     schedule_assignments(&controller->plan.schedule, &frames[PLAN_ASSIGNMENTS], &frames[PLAN_SHARDS]);

@@ -514,6 +514,36 @@ static void see_crash(struct cluster *cluster, struct cluster_node *node, actor_
     }
 }
 
+/* ---- A node was alone; those that come die once a plan names them, or in the first clock that they work on ---- */
+
+static void shape_company(struct cluster *cluster) {
+    static const enum stage stages[] = {STAGE_AUTO, STAGE_1, STAGE_2, STAGE_3};
+    unsigned come = (unsigned)cluster_between(cluster, 1, 4);
+    cluster->drawn.initial_reliable = 1;
+    cluster->drawn.initial_transient = 0;
+    cluster->policy.stage = stages[cluster_draw(cluster) % 4];
+    cluster->drawn.compute_us = UINT64_C(4000) << (cluster_draw(cluster) % 6);
+    cluster->terms.iterations = cluster->terms.iterations > 8 ? cluster->terms.iterations : 8;
+    join_at(cluster, cluster_between(cluster, 1, 4), come);
+    cluster->schedule.mark = cluster_between(cluster, 0, 2); /* 0: a plan names them, else: they work */
+    if (cluster->schedule.mark > 0) {
+        cluster->schedule.left = (unsigned)cluster_between(cluster, 0, cluster->policy.partitions * (come + 1));
+    }
+}
+
+static void see_company(struct cluster *cluster, struct cluster_node *node, actor_id from,
+                        const struct message *message) {
+    struct cluster_node *victims[CLUSTER_NODES_MAX];
+    const struct plan_view *plan = &cluster->seen.plan;
+    bool named = message->type == MESSAGE_PLAN && message->frames[PLAN_NODES]->size > sizeof(struct wire_node);
+    bool work = message->type == MESSAGE_FLUSH && plan->node_count > 1 && plan->terms.from_clock > 1 &&
+                message->flush.clock >= plan->terms.from_clock;
+    (void)from;
+    if (node != NULL && (cluster->schedule.mark == 0 ? named : work) && now(cluster)) {
+        strike(cluster, victims, cluster_pick(cluster, WHO_TRANSIENT, CLUSTER_NODES_MAX, victims));
+    }
+}
+
 /* ---- All of them ---- */
 
 static const struct schedule_of schedules[] = {
@@ -533,6 +563,7 @@ static const struct schedule_of schedules[] = {
     {"others-input-differs", shape_other_input, see_other_input},
     {"first-input-differs", shape_other_input_first, see_other_input},
     {"app-crashes", shape_crash, see_crash},
+    {"node-alone-gets-company", shape_company, see_company},
 };
 
 unsigned cluster_schedules(void) {

@@ -3210,6 +3210,35 @@ static void test_the_dead_rejoin(void **state) {
     fake_close(fake);
 }
 
+/* Where a plan has one node nobody can go back, but where caches may have copies. */
+static void test_a_node_alone_keeps_nothing_to_go_back(void **state) {
+    (void)state;
+    static const struct {
+        enum stage stage;
+        unsigned reliable;
+        bool alone, both; /* whether the job is recoverable */
+    } cases[] = {{STAGE_1, 1, false, true},
+                 {STAGE_AUTO, 1, false, true},
+                 {STAGE_TRADITIONAL, 1, false, false},
+                 {STAGE_TRANSIENT, 0, true, true}};
+    for (unsigned c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        struct fake *fake = cluster_new(cases[c].stage, 60);
+        cluster_open(fake, cases[c].reliable, 1 - cases[c].reliable);
+        play_to(fake, 5);
+        assert_int_equal(fake->newest.plan.recoverable, cases[c].alone);
+        enter(fake, 1, TIER_TRANSIENT);
+        play_to(fake, 30);
+        assert_true(assignment_items(&fake->newest, node(1), fake->clock + 1) > 0);
+        assert_int_equal(fake->newest.plan.recoverable, cases[c].both);
+        fake->players[1].stopped = cases[c].both;
+        play_to(fake, 40);
+        assert_int_equal(fake->controller.progress.failures, cases[c].both);
+        assert_int_equal(fake->newest.plan.recoverable, cases[c].both && cases[c].alone);
+        expect_good_end(fake, 60);
+        fake_close(fake);
+    }
+}
+
 /* A server that others can't reach, though the controller can. */
 static void test_accusations(void **state) {
     (void)state;
@@ -5841,6 +5870,7 @@ int main(void) {
         cmocka_unit_test(test_a_newcomer_works_when_all_workers_are_lost),
         cmocka_unit_test(test_all_nodes_are_lost),
         cmocka_unit_test(test_the_dead_rejoin),
+        cmocka_unit_test(test_a_node_alone_keeps_nothing_to_go_back),
         cmocka_unit_test(test_accusations),
         cmocka_unit_test(test_a_reliable_node_is_given_up_late),
         cmocka_unit_test(test_who_accuses_a_dead_node_is_well),

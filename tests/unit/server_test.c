@@ -1252,6 +1252,38 @@ static void test_the_server_goes_back(void **state) {
     world_close(world);
 }
 
+/* A node was alone, so nothing was kept. From the plan that names another one on, its server can go back, but not
+ * behind the clock at which that plan came. */
+static void test_the_server_goes_back_after_it_was_alone(void **state) {
+    (void)state;
+    struct world *world = world_open();
+    world->plan.reliable[0] = true;
+    world->plan.traditional = true;
+    place(world, 0, NEVER, 0, NEVER);
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 1, 3, 2);
+    assert_int_equal(partition_at(world, 0)->point_count, 0);
+    world->plan.traditional = false;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    run_clocks(world, 0, 4, 5, 2);
+    assert_int_equal(durable(world, 0), 5);
+    fence(world);
+    assert_restore_points(world, 0, (const uint64_t[]){3, 4, 5}, 3);
+    world->plan.restore = 3;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    assert_state(world, 0, 3);
+    run_clocks(world, 0, 4, 6, 5);
+    assert_state(world, 0, 6);
+    world->plan.traditional = true;
+    new_plan(world, WIRE_CLOCK_NEVER, 1);
+    assert_int_equal(partition_at(world, 0)->point_count, 0);
+    run_clocks(world, 0, 7, 8, 7);
+    assert_int_equal(durable(world, 0), 8);
+    fence(world);
+    assert_restore_points(world, 0, (const uint64_t[]){8}, 1);
+    world_close(world);
+}
+
 /* An UPDATE as our agent makes it of its cache: with all rows of server 0's replica, but for so many of table 0. */
 static struct message make_given(struct world *world, uint64_t clock, uint32_t missing) {
     struct message update = {.type = MESSAGE_UPDATE, .epoch = world->plan.epoch, .update = {.clock = clock}};
@@ -1994,6 +2026,7 @@ int main(void) {
         cmocka_unit_test(test_another_server_takes_over),
         cmocka_unit_test(test_a_boundary_that_is_reached_already),
         cmocka_unit_test(test_the_server_goes_back),
+        cmocka_unit_test(test_the_server_goes_back_after_it_was_alone),
         cmocka_unit_test(test_a_lost_partition_is_served_from_the_cache),
         cmocka_unit_test(test_what_a_cache_must_not_give),
         cmocka_unit_test(test_what_was_given_ends_with_its_epoch),
