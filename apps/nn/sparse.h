@@ -1,0 +1,48 @@
+/* Products of a dense layer that skip inputs that are 0, as most pixels of handwritten digits are: of the layer before
+ * which nothing has parameters, so that its x comes from the data and there is no dx. OpenBLAS is faster where few are
+ * 0; nn_sparse_pays chooses. No allocation, no threads of its own.
+ *
+ * A product that is skipped is not always 0: 0 times an infinity or a NaN is NaN. So a weight that is no number spoils
+ * the results of samples alone that have a value for it. Training that diverges is found all the same: those samples'
+ * errors are NaN, and so is the biases' gradient, which is over all samples. */
+#ifndef APPS_NN_SPARSE_H
+#define APPS_NN_SPARSE_H
+
+#include "apps/nn/layers.h"
+
+#include <stdbool.h>
+
+enum {
+    NN_SPARSES_MAX = 3, /* portable, avx2, avx512 */
+    /* Inputs, or samples, that go together: bits of a word, and rows of a block that stays in a first-level cache. */
+    NN_SPARSE_BLOCK = 64
+};
+
+/* Returns the words of a sample's bits: bit i % 64 of word i / 64 is set where input i is not 0. */
+static inline size_t nn_sparse_words(size_t in) {
+    return (in + NN_SPARSE_BLOCK - 1) / NN_SPARSE_BLOCK;
+}
+
+/* One implementation. forward and weights are nn_products' dense_forward and dense_weights but for the order of sums,
+ * and need the bits of their samples. What they give for a sample, or for a row of dw, does not depend on which others
+ * are computed with it.
+ *
+ * find: sets bits[n][nn_sparse_words(in)]. Returns how many inputs are not 0; a NaN is not. */
+struct nn_sparse {
+    const char *name;
+    size_t (*find)(const struct nn_dense *dense, const float *x, size_t x_stride, size_t n, uint64_t *bits);
+    void (*forward)(const struct nn_dense *dense, const float *x, size_t x_stride, const uint64_t *bits, const float *w,
+                    size_t n, float *y);
+    void (*weights)(const struct nn_dense *dense, const float *x, size_t x_stride, const uint64_t *bits,
+                    const float *dy, size_t n, size_t first, size_t end, float scale, float *dw);
+};
+
+/* Fills `sparses` with the implementations that this processor can run, the fastest last. Returns their number. */
+size_t nn_sparse_list(struct nn_sparse sparses[NN_SPARSES_MAX]);
+/* Returns the fastest. */
+struct nn_sparse nn_sparse_choose(void);
+
+/* Whether skipping zeros is faster than a product of matrices, with `nonzeros` of n * in inputs. */
+bool nn_sparse_pays(const struct nn_dense *dense, size_t n, size_t nonzeros);
+
+#endif
