@@ -49,6 +49,16 @@ static void lay_out(struct compute *compute, const struct network *network) {
     }
 }
 
+/* Makes room for the bits of the first trained layer's inputs, if it may skip zeros. */
+static void room_for_bits(struct compute *compute, size_t samples, bool *failed) {
+    const struct network_layer *layer = &compute->network->layers[compute->first_trained];
+    struct nn_dense dense = network_dense(layer);
+    compute->sparse = nn_sparse_choose();
+    if (layer->kind == NETWORK_DENSE && nn_sparse_pays(&dense, samples, 0)) {
+        compute->bits = room_of(samples * nn_sparse_words(dense.in), sizeof *compute->bits, failed);
+    }
+}
+
 static void room_for_thread(const struct compute *compute, struct compute_thread *thread, bool *failed) {
     const struct network *network = compute->network;
     size_t values = 1;
@@ -98,6 +108,9 @@ int compute_room(struct compute *compute, const struct network *network, size_t 
             compute->errors[l] = room_of(samples * network_values(&layer->in), sizeof(float), &failed);
         }
     }
+    if (!failed) {
+        room_for_bits(compute, samples, &failed);
+    }
     if (failed) {
         compute_close(compute);
         return error_set(error, AML_ENOMEM, "no memory for the layers' values of %zu samples: use a smaller --batch",
@@ -120,6 +133,7 @@ void compute_close(struct compute *compute) {
         free(compute->places[l]);
         free(compute->errors[l]);
     }
+    free(compute->bits);
     free(compute->thread);
     *compute = (struct compute){0};
 }
@@ -188,15 +202,34 @@ static void norm_values(const struct network_layer *layer, struct values x, cons
     }
 }
 
+/* Returns the bits of the inputs of layer `l`, of samples from `first` on; NULL where it does not skip zeros. */
+static uint64_t *bits_before(const struct compute *compute, size_t l, size_t first) {
+    size_t in = network_values(&compute->network->layers[l].in);
+    return compute->bits != NULL && l == compute->first_trained ? compute->bits + first * nn_sparse_words(in) : NULL;
+}
+
+static void dense_forward(const struct compute *compute, size_t l, struct values x, const float *w, struct span span,
+                          struct compute_thread *thread, float *y) {
+    struct nn_dense dense = network_dense(&compute->network->layers[l]);
+    uint64_t *bits = bits_before(compute, l, span.first);
+    if (bits != NULL) {
+        thread->nonzeros = compute->sparse.find(&dense, x.values, x.stride, span.count, bits);
+    }
+    if (bits != NULL && nn_sparse_pays(&dense, span.count, thread->nonzeros)) {
+        compute->sparse.forward(&dense, x.values, x.stride, bits, w, span.count, y);
+    } else {
+        nn_blas.dense_forward(&dense, x.values, x.stride, w, span.count, y);
+    }
+}
+
 static void layer_forward(const struct compute *compute, size_t l, const float *parameters,
-                          const struct compute_batch *batch, const struct compute_thread *thread, struct span span) {
+                          const struct compute_batch *batch, struct compute_thread *thread, struct span span) {
     const struct network_layer *layer = &compute->network->layers[l];
     const float *w = parameters + layer->first;
     struct values x = values_before(compute, l, thread, batch, span);
     float *y = values_behind(compute, l, thread, span).values;
     struct nn_conv conv = network_conv(layer);
     struct nn_pool pool = network_pool(layer);
-    struct nn_dense dense = network_dense(layer);
     size_t size = network_values(&layer->out);
     switch (layer->kind) {
     case NETWORK_CONV:
@@ -209,7 +242,7 @@ static void layer_forward(const struct compute *compute, size_t l, const float *
         }
         break;
     case NETWORK_DENSE:
-        nn_blas.dense_forward(&dense, x.values, x.stride, w, span.count, y);
+        dense_forward(compute, l, x, w, span, thread, y);
         break;
     case NETWORK_NORM:
         norm_values(layer, x, w, span.count, y);
@@ -343,17 +376,32 @@ static void add_own(struct compute *compute, const struct network_layer *layer, 
     }
 }
 
+/* Adds a thread's rows of a dense layer's gradient. */
+static void dense_gradient(const struct compute *compute, const struct compute_batch *batch, size_t l, unsigned thread,
+                           float scale, float *target) {
+    const struct span all = {.first = 0, .count = batch->count};
+    struct nn_dense dense = network_dense(&compute->network->layers[l]);
+    struct values x = values_before(compute, l, NULL, batch, all);
+    const float *dy = errors_behind(compute, l);
+    const uint64_t *bits = bits_before(compute, l, 0);
+    size_t first = (dense.in + 1) * thread / compute->threads;
+    size_t end = (dense.in + 1) * (thread + 1) / compute->threads;
+    size_t nonzeros = 0;
+    for (unsigned t = 0; t < compute->threads; t++) {
+        nonzeros += compute->thread[t].nonzeros;
+    }
+    if (bits != NULL && nn_sparse_pays(&dense, batch->count, nonzeros)) {
+        compute->sparse.weights(&dense, x.values, x.stride, bits, dy, batch->count, first, end, scale, target);
+    } else {
+        nn_blas.dense_weights(&dense, x.values, x.stride, dy, batch->count, first, end, scale, target);
+    }
+}
+
 void compute_gradient(struct compute *compute, const struct compute_batch *batch, size_t l, unsigned thread,
                       float scale, float *target) {
-    const struct span all = {.first = 0, .count = batch->count};
     const struct network_layer *layer = &compute->network->layers[l];
     if (layer->kind == NETWORK_DENSE) {
-        struct nn_dense dense = network_dense(layer);
-        struct values x = values_before(compute, l, NULL, batch, all);
-        size_t rows = dense.in + 1;
-        nn_blas.dense_weights(&dense, x.values, x.stride, errors_behind(compute, l), batch->count,
-                              rows * thread / compute->threads, rows * (thread + 1) / compute->threads, scale,
-                              target + layer->first);
+        dense_gradient(compute, batch, l, thread, scale, target + layer->first);
     } else if (layer->parameters > 0) {
         add_own(compute, layer, compute->own_first[l], thread, scale, target);
     }

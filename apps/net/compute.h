@@ -3,12 +3,17 @@
  *
  * Layers before the first dense one, over images mostly, go through few samples at a time, so that what is between them
  * stays in a processor's cache. From the first dense layer on, a thread takes all its samples at once. Gradients of
- * dense layers are computed last, by rows, so that threads need no copies of them to be summed. */
+ * dense layers are computed last, by rows, so that threads need no copies of them to be summed.
+ *
+ * A dense layer before which nothing has parameters skips inputs that are 0, where that pays (sparse.h): forward by the
+ * inputs of the thread's part of the batch, in the gradient by those of the whole batch. The choice depends on nothing
+ * else, so the same batch in as many threads gives the same results. */
 #ifndef APPS_NET_COMPUTE_H
 #define APPS_NET_COMPUTE_H
 
 #include "apps/net/network.h"
 #include "apps/nn/layers.h"
+#include "apps/nn/sparse.h"
 
 /* The samples of a batch: sample s is samples[s * stride], the values of the network's input. */
 struct compute_batch {
@@ -23,6 +28,7 @@ struct compute_batch {
 /* A thread's own memory. */
 struct compute_thread {
     _Alignas(64) struct nn_loss loss; /* summed up; the caller sets it to zeros */
+    size_t nonzeros;                  /* bits that are set in compute.bits of its part of the batch */
     float *values;                    /* between a layer and the pool behind it */
     float *errors[2];                 /* of few samples */
     float *workspace;                 /* of a convolution */
@@ -41,6 +47,8 @@ struct compute {
                                           only */
     unsigned char *places[NETWORK_LAYERS_MAX]; /* [room][out] of a pool */
     float *errors[NETWORK_LAYERS_MAX];         /* [room][in] of a dense layer: the loss's gradient by its input */
+    struct nn_sparse sparse;                   /* for the first trained layer, if it has `bits` */
+    uint64_t *bits;                            /* [room][nn_sparse_words(in)]: which of its inputs are not 0; or NULL */
     struct compute_thread *thread;             /* [threads] */
 };
 

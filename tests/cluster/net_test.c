@@ -17,6 +17,7 @@
 enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
 
 #define IMAGES       "--data train.csv --test test.csv --batch 40 --iterations 12"
+#define DARK         "--data dark.csv --test dark.csv --batch 40 --iterations 12"
 #define CONVOLUTIONS "--layers 'conv 6x3, pool 2, conv 8x3, norm, pool 2, dense 16' --rate 0.02"
 
 /* ---- The tests ---- */
@@ -44,6 +45,41 @@ static void test_the_same_losses_however_it_is_run(void **state) {
             assert_true(summary("test_accuracy") > 0.95);
         }
     }
+}
+
+/* Half of these images are dark but for their shape: where a part of a batch has many zeros, they are skipped. That the
+ * parts are others changes no more than the order of sums. */
+static void test_zeros_are_skipped_alike(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"", "--threads 3", "--reliable 2 --partitions 3"};
+    static const char *const options[] = {"--layers 'dense 30'", "--layers 'dropout 0.1, dense 30' --lambda 1e-3"};
+    for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
+        double loss = 0;
+        double test_loss = 0;
+        for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+            run_well("$run %s -- net " DARK " %s", clusters[c], options[o]);
+            loss = c == 0 ? summary("loss") : loss;
+            test_loss = c == 0 ? summary("test_loss") : test_loss;
+            assert_true(fabs(summary("loss") - loss) < 0.02 * loss);
+            assert_true(fabs(summary("test_loss") - test_loss) < 0.02 * test_loss);
+        }
+    }
+    double losses[2];
+    for (int time = 0; time < 2; time++) {
+        run_well("$run --threads 3 -- net " DARK " --layers 'dense 30' --model-out dark.model");
+        losses[time] = summary("loss");
+    }
+    assert_true(losses[0] == losses[1]);
+    double accuracy = summary("test_accuracy");
+    double test_loss = summary("test_loss");
+    run_well("$bin/net --predict dark.model --data dark.csv --out predictions");
+    char *text = read_text("out");
+    double predicted = 0;
+    double loss = 0;
+    assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &predicted, &loss), 2);
+    assert_true(fabs(predicted - accuracy) < 1e-5);
+    assert_true(fabs(loss - test_loss) < 1e-4);
+    free(text);
 }
 
 #define LARGE "--layers 'dense 400, dense 100' --rate 0.02"
@@ -181,6 +217,7 @@ static void test_an_emulated_device_is_alike(void **state) {
         "$run --reliable 2 --transient 1 -- %s " IMAGES " --iterations 3 --device %s --optimizer adam --shift 1 "
         "--layers 'dropout 0.1, dense 30, norm, dropout 0.2'",
         "$run -- %s " IMAGES " --iterations 3 --device %s --optimizer sgd --rate 0.2 --lambda 1e-3",
+        "$run --threads 2 -- %s " DARK " --iterations 3 --device %s --layers 'dense 40'", /* skips zeros on the CPU */
         "PROTEUS_CHECK=1 $run -- %s " IMAGES " --iterations 2 --device %s", /* rows that are not side by side */
     };
     for (size_t r = 0; r < sizeof runs / sizeof runs[0]; r++) {
@@ -374,8 +411,9 @@ static double random_uniform(void) {
     return (random_state >> 8) / 16777216.0;
 }
 
-/* Images of a bar, a bar of the other direction, a diagonal and a square, anywhere in some noise. */
-static void write_images(const char *name, unsigned count) {
+/* Images of a bar, a bar of the other direction, a diagonal and a square, anywhere in some noise; the first `dark` ones
+ * without noise. */
+static void write_images(const char *name, unsigned count, unsigned dark) {
     FILE *file = open_file(name, "we");
     for (unsigned s = 0; s < count; s++) {
         double image[SIDE][SIDE];
@@ -383,7 +421,7 @@ static void write_images(const char *name, unsigned count) {
         unsigned x = (unsigned)(random_uniform() * (SIDE - 4));
         unsigned y = (unsigned)(random_uniform() * (SIDE - 4));
         for (unsigned p = 0; p < SIDE * SIDE; p++) {
-            image[p / SIDE][p % SIDE] = 0.3 * random_uniform();
+            image[p / SIDE][p % SIDE] = (s < dark ? 0 : 0.3) * random_uniform();
         }
         for (unsigned i = 0; i < 4; i++) {
             image[y + (label == 0 ? 1 : label == 3 ? i / 2 : i)][x + (label == 1 ? 1 : label == 3 ? i % 2 : i)] = 1;
@@ -402,14 +440,16 @@ static int set_up(void **state) {
     if (shell_open("net_test") != 0) {
         return -1;
     }
-    write_images("train.csv", SAMPLES);
-    write_images("test.csv", TESTS);
+    write_images("train.csv", SAMPLES, 0);
+    write_images("test.csv", TESTS, 0);
+    write_images("dark.csv", SAMPLES, SAMPLES / 2);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
+        cmocka_unit_test(test_zeros_are_skipped_alike),
         cmocka_unit_test(test_layers_are_flushed_early),
         cmocka_unit_test(test_layers_learn_more),
         cmocka_unit_test(test_nodes_come_and_go),

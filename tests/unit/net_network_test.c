@@ -136,35 +136,103 @@ static void test_start_values(void **state) {
 /* ---- Arithmetic ---- */
 
 /* By the norm of the difference, as a few differences are of a relu or a maximum that changes. */
+static void assert_gradient(struct trial *trial, const char *text) {
+    const float step = 0x1p-13F;
+    float *gradient = calloc(trial->network.parameters, sizeof *gradient);
+    double squares = 0;
+    double wrong = 0;
+    assert_non_null(gradient);
+    trial_loss(trial);
+    trial_gradient(trial, 2, gradient);
+    for (size_t i = 0; i < trial->network.parameters; i++) {
+        float before = trial->parameters[i];
+        trial->parameters[i] = before + step;
+        double more = trial_loss(trial).loss;
+        trial->parameters[i] = before - step;
+        double less = trial_loss(trial).loss;
+        trial->parameters[i] = before;
+        double expected = 2 * (more - less) / (2 * (double)step);
+        squares += expected * expected;
+        wrong += (expected - (double)gradient[i]) * (expected - (double)gradient[i]);
+    }
+    if (!(squares > 0 && sqrt(wrong / squares) < 0.02)) {
+        fail_msg("'%s': the gradient is wrong by %g of its length", text, sqrt(wrong / squares));
+    }
+    free(gradient);
+}
+
 static void test_gradients(void **state) {
     (void)state;
-    const float step = 0x1p-13F;
     for (size_t n = 0; n < TRIAL_NETWORKS; n++) {
         struct trial trial;
         trial_open(&trial, trial_networks[n].text, trial_networks[n].input, 3);
-        float *gradient = calloc(trial.network.parameters, sizeof *gradient);
-        double squares = 0;
-        double wrong = 0;
-        assert_non_null(gradient);
-        trial_loss(&trial);
-        trial_gradient(&trial, 2, gradient);
-        for (size_t i = 0; i < trial.network.parameters; i++) {
-            float before = trial.parameters[i];
-            trial.parameters[i] = before + step;
-            double more = trial_loss(&trial).loss;
-            trial.parameters[i] = before - step;
-            double less = trial_loss(&trial).loss;
-            trial.parameters[i] = before;
-            double expected = 2 * (more - less) / (2 * (double)step);
-            squares += expected * expected;
-            wrong += (expected - (double)gradient[i]) * (expected - (double)gradient[i]);
-        }
-        if (!(squares > 0 && sqrt(wrong / squares) < 0.02)) {
-            fail_msg("'%s': the gradient is wrong by %g of its length", trial_networks[n].text, sqrt(wrong / squares));
-        }
-        free(gradient);
+        assert_gradient(&trial, trial_networks[n].text);
         trial_close(&trial);
     }
+}
+
+/* Sets four fifths of the inputs of the first `dark` samples to `value`. */
+static void darken(struct trial *trial, size_t dark, float value) {
+    size_t inputs = network_values(&trial->network.input);
+    for (size_t s = 0; s < dark; s++) {
+        for (size_t i = 0; i < inputs; i++) {
+            trial->samples[s * (inputs + 1) + i] = (s + i) % 5 == 0 ? trial->samples[s * (inputs + 1) + i] : value;
+        }
+    }
+}
+
+static bool skips_zeros(const struct trial *trial, unsigned thread, size_t samples) {
+    struct nn_dense dense = network_dense(&trial->network.layers[trial->compute.first_trained]);
+    return trial->compute.bits != NULL && nn_sparse_pays(&dense, samples, trial->compute.thread[thread].nonzeros);
+}
+
+/* Inputs that are 0 are skipped, in the parts of a batch that have many of them; those that are all but 0 are not. Both
+ * give the same. */
+static void test_zeros(void **state) {
+    (void)state;
+    static const char *const networks[] = {"dense 20, dense 9", "dropout 0.2, dense 17, norm"};
+    static const size_t darks[] = {TRIAL_SAMPLES, 5, 0}; /* of the first thread's 5 samples, the second's 6 */
+    for (size_t t = 0; t < 2 * 3; t++) {
+        const char *text = networks[t / 3];
+        const size_t dark = darks[t % 3];
+        struct trial zeros;
+        struct trial tiny;
+        trial_open(&zeros, text, &TRIAL_IMAGES, 2);
+        trial_open(&tiny, text, &TRIAL_IMAGES, 2);
+        darken(&zeros, dark, 0);
+        darken(&tiny, dark, 1e-30F);
+        struct nn_loss losses[2] = {trial_loss(&zeros), trial_loss(&tiny)};
+        assert_true(skips_zeros(&zeros, 0, 5) == (dark > 0));
+        assert_true(skips_zeros(&zeros, 1, 6) == (dark > 5));
+        assert_false(skips_zeros(&tiny, 0, 5));
+        assert_false(skips_zeros(&tiny, 1, 6));
+        assert_true(fabs(losses[0].loss - losses[1].loss) < 1e-5 * losses[1].loss);
+        for (size_t i = 0; i < TRIAL_SAMPLES * TRIAL_CLASSES; i++) {
+            assert_true(fabsf(compute_probabilities(&zeros.compute)[i] - compute_probabilities(&tiny.compute)[i]) <
+                        1e-5F);
+        }
+        float *gradients[2];
+        for (int g = 0; g < 2; g++) {
+            gradients[g] = calloc(zeros.network.parameters, sizeof(float));
+            assert_non_null(gradients[g]);
+            trial_gradient(g == 0 ? &zeros : &tiny, 1, gradients[g]);
+        }
+        for (size_t i = 0; i < zeros.network.parameters; i++) {
+            assert_true(fabsf(gradients[0][i] - gradients[1][i]) < 1e-5F + 1e-4F * fabsf(gradients[1][i]));
+        }
+        assert_gradient(&zeros, text);
+        free(gradients[0]);
+        free(gradients[1]);
+        trial_close(&zeros);
+        trial_close(&tiny);
+    }
+    struct trial other;
+    trial_open(&other, "", &TRIAL_IMAGES, 1); /* 4 outputs: never */
+    assert_null(other.compute.bits);
+    trial_close(&other);
+    trial_open(&other, "conv 20x3, dense 20", &TRIAL_IMAGES, 1); /* relu gives the dense layer's inputs */
+    assert_null(other.compute.bits);
+    trial_close(&other);
 }
 
 /* Any number of threads gives the same, and the same memory is good for one batch after the other. */
@@ -222,7 +290,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),        cmocka_unit_test(test_bad_layers), cmocka_unit_test(test_start_values),
         cmocka_unit_test(test_needs_images),  cmocka_unit_test(test_gradients),  cmocka_unit_test(test_threads),
-        cmocka_unit_test(test_forward_alone),
+        cmocka_unit_test(test_forward_alone), cmocka_unit_test(test_zeros),
     };
     nn_blas_begin();
     return cmocka_run_group_tests(tests, NULL, NULL);
