@@ -113,33 +113,52 @@ MLR_BODY float exp_body(float x) {
     return x < -87.0F ? 0 : p * power;
 }
 
+/* Subtracts the largest logit from a sample's; counts the sample if that is its label's. Returns the label's less the
+ * largest. */
+MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct mlr_loss *loss) {
+    float largest = z[0];
+    for (uint32_t k = 1; k < classes; k++) {
+        largest = z[k] > largest ? z[k] : largest;
+    }
+    float of_label = z[label];
+    bool earlier = false; /* a class before the label is as likely */
+    for (uint32_t k = 0; k < label && of_label == largest; k++) {
+        earlier = earlier || z[k] == largest;
+    }
+    for (uint32_t k = 0; k < classes; k++) {
+        z[k] -= largest;
+    }
+    loss->correct += of_label == largest && !earlier;
+    return (double)of_label - (double)largest;
+}
+
+/* The exponentials of some samples' logits are computed in one loop, as few classes leave vectors half empty. */
 MLR_BODY void softmax_body(float *logits, const uint32_t *labels, size_t count, uint32_t classes,
                            struct mlr_loss *loss) {
-    for (size_t s = 0; s < count; s++) {
-        float *z = logits + s * classes;
-        float largest = z[0];
-        for (uint32_t k = 1; k < classes; k++) {
-            largest = z[k] > largest ? z[k] : largest;
+    enum { TOGETHER = 64 };
+    double of_label[TOGETHER]; /* less the largest */
+    for (size_t first = 0; first < count; first += TOGETHER) {
+        size_t samples = count - first < TOGETHER ? count - first : TOGETHER;
+        float *block = logits + first * classes;
+        for (size_t s = 0; s < samples; s++) {
+            of_label[s] = center_body(block + s * classes, labels[first + s], classes, loss);
         }
-        float of_label = z[labels[s]];
-        bool earlier = false; /* a class before the label is as likely */
-        for (uint32_t k = 0; k < labels[s] && of_label == largest; k++) {
-            earlier = earlier || z[k] == largest;
+        for (size_t i = 0; i < samples * classes; i++) {
+            block[i] = exp_body(block[i]);
         }
-        for (uint32_t k = 0; k < classes; k++) {
-            z[k] = exp_body(z[k] - largest);
+        for (size_t s = 0; s < samples; s++) {
+            float *z = block + s * classes;
+            double sum = 0; /* in the order of the classes: the same on all processors */
+            for (uint32_t k = 0; k < classes; k++) {
+                sum += (double)z[k];
+            }
+            float scale = (float)(1 / sum);
+            for (uint32_t k = 0; k < classes; k++) {
+                z[k] *= scale;
+            }
+            z[labels[first + s]] -= 1;
+            loss->loss += log(sum) - of_label[s];
         }
-        double sum = 0; /* in the order of the classes: the same on all processors */
-        for (uint32_t k = 0; k < classes; k++) {
-            sum += (double)z[k];
-        }
-        float scale = (float)(1 / sum);
-        for (uint32_t k = 0; k < classes; k++) {
-            z[k] *= scale;
-        }
-        z[labels[s]] -= 1;
-        loss->loss += log(sum) - ((double)of_label - (double)largest);
-        loss->correct += of_label == largest && !earlier;
     }
 }
 

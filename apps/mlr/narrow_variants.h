@@ -7,7 +7,8 @@
 #define NARROW_JOIN(a, b)  NARROW_JOIN_(a, b)
 #define NARROW_NAME(name)  NARROW_JOIN(NARROW_SET, name)
 
-/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. */
+/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. With the first classes it fetches
+ * the next m samples into the cache, which the processor does too late by itself. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weights *weights, const float *transposed,
                                                            const struct mlr_dense *dense, const float *x, uint32_t at,
                                                            unsigned m, unsigned n, float *logits) {
@@ -27,6 +28,9 @@ NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weig
         NARROW_UNROLL
         for (unsigned s = 0; s < m; s++) {
             values[s] = NARROW_LOAD(x + s * dense->stride + f);
+            if (at == 0) {
+                __builtin_prefetch(x + (m + s) * dense->stride + f);
+            }
         }
         NARROW_UNROLL
         for (unsigned k = 0; k < n; k++) {
@@ -79,11 +83,12 @@ NARROW_TARGET static void NARROW_NAME(logits)(const struct mlr_weights *weights,
     }
 }
 
-/* Takes the step for m vectors of features from f on, and n classes from `at` on. */
+/* Takes the step for m vectors of features from f on, and n classes from `at` on. With the first classes it fetches
+ * what comes next: for each sample m vectors of `ahead`. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_block)(const struct mlr_weights *weights,
                                                            const struct mlr_dense *dense, const float *errors,
-                                                           const struct mlr_step *step, size_t f, uint32_t at,
-                                                           unsigned m, unsigned n) {
+                                                           const struct mlr_step *step, struct ahead ahead, size_t f,
+                                                           uint32_t at, unsigned m, unsigned n) {
     NARROW_VECTOR sums[NARROW_TOGETHER][NARROW_CLASSES];
     NARROW_UNROLL
     for (unsigned j = 0; j < m; j++) {
@@ -99,6 +104,9 @@ NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_block)(const struct mlr_weig
         NARROW_UNROLL
         for (unsigned j = 0; j < m; j++) {
             values[j] = NARROW_LOAD(x + j * NARROW_LANES);
+            if (at == 0) {
+                __builtin_prefetch(ahead.values + s * ahead.stride + j * NARROW_LANES, 0, 2);
+            }
         }
         NARROW_UNROLL
         for (unsigned k = 0; k < n; k++) {
@@ -126,13 +134,15 @@ NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_block)(const struct mlr_weig
 
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_classes)(const struct mlr_weights *weights,
                                                              const struct mlr_dense *dense, const float *errors,
-                                                             const struct mlr_step *step, size_t f, unsigned m) {
+                                                             const struct mlr_step *step, size_t first, size_t f,
+                                                             unsigned m) {
+    struct ahead ahead = ahead_of(dense, first, f, m * NARROW_LANES);
     uint32_t at = 0;
     for (; at + NARROW_CLASSES <= weights->classes; at += NARROW_CLASSES) {
-        NARROW_NAME(update_block)(weights, dense, errors, step, f, at, m, NARROW_CLASSES);
+        NARROW_NAME(update_block)(weights, dense, errors, step, ahead, f, at, m, NARROW_CLASSES);
     }
     for (; at < weights->classes; at++) {
-        NARROW_NAME(update_block)(weights, dense, errors, step, f, at, m, 1);
+        NARROW_NAME(update_block)(weights, dense, errors, step, ahead, f, at, m, 1);
     }
 }
 
@@ -141,10 +151,10 @@ NARROW_TARGET static void NARROW_NAME(update)(const struct mlr_weights *weights,
                                               uint32_t end) {
     size_t f = first;
     for (; f + NARROW_TOGETHER * NARROW_LANES <= end; f += NARROW_TOGETHER * NARROW_LANES) {
-        NARROW_NAME(update_classes)(weights, dense, errors, step, f, NARROW_TOGETHER);
+        NARROW_NAME(update_classes)(weights, dense, errors, step, first, f, NARROW_TOGETHER);
     }
     for (; f + NARROW_LANES <= end; f += NARROW_LANES) {
-        NARROW_NAME(update_classes)(weights, dense, errors, step, f, 1);
+        NARROW_NAME(update_classes)(weights, dense, errors, step, first, f, 1);
     }
     if (f < end) { /* fewer features than a vector has */
         mlr_dense_update(weights, dense, errors, step, (uint32_t)f, end);
