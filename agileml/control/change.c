@@ -30,19 +30,17 @@ uint32_t change_commit_every(const struct controller *controller, bool next) {
     if (stage == STAGE_TRADITIONAL || (reliable && stage != STAGE_TRANSIENT)) {
         return 1; /* a completed clock is durable at once */
     }
-    if (controller->options.commit_every > 0) {
-        return controller->options.commit_every;
-    }
     uint32_t each = controller->job.terms.clocks_per_iteration;
-    uint32_t chosen = controller->commit.chosen > 0 ? controller->commit.chosen : CONTROLLER_COMMIT_EVERY;
-    chosen = each < chosen ? each : chosen;
-    return controller->commit.least > chosen ? controller->commit.least : chosen;
+    uint32_t chosen = each < CONTROLLER_COMMIT_EVERY ? each : CONTROLLER_COMMIT_EVERY;
+    chosen = controller->commit.chosen > chosen ? controller->commit.chosen : chosen;
+    return controller->options.commit_every > 0 ? controller->options.commit_every : chosen;
 }
 
-/* Whether commit points are to be rarer or more frequent than in the present plan. */
-static bool commit_changes(const struct controller *controller) {
-    return controller->options.commit_every == 0 && controller->plan.stage != STAGE_TRADITIONAL &&
-           change_commit_every(controller, false) != controller->plan.commit_every;
+/* Whether commit points are to be rarer than in the present plan. */
+static bool commit_grows(const struct controller *controller) {
+    bool chosen = controller->options.commit_every == 0 && controller->plan.stage != STAGE_TRADITIONAL;
+    return chosen && controller->commit.chosen > controller->plan.commit_every &&
+           change_commit_every(controller, false) > controller->plan.commit_every;
 }
 
 /* Whether the job is to go on by another strategy than the plan's last one, and can. A plan names two strategies. A
@@ -455,7 +453,7 @@ static void prepare(struct controller *controller) {
     controller->change.due = false;
     if (!make_desired(controller, &desired, &error)) {
         /* The job could not go on without the leaving members: they stay until they are lost or others join. */
-    } else if (desired_is_present(controller, &desired) && !commit_changes(controller) &&
+    } else if (desired_is_present(controller, &desired) && !commit_grows(controller) &&
                (!strategy_changes(controller) || any_leaves(controller))) {
         change_cancel(controller);
         dismiss(controller);
@@ -494,20 +492,8 @@ void change_check_commit(struct controller *controller) {
     if (controller->commit.late >= CONTROLLER_COMMIT_LATE && controller->plan.commit_every < WIRE_COMMIT_EVERY_MAX) {
         uint32_t twice = 2 * controller->plan.commit_every;
         controller->commit.late = 0;
-        controller->commit.least = twice < WIRE_COMMIT_EVERY_MAX ? twice : WIRE_COMMIT_EVERY_MAX;
-        controller->change.due = controller->change.due || commit_changes(controller);
-    }
-}
-
-void change_count_clock(struct controller *controller) {
-    const struct commit_distance_clock completed = {.clock = controller->progress.completed,
-                                                    .version = controller->plan.version,
-                                                    .now_us = controller->clocks.completed_us,
-                                                    .per_iteration = controller->job.terms.clocks_per_iteration,
-                                                    .changing = controller->change.state != CHANGE_NONE};
-    if (commit_distance_add(&controller->commit.distance, &completed)) {
-        controller->commit.chosen = commit_distance_choose(&controller->commit.distance, controller->commit.chosen);
-        controller->change.due = controller->change.due || commit_changes(controller);
+        controller->commit.chosen = twice < WIRE_COMMIT_EVERY_MAX ? twice : WIRE_COMMIT_EVERY_MAX;
+        controller->change.due = controller->change.due || commit_grows(controller);
     }
 }
 

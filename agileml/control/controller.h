@@ -7,7 +7,6 @@
 
 #include "agileml/balance.h"
 #include "agileml/collective/strategy_auto.h"
-#include "agileml/control/commit_distance.h"
 #include "agileml/control/feeders.h"
 #include "agileml/control/folder_task.h"
 #include "agileml/control/job_input.h"
@@ -482,10 +481,8 @@ struct controller_commit {
     uint64_t clock;   /* the committed clock: no recovery goes back behind it */
     uint64_t claimed; /* the highest clock that a member has reported as committed; it counts only up to the last
                          completed clock. Not stored: members repeat it */
-    uint32_t chosen;  /* the interval between commit points, in clocks, by how long clocks take; 0: not measured yet */
-    uint32_t least;   /* the shortest interval that followers may keep up with; 0: any */
-    unsigned late;    /* iterations in a row at whose end the commit was far behind. Not stored */
-    struct commit_distance distance; /* what clocks take. Not stored */
+    uint32_t chosen;  /* the interval between commit points, in clocks, if it was lengthened; 0: it was not */
+    unsigned late;    /* iterations in a row at whose end the commit was far behind */
 };
 
 struct controller_recovery {

@@ -13,7 +13,7 @@
 #include "agileml/wire/records.h"
 
 enum {
-    CONTROLLER_COMMIT_EVERY = 4,     /* clocks between commit points at most, before it is known what clocks take */
+    CONTROLLER_COMMIT_EVERY = 4,     /* clocks between commit points that the controller chooses at first, at most */
     CONTROLLER_COMMIT_LATE = 3,      /* late commits at iteration ends in a row before commit points become rarer */
     CONTROLLER_WINDOW_POINTS = 3,    /* commit points that workers may be ahead of the commit */
     CONTROLLER_HOLD_AHEAD_MS = 20,   /* a barrier is set about so far ahead that no origin has to wait at it */
@@ -116,8 +116,6 @@ uint64_t change_clock_ahead(const struct controller *controller);
 uint32_t change_commit_every(const struct controller *controller, bool next);
 /* Makes commit points rarer when followers can't keep up with them. Called after each iteration. */
 void change_check_commit(struct controller *controller);
-/* Chooses anew how many clocks lie between commit points, if clocks take another time. Called after each clock. */
-void change_count_clock(struct controller *controller);
 /* Has a plan made when the tuner wants another stage than the plan's. Called after each iteration. */
 void change_check_stage(struct controller *controller);
 /* Gives up a change that has no clock yet. */

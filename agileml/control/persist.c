@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PERSIST_VERSION = 17 };
+enum { PERSIST_VERSION = 16 };
 #define LINE_KEY "line/%016zu"
 
 /* ---- Entries: writing and reading their bytes ---- */
@@ -104,10 +104,10 @@ static uint32_t *get_shards(struct reading *reading, uint32_t shards, uint32_t *
     each(phase) each(plan.stage) each(job.terms) each(job.metrics) each(job.metric_count) each(job.items)              \
         each(job.totals) each(plan.epoch) each(plan.version) each(end.code) each(end.text) each(change.state)          \
             each(change.next_stage) each(plan.from_clock) each(plan.restore) each(commit.clock)                        \
-                each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(commit.least)          \
-                    each(barrier) each(job.stopping) each(job.final) each(recovery.redone_until) each(resume)          \
-                        each(checkpoint.kept) each(crashes) each(report.observers) each(report.observer_count)         \
-                            each(save.attempt) each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)   \
+                each(plan.commit_every) each(change.next_commit_every) each(commit.chosen) each(barrier)               \
+                    each(job.stopping) each(job.final) each(recovery.redone_until) each(resume) each(checkpoint.kept)  \
+                        each(crashes) each(report.observers) each(report.observer_count) each(save.attempt)            \
+                            each(plan.strategy) each(plan.next_strategy) each(plan.strategy_from)                      \
                                 each(change.strategy) each(job.resumed_clocks) each(job.resumed_strategy)
 
 #define MEMBER_FIELDS(each)                                                                                            \

@@ -415,7 +415,6 @@ void progress_step(struct controller *controller) {
         if (clock % controller->job.terms.clocks_per_iteration == 0) {
             complete_iteration(controller);
         }
-        change_count_clock(controller);
         controller_committed(controller, 0);
         checkpoints_completed(controller);
         feeding_step(controller);

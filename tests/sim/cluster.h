@@ -108,32 +108,26 @@ struct cluster_ring_counts {
     uint64_t pieces;   /* that servers have taken, except the last one of each flush */
 };
 
-/* Batches that feeders, or nodes while they waited for them, have made. */
-struct cluster_batch_counts {
-    uint64_t made;    /* by feeders */
-    uint64_t used;    /* of them, by clocks */
-    uint64_t own;     /* by nodes */
-    uint64_t at_once; /* that feeders have made with others, by several threads */
-};
-
 /* What happened, to see that a campaign reaches what it is meant to reach. */
 struct cluster_counts {
     uint64_t nodes, clocks, plans, recoveries, joins, rejoins, evictions, kills, controller_restarts, checkpoints,
         resumes, redone_items, balances, replacements;
-    uint64_t evaluations;  /* of what the node had not just computed */
-    uint64_t partial;      /* iterations whose metrics were not of all items */
-    uint64_t triggered;    /* runs in which the schedule's moment came */
-    uint64_t lost;         /* jobs that ended with an error as they had to */
-    uint64_t unsaved;      /* attempts at saving the model that failed */
-    uint64_t mad;          /* nodes that went mad */
-    uint64_t lots;         /* done by other nodes than their owners */
-    uint64_t shards_taken; /* from other nodes */
-    struct cluster_batch_counts batches;
-    uint64_t averages; /* times that an average between local steps has moved a node */
+    uint64_t evaluations;     /* of what the node had not just computed */
+    uint64_t partial;         /* iterations whose metrics were not of all items */
+    uint64_t triggered;       /* runs in which the schedule's moment came */
+    uint64_t lost;            /* jobs that ended with an error as they had to */
+    uint64_t unsaved;         /* attempts at saving the model that failed */
+    uint64_t mad;             /* nodes that went mad */
+    uint64_t lots;            /* done by other nodes than their owners */
+    uint64_t shards_taken;    /* from other nodes */
+    uint64_t batches;         /* from feeders */
+    uint64_t batches_used;    /* of them, by clocks */
+    uint64_t batches_own;     /* that nodes have made while they waited */
+    uint64_t batches_at_once; /* that feeders have made with others, by several threads */
+    uint64_t averages;        /* times that an average between local steps has moved a node */
     struct cluster_ring_counts ring;
     uint64_t pieces_taken; /* of shards, from nodes that have read other parts of the input */
     uint64_t cached;       /* partitions restored from caches */
-    uint64_t distances;    /* that were drawn between commit points, others than before */
 };
 
 struct cluster_result {

@@ -2,20 +2,12 @@
  * its store; the store; and the operator, who asks for evictions and tells what has ended. See cluster_private.h. */
 #include "tests/sim/cluster_private.h"
 
-#include "agileml/base/hash.h"
-#include "agileml/control/controller_private.h"
-
 #include <stdlib.h>
 #include <string.h>
 
 static const char CONTROLLER_ENDPOINT[] = "tcp://controller:7000";
 
-enum {
-    OPERATOR_REPEAT_US = 300 * 1000,
-    OPERATOR_CHECKPOINT_ONE_IN = 20,
-    LINE_BYTES_MAX = 1 << 17,
-    DISTANCE_SALT = 0xD157A /* these choices draw nothing that other faults would draw */
-};
+enum { OPERATOR_REPEAT_US = 300 * 1000, OPERATOR_CHECKPOINT_ONE_IN = 20, LINE_BYTES_MAX = 1 << 17 };
 
 /* ---- The store ---- */
 
@@ -201,25 +193,6 @@ void cluster_control_kill(struct cluster *cluster, uint64_t restart_us) {
     sim_schedule(cluster->sim, CLUSTER_CONTROLLER, at_us, control_start, cluster);
 }
 
-/* A simulated job has too few clocks to measure how long they take: draws other distances between commit points now and
- * then, longer and shorter ones. */
-static void draw_distance(struct cluster *cluster) {
-    struct controller *controller = &cluster->control.controller;
-    uint64_t drawn = hash_mix(hash_mix(cluster->options.seed ^ DISTANCE_SALT) + controller->progress.completed);
-    uint32_t chosen = UINT32_C(1) << drawn / 4 % 3;
-    uint32_t least = UINT32_C(1) << drawn / 16 % 4;
-    bool drawn_before = controller->commit.chosen == chosen && controller->commit.least == least;
-    if (drawn % 4 != 0 || drawn_before || controller->options.commit_every != 0 || controller->phase != PHASE_TRAIN ||
-        controller->change.state != CHANGE_NONE) {
-        return;
-    }
-    controller->commit.chosen = chosen;
-    controller->commit.least = least;
-    controller->change.due = true;
-    bool other = change_commit_every(controller, false) != controller->plan.commit_every;
-    cluster->result->counts.distances += other ? 1 : 0;
-}
-
 /* After each step of the controller: it may have crashed in it. */
 static void control_stepped(struct cluster *cluster) {
     struct cluster_controller *control = &cluster->control;
@@ -232,7 +205,6 @@ static void control_stepped(struct cluster *cluster) {
     cluster_feed_check_control(cluster);
     cluster_feed_control(cluster);
     cluster_strategy_control(cluster);
-    draw_distance(cluster);
     cluster_pulse_check_control(cluster);
     cluster_feed_mistake_control(cluster);
 }

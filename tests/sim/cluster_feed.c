@@ -168,7 +168,7 @@ static void make_done(void *context) {
         }
     }
     node->feed.busy = false;
-    cluster->result->counts.batches.at_once += is_feeder(node) && made->count > 1 ? made->count : 0;
+    cluster->result->counts.batches_at_once += is_feeder(node) && made->count > 1 ? made->count : 0;
     node_feed_made(&node->node, made);
 }
 
@@ -243,8 +243,8 @@ static bool hook_feed_take(void *context, unsigned set, uint32_t shard, uint64_t
     }
     node->feed.list = memory_resized(node->feed.list, node->feed.count + 1, sizeof *node->feed.list);
     node->feed.list[node->feed.count++] = (struct cluster_fed){.set = set, .shard = shard, .clock = clock, .own = own};
-    cluster->result->counts.batches.made += own ? 0 : 1;
-    cluster->result->counts.batches.own += own ? 1 : 0;
+    cluster->result->counts.batches += own ? 0 : 1;
+    cluster->result->counts.batches_own += own ? 1 : 0;
     return true;
 }
 
@@ -294,7 +294,7 @@ void cluster_feed_consume(struct cluster_node *node, const struct cluster_set *s
         }
         fed->used = true;
         items += fed->own ? 0 : cluster->app.kind->items(&cluster->app, fed->shard, clock);
-        cluster->result->counts.batches.used += fed->own ? 0 : 1;
+        cluster->result->counts.batches_used += fed->own ? 0 : 1;
     }
     node_fed(&node->node, items);
     if (hash_mix(cluster->options.seed ^ 0x10CA) % 2 == 0 && !mistake_needs_feeders(cluster->options.mistake)) {

@@ -58,10 +58,10 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->mad += one->mad;
     sum->lots += one->lots;
     sum->shards_taken += one->shards_taken;
-    sum->batches.made += one->batches.made;
-    sum->batches.used += one->batches.used;
-    sum->batches.own += one->batches.own;
-    sum->batches.at_once += one->batches.at_once;
+    sum->batches += one->batches;
+    sum->batches_used += one->batches_used;
+    sum->batches_own += one->batches_own;
+    sum->batches_at_once += one->batches_at_once;
     sum->averages += one->averages;
     sum->ring.sums += one->ring.sums;
     sum->ring.overlaps += one->ring.overlaps;
@@ -69,7 +69,6 @@ static void counts_add(struct cluster_counts *sum, const struct cluster_counts *
     sum->pieces_taken += one->pieces_taken;
     sum->ring.pieces += one->ring.pieces;
     sum->cached += one->cached;
-    sum->distances += one->distances;
 }
 
 static const char transient_name[] = "transient"; /* the elastic campaign in stage transient */
@@ -102,8 +101,7 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         "%llu lots done for others, %llu shards and %llu pieces taken from others, %llu batches taken from feeders, "
         "%llu used, %llu made while waiting, %llu by several threads, %llu averages between steps, %llu sums of a ring "
         "taken, %llu "
-        "overlapped, %llu pushes relayed, %llu pieces of flushes taken, %llu partitions out of caches, %llu other "
-        "distances between commit points, %llu jobs lost, "
+        "overlapped, %llu pushes relayed, %llu pieces of flushes taken, %llu partitions out of caches, %llu jobs lost, "
         "%llu items redone, %llu "
         "iterations "
         "partial, %llu more evaluations, "
@@ -116,16 +114,16 @@ static void print_totals(const struct cluster_options *options, uint64_t seeds, 
         (unsigned long long)counts->replacements, (unsigned long long)counts->mad,
         (unsigned long long)counts->controller_restarts, (unsigned long long)counts->checkpoints,
         (unsigned long long)counts->resumes, (unsigned long long)counts->lots, (unsigned long long)counts->shards_taken,
-        (unsigned long long)counts->pieces_taken, (unsigned long long)counts->batches.made,
-        (unsigned long long)counts->batches.used, (unsigned long long)counts->batches.own,
-        (unsigned long long)counts->batches.at_once, (unsigned long long)counts->averages,
+        (unsigned long long)counts->pieces_taken, (unsigned long long)counts->batches,
+        (unsigned long long)counts->batches_used, (unsigned long long)counts->batches_own,
+        (unsigned long long)counts->batches_at_once, (unsigned long long)counts->averages,
         (unsigned long long)counts->ring.sums, (unsigned long long)counts->ring.overlaps,
         (unsigned long long)counts->ring.pushes, (unsigned long long)counts->ring.pieces,
-        (unsigned long long)counts->cached, (unsigned long long)counts->distances, (unsigned long long)counts->lost,
-        (unsigned long long)counts->redone_items, (unsigned long long)counts->partial,
-        (unsigned long long)counts->evaluations, (unsigned long long)counts->unsaved,
-        (unsigned long long)statistics->events, (unsigned long long)statistics->messages,
-        (unsigned long long)statistics->lost, (unsigned long long)statistics->duplicated);
+        (unsigned long long)counts->cached, (unsigned long long)counts->lost, (unsigned long long)counts->redone_items,
+        (unsigned long long)counts->partial, (unsigned long long)counts->evaluations,
+        (unsigned long long)counts->unsaved, (unsigned long long)statistics->events,
+        (unsigned long long)statistics->messages, (unsigned long long)statistics->lost,
+        (unsigned long long)statistics->duplicated);
     if (options->schedule != SCHEDULE_NONE) {
         printf(", the moment came in %llu", (unsigned long long)counts->triggered);
     }

@@ -167,7 +167,6 @@ struct fake_times {
     uint64_t clock_us;
     uint64_t compute_us[PLAYERS_MAX];
     uint64_t evaluate_us; /* after an iteration */
-    uint64_t round_us;    /* what a round takes, in which a clock is done; 0: ROUND_US */
     uint64_t lag;         /* so many clocks that are done are not committed */
 };
 
@@ -997,7 +996,7 @@ static void play(struct fake *fake) {
     if (fake->feed.alone > 0) {
         feed_round(fake);
     }
-    tick(fake, fake->times.round_us > 0 ? fake->times.round_us : ROUND_US);
+    tick(fake, ROUND_US);
     deliver(fake);
     write_files(fake);
     deliver(fake);
@@ -5780,164 +5779,31 @@ static void test_a_reliable_node_is_believed(void **state) {
     fake_close(fake);
 }
 
-/* ---- The distance between commit points ---- */
-
-/* One reliable node and three transient ones in a stage, with so many clocks an iteration, each of which takes
- * `clock_us`. */
-static struct fake *commit_cluster(enum stage stage, uint32_t clocks, uint64_t clock_us) {
-    struct fake *fake = stored_cluster(stage, 100000);
-    fake->terms.clocks_per_iteration = clocks;
-    fake->times.round_us = clock_us;
-    cluster_open(fake, 1, 3);
-    return fake;
-}
-
-/* Plays so many clocks, and until no change is under way. */
-static void play_clocks(struct fake *fake, unsigned clocks) {
-    for (unsigned c = 0; c < clocks || fake->controller.change.state != CHANGE_NONE; c++) {
-        assert_true(c < ROUNDS_MAX);
-        play(fake);
-    }
-}
-
-static void expect_distance(const struct fake *fake, uint32_t clocks) {
-    const struct message_plan *terms = &fake->controller.plan.view.terms;
-    assert_int_equal(fake->controller.plan.commit_every, clocks);
-    assert_int_equal(terms->commit_every, clocks);
-    assert_int_equal(terms->next_commit_every, clocks);
-    assert_int_equal(terms->window, clocks * CONTROLLER_WINDOW_POINTS);
-}
-
-static void test_commit_points_are_chosen_by_time(void **state) {
-    (void)state;
-    static const struct {
-        enum stage stage;
-        uint32_t clocks, clock_us, first, chosen;
-    } cases[] = {
-        {STAGE_3, 16, 5000, 4, 16},
-        {STAGE_3, 8, 5000, 4, 8},
-        {STAGE_3, 8, 20000, 4, 4},
-        {STAGE_3, 8, 50000, 4, 2},
-        {STAGE_2, 8, 200000, 4, 1},
-        {STAGE_TRANSIENT, 16, 10000, 4, 8},
-        {STAGE_TRANSIENT, 3, 5000, 3, 3},
-        {STAGE_3, 6, 10000, 4, 6},
-        {STAGE_3, 1, 1000, 1, 1},
-        {STAGE_1, 16, 5000, 1, 1},
-        {STAGE_TRADITIONAL, 16, 5000, 1, 1},
-    };
-    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
-        struct fake *fake = commit_cluster(cases[c].stage, cases[c].clocks, cases[c].clock_us);
-        play_to(fake, 2);
-        expect_distance(fake, cases[c].first);
-        play_clocks(fake, 300);
-        expect_distance(fake, cases[c].chosen);
-        uint64_t version = fake->controller.plan.version;
-        play_clocks(fake, 200);
-        expect_distance(fake, cases[c].chosen);
-        assert_int_equal(fake->controller.plan.version, version); /* nothing changes any more */
-        fake_close(fake);
-    }
-}
-
-/* Clocks get longer, then much longer. */
-static void test_commit_points_change_with_the_time(void **state) {
-    (void)state;
-    struct fake *fake = commit_cluster(STAGE_3, 16, 5000);
-    play_clocks(fake, 150);
-    expect_distance(fake, 16);
-    uint64_t version = fake->controller.plan.version;
-    fake->times.round_us = 10000;
-    play_clocks(fake, 200);
-    expect_distance(fake, 16);
-    assert_int_equal(fake->controller.plan.version, version);
-    fake->times.round_us = 100000;
-    play_clocks(fake, 300);
-    expect_distance(fake, 1);
-    assert_int_equal(lines_with(fake, "\"type\":\"event\",\"event\":\"recover\""), 0);
-    fake_close(fake);
-}
-
-static void test_a_chosen_distance_is_overridden(void **state) {
-    (void)state;
-    struct fake *fake = cluster_new(STAGE_3, 100000);
-    fake->options.commit_every = 5;
-    fake->terms.clocks_per_iteration = 16;
-    fake->times.round_us = 5000;
-    cluster_open(fake, 1, 3);
-    play_clocks(fake, 300);
-    expect_distance(fake, 5);
-    fake_close(fake);
-}
-
-/* Followers that can't keep up make commit points rarer, whatever the time: twice as rare each time, up to the limit.
- * They stay as rare when followers keep up again. */
+/* Followers that can't keep up make commit points rarer: twice as rare each time, up to what a plan can have. They stay
+ * as rare when followers keep up again. */
 static void test_late_commits_make_commit_points_rarer(void **state) {
     (void)state;
-    struct fake *fake = commit_cluster(STAGE_3, 3, 200000);
-    fake->times.lag = 9;
-    play_clocks(fake, 400);
-    expect_distance(fake, 6); /* 9 clocks are less than two such distances */
-    fake->times.lag = 0;
-    play_clocks(fake, 100);
-    expect_distance(fake, 6);
-    kill_controller(fake);
-    play_clocks(fake, 200);
-    expect_distance(fake, 6);
-    fake_close(fake);
-
-    fake = commit_cluster(STAGE_3, 3, 200000);
-    fake->times.lag = 150;
-    play_clocks(fake, 950);
-    fake->times.lag = 0;
-    play_clocks(fake, 1);
-    expect_distance(fake, WIRE_COMMIT_EVERY_MAX);
-    fake_close(fake);
-}
-
-/* The controller is killed when it has chosen, and after the plan; and a node is lost. */
-static void test_a_chosen_distance_lasts(void **state) {
-    (void)state;
-    struct fake *fake = commit_cluster(STAGE_3, 16, 5000);
-    for (unsigned c = 0; fake->controller.change.state == CHANGE_NONE; c++) {
-        assert_true(c < ROUNDS_MAX);
-        play(fake);
+    static const struct {
+        uint64_t lag;
+        uint32_t every;
+    } cases[] = {{9, 6}, {150, WIRE_COMMIT_EVERY_MAX}}; /* 9 clocks are less than two distances of 6 */
+    for (unsigned c = 0; c < sizeof cases / sizeof *cases; c++) {
+        struct fake *fake = stored_cluster(STAGE_3, 100000);
+        fake->terms.clocks_per_iteration = 3;
+        cluster_open(fake, 1, 3);
+        play_to(fake, 2);
+        assert_int_equal(fake->controller.plan.commit_every, 3);
+        fake->times.lag = cases[c].lag;
+        play_rounds(fake, 950);
+        fake->times.lag = 0;
+        play_rounds(fake, 100);
+        assert_int_equal(fake->controller.plan.commit_every, cases[c].every);
+        assert_int_equal(fake->controller.plan.view.terms.commit_every, cases[c].every);
+        kill_controller(fake);
+        play_rounds(fake, 50);
+        assert_int_equal(fake->controller.plan.commit_every, cases[c].every);
+        fake_close(fake);
     }
-    assert_int_equal(fake->controller.commit.chosen, 16);
-    kill_controller(fake);
-    play_clocks(fake, 5);
-    expect_distance(fake, 16);
-    kill_controller(fake);
-    play(fake);
-    uint64_t version = fake->controller.plan.version;
-    play_clocks(fake, 150);
-    assert_int_equal(fake->controller.commit.chosen, 16);
-    assert_int_equal(fake->controller.plan.version, version);
-    fake->players[3].there = false;
-    play_rounds(fake, 2 * TIMEOUT_MS * 1000 / 5000);
-    play_clocks(fake, 20);
-    assert_int_equal(lines_with(fake, "\"event\":\"recover\""), 1);
-    expect_distance(fake, 16);
-    fake_close(fake);
-}
-
-/* The seconds until a loss is noticed count for no clock. */
-static void test_no_distance_is_chosen_by_a_recovery(void **state) {
-    (void)state;
-    struct fake *fake = commit_cluster(STAGE_3, 16, 5000);
-    play_clocks(fake, 60);
-    assert_int_equal(fake->controller.commit.chosen, 0);
-    fake->players[3].there = false;
-    for (unsigned r = 0; lines_with(fake, "\"event\":\"recover\"") == 0; r++) {
-        assert_true(r < ROUNDS_MAX);
-        play(fake);
-    }
-    play_recovery(fake);
-    assert_int_equal(fake->controller.commit.chosen, 0);
-    expect_distance(fake, 4);
-    play_clocks(fake, 300);
-    expect_distance(fake, 16);
-    fake_close(fake);
 }
 
 int main(void) {
@@ -6106,12 +5972,7 @@ int main(void) {
         cmocka_unit_test(test_a_false_accuser_costs_one_other_node),
         cmocka_unit_test(test_a_process_that_starts_anew_is_the_same),
         cmocka_unit_test(test_a_reliable_node_is_believed),
-        cmocka_unit_test(test_commit_points_are_chosen_by_time),
-        cmocka_unit_test(test_commit_points_change_with_the_time),
-        cmocka_unit_test(test_a_chosen_distance_is_overridden),
         cmocka_unit_test(test_late_commits_make_commit_points_rarer),
-        cmocka_unit_test(test_a_chosen_distance_lasts),
-        cmocka_unit_test(test_no_distance_is_chosen_by_a_recovery),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
