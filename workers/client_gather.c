@@ -144,7 +144,8 @@ static uint32_t *find_touched(const struct cache_table *table, const struct cach
         free(slots);
         return NULL;
     }
-    return memory_resized(slots, count, sizeof *slots); /* it may be kept for long */
+    /* It may be kept for long, so much of it is to be in use. */
+    return count > list->count / 2 ? slots : memory_resized(slots, count, sizeof *slots);
 }
 
 /* Finds the touched rows of each table of a partition, and counts those that are to be flushed. The caller frees

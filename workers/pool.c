@@ -119,6 +119,18 @@ static void team_wake(struct pool_team *team) {
     }
 }
 
+void pool_meet(struct pool *pool) {
+    struct pool_team *team = &pool->team;
+    unsigned meeting = atomic_load(&team->meeting); /* it ends when this thread has come, not before */
+    if (atomic_fetch_add(&team->met, 1) + 1 < pool->threads) {
+        team_wait(team, &team->meeting, meeting + 1);
+        return;
+    }
+    atomic_store(&team->met, 0);
+    atomic_store(&team->meeting, meeting + 1);
+    team_wake(team);
+}
+
 void pool_help(struct pool *pool, unsigned thread) {
     struct pool_team *team = &pool->team;
     bool dismissed = false;
@@ -165,7 +177,6 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
     pthread_mutex_init(&pool->lock, NULL);
     pthread_cond_init(&pool->changed, NULL);
     pthread_cond_init(&pool->parked, NULL);
-    pthread_barrier_init(&pool->barrier, NULL, threads);
     team_open(&pool->team, threads);
     pool->handles = memory_zeroed(threads, sizeof *pool->handles);
     sigset_t others;
@@ -227,7 +238,6 @@ bool pool_close(struct pool *pool, unsigned timeout_ms) {
         }
     }
     team_close(&pool->team);
-    pthread_barrier_destroy(&pool->barrier);
     pthread_cond_destroy(&pool->changed);
     pthread_cond_destroy(&pool->parked);
     pthread_mutex_destroy(&pool->lock);

@@ -17,7 +17,7 @@ enum {
 
 typedef void pool_part(void *context, unsigned thread, unsigned threads);
 
-/* Thread 0 and its helpers, in pool_parallel and pool_help. */
+/* The threads of a command: thread 0 and its helpers in pool_parallel and pool_help, all alike in pool_meet. */
 struct pool_team {
     pool_part *part; /* what the present call runs; NULL: it dismisses the helpers */
     void *context;
@@ -25,6 +25,8 @@ struct pool_team {
     atomic_uint call;    /* number of the latest call; every helper takes part in each call */
     atomic_uint running; /* helpers that are not through with it */
     unsigned *seen;      /* by thread, used by that thread alone: the last call that it took part in */
+    atomic_uint meeting; /* number of the meeting that comes next */
+    atomic_uint met;     /* threads that have come to it */
     atomic_uint sleepers;
     pthread_mutex_t lock; /* for sleeping only */
     pthread_cond_t changed;
@@ -39,8 +41,7 @@ struct pool {
     bool (*handle_end)(void *context);
     void *context;
     unsigned threads;
-    int done;                  /* eventfd: readable when a command is through; read it before the next pool_begin */
-    pthread_barrier_t barrier; /* of all threads, for use in `run` */
+    int done; /* eventfd: readable when a command is through; read it before the next pool_begin */
     struct pool_team team;
 
     pthread_mutex_t lock;           /* guards the fields below */
@@ -59,10 +60,12 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
               void *context, struct error *error);
 /* Starts a command and returns at once. The command before must be through. */
 void pool_begin(struct pool *pool, int command);
-/* The same, for the first `threads` threads alone (at least 1). The barrier and the functions below are not for such a
+/* The same, for the first `threads` threads alone (at least 1). The functions below are not for such a
  * command. The other threads sleep until a command that they take part in. */
 void pool_begin_some(struct pool *pool, int command, unsigned threads);
 
+/* For `run`, in all threads: returns when all have called it. */
+void pool_meet(struct pool *pool);
 /* For `run`, in every thread but 0: takes part in thread 0's calls of pool_parallel, until pool_dismiss. */
 void pool_help(struct pool *pool, unsigned thread);
 /* For `run`, in thread 0: runs part(context, t, threads) in each thread t at once, and returns when all are through. */

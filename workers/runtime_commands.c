@@ -108,11 +108,11 @@ static void call_clock_alone(struct aml_worker *worker) {
 static void run_check(struct aml_worker *worker, void (*check)(struct runtime *runtime)) {
     struct runtime *runtime = worker->runtime;
     if (runtime->check.on) {
-        pthread_barrier_wait(&runtime->pool.barrier);
+        pool_meet(&runtime->pool);
         if (worker->thread == 0 && !runtime_failed(runtime)) {
             check(runtime);
         }
-        pthread_barrier_wait(&runtime->pool.barrier);
+        pool_meet(&runtime->pool);
     }
 }
 
@@ -143,7 +143,7 @@ static void run_slice(struct aml_worker *worker) {
     crash_enter("clock", runtime->command.clock);
     for (unsigned round = 0; round < runtime->command.set->items.bins; round++) {
         call_clock(worker, round);
-        pthread_barrier_wait(&runtime->pool.barrier); /* threads exchange bins; the gathering follows the last round */
+        pool_meet(&runtime->pool); /* threads exchange bins; the gathering follows the last round */
         run_check(worker, check_round);
     }
     crash_leave();
@@ -196,7 +196,7 @@ static void run_slices(struct aml_worker *worker) {
         if (worker->thread == 0) {
             choose_slice(runtime);
         }
-        pthread_barrier_wait(&runtime->pool.barrier);
+        pool_meet(&runtime->pool);
         more = runtime->command.slice < items->slices;
         if (more) {
             run_slice(worker); /* at its end no thread reads the slice's number any more */
@@ -213,7 +213,7 @@ static void run_parts(struct aml_worker *worker) {
     struct runtime *runtime = worker->runtime;
     for (uint32_t step = 0; step < runtime->command.parts; step++) {
         if (step > 0) {
-            pthread_barrier_wait(&runtime->pool.barrier); /* all are through with the part before */
+            pool_meet(&runtime->pool); /* all are through with the part before */
             if (worker->thread == 0) {
                 runtime->command.step = step;
                 runtime->command.slice = NO_SLICE;

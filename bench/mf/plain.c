@@ -46,7 +46,7 @@ static void plain_run(void *context, unsigned thread, int command) {
         const void *ratings;
         size_t count = data_block(&plain->ratings, 0, 0, thread, round, &ratings);
         squared_error += plain->kernel.sgd_pass(&plain->sgd, ratings, count);
-        pthread_barrier_wait(&plain->pool.barrier);
+        pool_meet(&plain->pool);
     }
     plain->squared_errors[thread] = squared_error;
 }

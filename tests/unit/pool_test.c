@@ -18,15 +18,20 @@ struct record {
     struct pool pool;
     atomic_uint runs[THREADS];
     atomic_int last;
-    atomic_uint behind_barrier;
+    atomic_uint have_come, have_met;
+    atomic_bool early; /* a thread has met others before all had come */
 };
 
 static void record_run(void *context, unsigned thread, int command) {
     struct record *record = context;
     atomic_fetch_add(&record->runs[thread], 1);
     atomic_store(&record->last, command);
-    pthread_barrier_wait(&record->pool.barrier);
-    atomic_fetch_add(&record->behind_barrier, 1);
+    atomic_fetch_add(&record->have_come, 1);
+    pool_meet(&record->pool);
+    if (atomic_load(&record->have_come) % record->pool.threads != 0) {
+        atomic_store(&record->early, true);
+    }
+    atomic_fetch_add(&record->have_met, 1);
 }
 
 static void wait_done(struct pool *pool) {
@@ -46,7 +51,8 @@ static void test_every_thread_runs_every_command(void **state) {
         pool_begin(&record.pool, c);
         wait_done(&record.pool);
         assert_int_equal(atomic_load(&record.last), c);
-        assert_int_equal(atomic_load(&record.behind_barrier), c * THREADS);
+        assert_int_equal(atomic_load(&record.have_met), c * THREADS);
+        assert_false(atomic_load(&record.early));
         for (unsigned t = 0; t < THREADS; t++) {
             assert_int_equal(atomic_load(&record.runs[t]), c);
         }
@@ -107,7 +113,7 @@ static void test_the_last_thread_goes_on(void **state) {
         pool_begin(&record.pool, 1);
         wait_done(&record.pool);
         assert_int_equal(atomic_load(&record.last), COMMANDS);
-        assert_int_equal(atomic_load(&record.behind_barrier), COMMANDS * threads);
+        assert_int_equal(atomic_load(&record.have_met), COMMANDS * threads);
         assert_true(pool_close(&record.pool, 60000));
     }
 }
