@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 
 PATIENCE_S = 60  # for what takes a second; no time is asserted
+STARTS_MAX = 5
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
          "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-dev-shm-usage"]
 
@@ -28,10 +29,8 @@ class Browser:
 
     def __init__(self, width=1280, height=900, flags=()):
         self.profile = tempfile.mkdtemp(prefix="page-test-")
-        self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
-                                       stderr=subprocess.DEVNULL, text=True)
+        self.start_driver()
         try:
-            self.base = f"http://127.0.0.1:{self.read_port()}"
             chromium = {"args": [*FLAGS, f"--user-data-dir={self.profile}", f"--window-size={width},{height}", *flags]}
             wanted = {"browserName": "chrome", "goog:chromeOptions": chromium,
                       "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
@@ -51,16 +50,27 @@ class Browser:
             self.close()
 
     def close(self):
+        self.close_driver()
+        shutil.rmtree(self.profile, ignore_errors=True)
+
+    def start_driver(self):
+        """It takes a port of its own choice for IPv4, and then for IPv6, where another program may have it: it ends."""
+        for _ in range(STARTS_MAX):
+            self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
+                                           stderr=subprocess.DEVNULL, text=True)
+            for line in self.driver.stdout:
+                if "started successfully on port " in line:
+                    port = line.split("on port ")[1].rstrip(".\n")
+                    self.base = f"http://127.0.0.1:{port}"
+                    return
+            self.close_driver()
+        shutil.rmtree(self.profile, ignore_errors=True)
+        raise RuntimeError(f"chromedriver did not start in {STARTS_MAX} attempts")
+
+    def close_driver(self):
         self.driver.terminate()
         self.driver.wait(PATIENCE_S)
         self.driver.stdout.close()
-        shutil.rmtree(self.profile, ignore_errors=True)
-
-    def read_port(self):
-        for line in self.driver.stdout:
-            if "started successfully on port " in line:
-                return int(line.split("on port ")[1].rstrip(".\n"))
-        raise RuntimeError("chromedriver did not start")
 
     def call(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
