@@ -144,7 +144,7 @@ static uint32_t *find_touched(const struct cache_table *table, const struct cach
         free(slots);
         return NULL;
     }
-    /* It may be kept for long, so much of it is to be in use. */
+    /* The list may be kept for long: it becomes shorter if at most half of it is used. */
     return count > list->count / 2 ? slots : memory_resized(slots, count, sizeof *slots);
 }
 

@@ -284,7 +284,7 @@ static bool relayed_is_possible(const struct client *client, const struct messag
  * asked. */
 static void take_durable(struct client *client, uint32_t number, actor_id from, const struct message_push *push) {
     struct client_partition *partition = &client->partitions[number];
-    /* In a job that can't recover, every state counts as durable. */
+    /* Under a plan that can't recover, every state counts as durable. */
     uint64_t durable = client->plan.terms.recoverable != 0 ? push->durable : push->clock;
     if (durable <= partition->durable) {
         return;

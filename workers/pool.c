@@ -6,6 +6,7 @@
 #include "agileml/base/memory.h"
 #include "workers/crash.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -121,7 +122,8 @@ static void team_wake(struct pool_team *team) {
 
 void pool_meet(struct pool *pool) {
     struct pool_team *team = &pool->team;
-    unsigned meeting = atomic_load(&team->meeting); /* it ends when this thread has come, not before */
+    assert(pool->active == pool->threads);
+    unsigned meeting = atomic_load(&team->meeting); /* it does not change before this thread has come */
     if (atomic_fetch_add(&team->met, 1) + 1 < pool->threads) {
         team_wait(team, &team->meeting, meeting + 1);
         return;

@@ -12,7 +12,7 @@
 
 enum {
     POOL_THREADS_MAX = 128,
-    POOL_SPINS = 2000 /* how often a thread looks (some ten microseconds) before it sleeps, if each has a processor */
+    POOL_SPINS = 2000 /* how often a thread looks (20 us or so) before it sleeps, if each has a processor */
 };
 
 typedef void pool_part(void *context, unsigned thread, unsigned threads);

@@ -3,7 +3,6 @@
 
 #include "agileml/base/clock.h"
 #include "agileml/base/log.h"
-#include "agileml/base/memory.h"
 #include "agileml/net/endpoint.h"
 #include "workers/crash.h"
 #include "workers/params.h"
@@ -421,7 +420,6 @@ static void open_node(struct runtime *runtime, const struct wire_endpoint *endpo
 
 static int runtime_open(struct runtime *runtime, struct wire_endpoint *endpoints, struct error *error) {
     const struct runtime_options *options = &runtime->options;
-    memory_spread((unsigned)options->threads);
     int result = open_signals(runtime, error);
     result = result != 0 ? result : open_net(runtime, error);
     for (unsigned s = 0; s < (unsigned)options->server_threads && result == 0; s++) {

@@ -13,10 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    MEMORY_KEEP_BYTES = 1 << 30, /* malloc keeps blocks up to this size, and so much at the heap's end */
-    MEMORY_ARENAS_MAX = 8
-};
+enum { MEMORY_KEEP_BYTES = 1 << 30 }; /* malloc keeps blocks up to this size, and so much at the heap's end */
 
 _Noreturn void memory_exhausted(size_t bytes) {
     fprintf(stderr, "out of memory: %zu bytes wanted\n", bytes);
@@ -50,15 +47,7 @@ void memory_keep(void) {
 #ifdef __GLIBC__
     mallopt(M_MMAP_THRESHOLD, MEMORY_KEEP_BYTES);
     mallopt(M_TRIM_THRESHOLD, MEMORY_KEEP_BYTES);
-    mallopt(M_ARENA_MAX, 1); /* other arenas keep free memory that this one can't use */
-#endif
-}
-
-void memory_spread(unsigned threads) {
-#ifdef __GLIBC__
-    mallopt(M_ARENA_MAX, threads < MEMORY_ARENAS_MAX ? (int)threads : MEMORY_ARENAS_MAX);
-#else
-    (void)threads;
+    mallopt(M_ARENA_MAX, 1); /* malloc's other arenas would return memory all the same, and keep some for themselves */
 #endif
 }
 

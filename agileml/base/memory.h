@@ -20,10 +20,6 @@ char *memory_string(const char *text);
  * as large as those of the clock before, and new pages cost more than the copy that fills them. Affects the whole
  * process: libzmq receives into malloc's memory. Call it once, first in main. */
 void memory_keep(void);
-/* Call it after memory_keep, before the threads begin: so many threads allocate at the same time. In one arena of
- * malloc they would wait for each other, so it may have as many arenas, up to 8. What is free in one can't be used in
- * another. */
-void memory_spread(unsigned threads);
 /* Returns free memory to the kernel after all. Called when a phase that needed more memory is over. */
 void memory_give_back(void);
 /* Makes a mapping larger, and moves it where needed, as mremap does with MREMAP_MAYMOVE. */

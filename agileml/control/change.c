@@ -94,8 +94,8 @@ static struct buffer *plan_endpoints(const struct controller *controller) {
     return endpoints;
 }
 
-/* Whether the job goes on after the loss of a node. Of a plan with one node nothing would be left, unless the stage is
- * transient, where caches count as copies, too. */
+/* Whether the job goes on after the loss of a node. When a plan's only node is lost nothing is left to recover from.
+ * Stage transient keeps old states all the same: workers' caches keep theirs by the same commit points. */
 static bool is_recoverable(const struct controller *controller, size_t nodes) {
     enum stage stage = controller->plan.stage;
     return stage == STAGE_TRANSIENT || (stage != STAGE_TRADITIONAL && nodes > 1);

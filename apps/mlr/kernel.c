@@ -113,8 +113,8 @@ MLR_BODY float exp_body(float x) {
     return x < -87.0F ? 0 : p * power;
 }
 
-/* Subtracts the largest logit from a sample's; counts the sample if that is its label's. Returns the label's less the
- * largest. */
+/* Subtracts the largest logit from a sample's. Counts the sample as correct if its label has the largest logit, and is
+ * the first of equals. Returns the label's logit less the largest. */
 MLR_BODY double center_body(float *z, uint32_t label, uint32_t classes, struct mlr_loss *loss) {
     float largest = z[0];
     for (uint32_t k = 1; k < classes; k++) {

@@ -21,23 +21,22 @@ size_t mlr_narrow_scratch(uint32_t features, uint32_t classes) {
 #endif
 
 enum {
-    NARROW_CLASSES = 5,        /* classes whose sums are in registers at once */
-    NARROW_TWICE_MAX = 1 << 20 /* bytes of samples that stay in a core's second-level cache beside as many others */
+    NARROW_CLASSES = 5,         /* classes whose sums are in registers at once */
+    NARROW_CACHED_MAX = 1 << 20 /* bytes of samples that stay in a core's second-level cache beside as many others */
 };
 
-/* What an update fetches into the cache while it computes, as the processor foresees neither: for each sample so many
- * values as it uses, the next sample's `stride` further on. Beyond the last sample there may be nothing, which a
- * prefetch does not mind. */
+/* What an update prefetches: for each sample as many values as it uses, the next sample's `stride` further on. They may
+ * lie beyond the last sample, where prefetching does no harm. */
 struct ahead {
     const float *values;
     size_t stride;
 };
 
-/* The update of `width` features from f on, of those from `first` on that a thread has. Samples that are still in its
- * cache are not fetched, but the thread's part of the minibatch behind them, one value after the other. Of more samples
- * the next `width` features. */
+/* For an update of `width` features from f on, by a thread whose features begin with `first`: if the minibatch fits in
+ * the second-level cache, this thread's share of the next minibatch, in the order of addresses; else the same samples'
+ * next `width` features. */
 static struct ahead ahead_of(const struct mlr_dense *dense, size_t first, size_t f, size_t width) {
-    if (dense->count * dense->stride * sizeof(float) > NARROW_TWICE_MAX) {
+    if (dense->count * dense->stride * sizeof(float) > NARROW_CACHED_MAX) {
         return (struct ahead){dense->samples + f + width, dense->stride};
     }
     size_t part = dense->count * first / dense->features * dense->stride;

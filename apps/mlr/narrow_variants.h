@@ -7,8 +7,8 @@
 #define NARROW_JOIN(a, b)  NARROW_JOIN_(a, b)
 #define NARROW_NAME(name)  NARROW_JOIN(NARROW_SET, name)
 
-/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. With the first classes it fetches
- * the next m samples into the cache, which the processor does too late by itself. */
+/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. In the pass over the
+ * first classes, prefetches the next m samples: the processor's own prefetch comes too late. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weights *weights, const float *transposed,
                                                            const struct mlr_dense *dense, const float *x, uint32_t at,
                                                            unsigned m, unsigned n, float *logits) {
@@ -83,8 +83,8 @@ NARROW_TARGET static void NARROW_NAME(logits)(const struct mlr_weights *weights,
     }
 }
 
-/* Takes the step for m vectors of features from f on, and n classes from `at` on. With the first classes it fetches
- * what comes next: for each sample m vectors of `ahead`. */
+/* Takes the step for m vectors of features from f on, and n classes from `at` on. In the pass over the first
+ * classes, prefetches what comes next: for each sample m vectors of `ahead`. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(update_block)(const struct mlr_weights *weights,
                                                            const struct mlr_dense *dense, const float *errors,
                                                            const struct mlr_step *step, struct ahead ahead, size_t f,

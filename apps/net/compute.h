@@ -5,7 +5,7 @@
  * stays in a processor's cache. From the first dense layer on, a thread takes all its samples at once. Gradients of
  * dense layers are computed last, by rows, so that threads need no copies of them to be summed.
  *
- * A dense layer before which nothing has parameters skips inputs that are 0, where that pays (sparse.h): forward by the
+ * The first layer with parameters, if it is dense, skips inputs that are 0, where that pays (sparse.h): forward by the
  * inputs of the thread's part of the batch, in the gradient by those of the whole batch. The choice depends on nothing
  * else, so the same batch in as many threads gives the same results. */
 #ifndef APPS_NET_COMPUTE_H

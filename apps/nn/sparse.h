@@ -1,10 +1,10 @@
-/* Products of a dense layer that skip inputs that are 0, as most pixels of handwritten digits are: of the layer before
- * which nothing has parameters, so that its x comes from the data and there is no dx. OpenBLAS is faster where few are
- * 0; nn_sparse_pays chooses. No allocation, no threads of its own.
+/* Products of a dense layer that skip inputs that are 0, as most pixels of handwritten digits are. Only for the first
+ * layer with parameters: its x comes from the data, and no dx is needed. OpenBLAS is faster where few are 0;
+ * nn_sparse_pays chooses. No allocation, no threads of its own.
  *
  * A product that is skipped is not always 0: 0 times an infinity or a NaN is NaN. So a weight that is no number spoils
- * the results of samples alone that have a value for it. Training that diverges is found all the same: those samples'
- * errors are NaN, and so is the biases' gradient, which is over all samples. */
+ * only the results of samples that have a value for it. Training that diverges is found all the same, unless no sample
+ * has a value there: those samples' errors are NaN, and so is the biases' gradient, which is over all samples. */
 #ifndef APPS_NN_SPARSE_H
 #define APPS_NN_SPARSE_H
 
@@ -27,7 +27,7 @@ static inline size_t nn_sparse_words(size_t in) {
  * and need the bits of their samples. What they give for a sample, or for a row of dw, does not depend on which others
  * are computed with it.
  *
- * find: sets bits[n][nn_sparse_words(in)]. Returns how many inputs are not 0; a NaN is not. */
+ * find: sets bits[n][nn_sparse_words(in)]. Returns how many inputs are not 0; a NaN counts as not 0. */
 struct nn_sparse {
     const char *name;
     size_t (*find)(const struct nn_dense *dense, const float *x, size_t x_stride, size_t n, uint64_t *bits);

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-enum { THREADS = 5, COMMANDS = 200 };
+enum { THREADS = 5, COMMANDS = 200, MEETINGS = 10 /* in a command */ };
 
 struct record {
     struct pool pool;
@@ -26,10 +26,13 @@ static void record_run(void *context, unsigned thread, int command) {
     struct record *record = context;
     atomic_fetch_add(&record->runs[thread], 1);
     atomic_store(&record->last, command);
-    atomic_fetch_add(&record->have_come, 1);
-    pool_meet(&record->pool);
-    if (atomic_load(&record->have_come) % record->pool.threads != 0) {
-        atomic_store(&record->early, true);
+    unsigned meetings = (atomic_load(&record->runs[thread]) - 1) * MEETINGS; /* before this command */
+    for (unsigned m = 0; m < MEETINGS; m++) {
+        atomic_fetch_add(&record->have_come, 1);
+        pool_meet(&record->pool);
+        if (atomic_load(&record->have_come) < ++meetings * record->pool.threads) {
+            atomic_store(&record->early, true);
+        }
     }
     atomic_fetch_add(&record->have_met, 1);
 }
@@ -44,20 +47,24 @@ static void wait_done(struct pool *pool) {
 
 static void test_every_thread_runs_every_command(void **state) {
     (void)state;
-    struct error error = {0};
-    struct record record = {0};
-    assert_int_equal(pool_open(&record.pool, THREADS, record_run, &record, &error), 0);
-    for (int c = 1; c <= COMMANDS; c++) {
-        pool_begin(&record.pool, c);
-        wait_done(&record.pool);
-        assert_int_equal(atomic_load(&record.last), c);
-        assert_int_equal(atomic_load(&record.have_met), c * THREADS);
-        assert_false(atomic_load(&record.early));
-        for (unsigned t = 0; t < THREADS; t++) {
-            assert_int_equal(atomic_load(&record.runs[t]), c);
+    static const unsigned spins[] = {0, 10, POOL_SPINS};
+    for (unsigned s = 0; s < sizeof spins / sizeof spins[0]; s++) {
+        struct error error = {0};
+        struct record record = {0};
+        assert_int_equal(pool_open(&record.pool, THREADS, record_run, &record, &error), 0);
+        record.pool.team.spins = spins[s]; /* the threads look at it from the first command on */
+        for (int c = 1; c <= COMMANDS; c++) {
+            pool_begin(&record.pool, c);
+            wait_done(&record.pool);
+            assert_int_equal(atomic_load(&record.last), c);
+            assert_int_equal(atomic_load(&record.have_met), c * THREADS);
+            assert_false(atomic_load(&record.early));
+            for (unsigned t = 0; t < THREADS; t++) {
+                assert_int_equal(atomic_load(&record.runs[t]), c);
+            }
         }
+        assert_true(pool_close(&record.pool, 60000));
     }
-    assert_true(pool_close(&record.pool, 60000));
 }
 
 static void count_run(void *context, unsigned thread, int command) {
@@ -114,6 +121,7 @@ static void test_the_last_thread_goes_on(void **state) {
         wait_done(&record.pool);
         assert_int_equal(atomic_load(&record.last), COMMANDS);
         assert_int_equal(atomic_load(&record.have_met), COMMANDS * threads);
+        assert_false(atomic_load(&record.early));
         assert_true(pool_close(&record.pool, 60000));
     }
 }
