@@ -60,8 +60,8 @@ int pool_open(struct pool *pool, unsigned threads, void (*run)(void *context, un
               void *context, struct error *error);
 /* Starts a command and returns at once. The command before must be through. */
 void pool_begin(struct pool *pool, int command);
-/* The same, for the first `threads` threads alone (at least 1). The functions below are not for such a
- * command. The other threads sleep until a command that they take part in. */
+/* The same, for the first `threads` threads alone (at least 1). The functions below are not for such a command. The
+ * other threads sleep until a command that they take part in. */
 void pool_begin_some(struct pool *pool, int command, unsigned threads);
 
 /* For `run`, in all threads: returns when all have called it. */

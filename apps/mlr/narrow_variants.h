@@ -7,8 +7,8 @@
 #define NARROW_JOIN(a, b)  NARROW_JOIN_(a, b)
 #define NARROW_NAME(name)  NARROW_JOIN(NARROW_SET, name)
 
-/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. In the pass over the
- * first classes, prefetches the next m samples: the processor's own prefetch comes too late. */
+/* Computes the logits of m samples x (stride apart) for n classes from class `at` on. In the pass over the first
+ * classes, prefetches the next m samples: the processor's own prefetch comes too late. */
 NARROW_TARGET NARROW_INLINE void NARROW_NAME(logits_block)(const struct mlr_weights *weights, const float *transposed,
                                                            const struct mlr_dense *dense, const float *x, uint32_t at,
                                                            unsigned m, unsigned n, float *logits) {

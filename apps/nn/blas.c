@@ -20,9 +20,7 @@ static void dense_forward(const struct nn_dense *dense, const float *x, size_t x
     if (n == 0) {
         return;
     }
-    for (size_t s = 0; s < n; s++) {
-        memcpy(y + s * dense->out, w + dense->in * dense->out, dense->out * sizeof *y);
-    }
+    nn_biases_forward(dense, w, n, y);
     cblas_sgemm(CblasRowMajor, CblasNoTrans, CblasNoTrans, (blasint)n, (blasint)dense->out, (blasint)dense->in, 1, x,
                 (blasint)x_stride, w, (blasint)dense->out, 1, y, (blasint)dense->out);
 }
@@ -36,12 +34,7 @@ static void dense_weights(const struct nn_dense *dense, const float *x, size_t x
                     (blasint)x_stride, dy, (blasint)out, 1, dw + first * out, (blasint)out);
     }
     if (end > dense->in) {
-        float *db = dw + dense->in * out;
-        for (size_t s = 0; s < n; s++) {
-            for (size_t o = 0; o < out; o++) {
-                db[o] += scale * dy[s * out + o];
-            }
-        }
+        nn_biases_backward(dense, dy, n, scale, dw);
     }
 }
 

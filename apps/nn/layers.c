@@ -69,6 +69,21 @@ void nn_pool_backward(const struct nn_pool *pool, const float *dy, const unsigne
 
 /* ---- Of each value alone ---- */
 
+void nn_biases_forward(const struct nn_dense *dense, const float *w, size_t n, float *y) {
+    for (size_t s = 0; s < n; s++) {
+        memcpy(y + s * dense->out, w + dense->in * dense->out, dense->out * sizeof *y);
+    }
+}
+
+void nn_biases_backward(const struct nn_dense *dense, const float *dy, size_t n, float scale, float *dw) {
+    float *db = dw + dense->in * dense->out;
+    for (size_t s = 0; s < n; s++) {
+        for (size_t o = 0; o < dense->out; o++) {
+            db[o] += scale * dy[s * dense->out + o];
+        }
+    }
+}
+
 void nn_relu_forward(float *values, size_t count) {
     for (size_t i = 0; i < count; i++) {
         values[i] = values[i] < 0 ? 0 : values[i]; /* a NaN stays one */

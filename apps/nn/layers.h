@@ -82,6 +82,11 @@ enum { NN_POOL_MAX = 16 };
 void nn_pool_forward(const struct nn_pool *pool, const float *x, size_t n, float *y, unsigned char *at);
 void nn_pool_backward(const struct nn_pool *pool, const float *dy, const unsigned char *at, size_t n, float *dx);
 
+/* The biases of a dense layer. Sets y[n][out] to them, for products to be added. */
+void nn_biases_forward(const struct nn_dense *dense, const float *w, size_t n, float *y);
+/* Adds `scale` times the sum of dy's rows to row `in` of dw[in + 1][out]. */
+void nn_biases_backward(const struct nn_dense *dense, const float *dy, size_t n, float scale, float *dw);
+
 /* y = max(x, 0), in place. */
 void nn_relu_forward(float *values, size_t count);
 /* dx = dy where y > 0, else 0, in place of dy. */

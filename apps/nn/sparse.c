@@ -62,9 +62,7 @@ static void sparse_forward(const struct sparse_set *set, const struct nn_dense *
                            const uint64_t *bits, const float *w, size_t n, float *y) {
     _Alignas(VECTOR_BYTES) float copy[NN_SPARSE_BLOCK * COLUMNS_MAX];
     size_t words = nn_sparse_words(dense->in);
-    for (size_t s = 0; s < n; s++) {
-        memcpy(y + s * dense->out, w + dense->in * dense->out, dense->out * sizeof *y);
-    }
+    nn_biases_forward(dense, w, n, y);
     for (size_t column = 0; column < dense->out; column += set->columns) {
         for (size_t word = 0; word < words && n > 0; word++) {
             size_t input = word * NN_SPARSE_BLOCK;
@@ -141,11 +139,8 @@ static void sparse_weights(const struct sparse_set *set, const struct nn_dense *
             }
         }
     }
-    float *db = dw + dense->in * out;
-    for (size_t s = 0; s < n && end > dense->in; s++) {
-        for (size_t o = 0; o < out; o++) {
-            db[o] += scale * dy[s * out + o];
-        }
+    if (end > dense->in) {
+        nn_biases_backward(dense, dy, n, scale, dw);
     }
 }
 
