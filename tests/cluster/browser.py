@@ -29,8 +29,8 @@ class Browser:
 
     def __init__(self, width=1280, height=900, flags=()):
         self.profile = tempfile.mkdtemp(prefix="page-test-")
-        self.start_driver()
         try:
+            self.start_driver()
             chromium = {"args": [*FLAGS, f"--user-data-dir={self.profile}", f"--window-size={width},{height}", *flags]}
             wanted = {"browserName": "chrome", "goog:chromeOptions": chromium,
                       "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
@@ -54,7 +54,8 @@ class Browser:
         shutil.rmtree(self.profile, ignore_errors=True)
 
     def start_driver(self):
-        """It takes a port of its own choice for IPv4, and then for IPv6, where another program may have it: it ends."""
+        """Starts chromedriver. It has ended at once before, probably as another program had the port that it chose for
+        IPv4 on IPv6; then it is started again."""
         for _ in range(STARTS_MAX):
             self.driver = subprocess.Popen(["chromedriver", "--port=0"], stdout=subprocess.PIPE,
                                            stderr=subprocess.DEVNULL, text=True)
@@ -64,7 +65,6 @@ class Browser:
                     self.base = f"http://127.0.0.1:{port}"
                     return
             self.close_driver()
-        shutil.rmtree(self.profile, ignore_errors=True)
         raise RuntimeError(f"chromedriver did not start in {STARTS_MAX} attempts")
 
     def close_driver(self):
