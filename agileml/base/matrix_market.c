@@ -1,0 +1,170 @@
+/* See matrix_market.h. */
+#include "agileml/base/matrix_market.h"
+
+#include "agileml/base/text_fields.h"
+
+#include <string.h>
+#include <strings.h>
+
+enum { WORDS = 5, SHOWN_MAX = 40 };
+
+static const char banner[] = "%%MatrixMarket";
+
+/* A word of the banner or a number of the size line. */
+struct word {
+    const char *text;
+    size_t length;
+};
+
+static bool is_word(const struct word *word, const char *expected) {
+    return word->length == strlen(expected) && strncasecmp(word->text, expected, word->length) == 0;
+}
+
+/* Splits the line at blanks. Returns how many words it has; at most `most` + 1, of which the last is not stored. */
+static size_t split_words(const char *line, const char *end, struct word *words, size_t most) {
+    size_t count = 0;
+    const char *p = line;
+    for (;;) {
+        while (p < end && text_is_blank(*p)) {
+            p++;
+        }
+        if (p == end || count == most) {
+            return count + (p < end);
+        }
+        words[count].text = p;
+        while (p < end && !text_is_blank(*p)) {
+            p++;
+        }
+        words[count].length = (size_t)(p - words[count].text);
+        count++;
+    }
+}
+
+bool matrix_market_begins(const char *line, const char *end) {
+    size_t length = sizeof banner - 1;
+    return (size_t)(end - line) >= length && strncasecmp(line, banner, length) == 0 &&
+           (line + length == end || text_is_blank(line[length]));
+}
+
+static int shown(const struct word *word) {
+    return word->length < SHOWN_MAX ? (int)word->length : SHOWN_MAX;
+}
+
+/* Rejects kinds of matrices that are none of ours, and says how to write one that is. */
+static int check_kind(const struct word words[WORDS], struct error *error) {
+    const struct word *format = &words[2];
+    const struct word *symmetry = &words[4];
+    if (is_word(format, "array")) {
+        return error_set(error, AML_EINPUT,
+                         "a dense MatrixMarket matrix (array): expected a sparse one (coordinate); scipy.io.mmwrite "
+                         "writes it from scipy.sparse.coo_matrix(A)");
+    }
+    if (is_word(&words[3], "complex")) {
+        return error_set(error, AML_EINPUT, "a complex MatrixMarket matrix: expected real, integer or pattern");
+    }
+    if (is_word(symmetry, "symmetric") || is_word(symmetry, "skew-symmetric") || is_word(symmetry, "hermitian")) {
+        return error_set(error, AML_EINPUT,
+                         "a MatrixMarket matrix that is %.*s, so that half of it is left out: expected general; "
+                         "scipy.io.mmwrite writes it with symmetry='general'",
+                         shown(symmetry), symmetry->text);
+    }
+    return 0;
+}
+
+static int take_banner(struct matrix_market *head, const char *line, const char *end, struct error *error) {
+    static const struct {
+        const char *name;
+        enum matrix_market_field field;
+    } fields[] = {{"real", MATRIX_MARKET_REAL},
+                  {"double", MATRIX_MARKET_REAL},
+                  {"integer", MATRIX_MARKET_INTEGER},
+                  {"unsigned-integer", MATRIX_MARKET_INTEGER},
+                  {"pattern", MATRIX_MARKET_PATTERN}};
+    struct word words[WORDS];
+    size_t count = split_words(line, end, words, WORDS);
+    int code = count == WORDS ? check_kind(words, error) : 0;
+    if (code != 0) {
+        return code;
+    }
+    for (size_t f = 0; f < sizeof fields / sizeof fields[0] && count == WORDS; f++) {
+        if (is_word(&words[0], banner) && is_word(&words[1], "matrix") && is_word(&words[2], "coordinate") &&
+            is_word(&words[3], fields[f].name) && is_word(&words[4], "general")) {
+            head->field = fields[f].field;
+            return 0;
+        }
+    }
+    const struct word got = {line, (size_t)(end - line)};
+    return error_set(error, AML_EINPUT,
+                     "expected '%%%%MatrixMarket matrix coordinate real|integer|pattern general', got '%.*s'%s",
+                     shown(&got), line, got.length > SHOWN_MAX ? "..." : "");
+}
+
+/* Reads a decimal number; false when the word is none, or one of more than 2^64 - 1. */
+static bool read_number(const struct word *word, uint64_t *number) {
+    *number = 0;
+    for (size_t i = 0; i < word->length; i++) {
+        if (word->text[i] < '0' || word->text[i] > '9') {
+            return false;
+        }
+        uint64_t digit = (uint64_t)(word->text[i] - '0');
+        if (*number > (UINT64_MAX - digit) / 10) {
+            return false;
+        }
+        *number = *number * 10 + digit;
+    }
+    return true;
+}
+
+static int take_size(struct matrix_market *head, const char *line, const char *end, struct error *error) {
+    struct word words[3];
+    if (split_words(line, end, words, 3) != 3 || !read_number(&words[0], &head->rows) ||
+        !read_number(&words[1], &head->columns) || !read_number(&words[2], &head->entries)) {
+        const struct word got = {line, (size_t)(end - line)};
+        return error_set(error, AML_EINPUT, "expected MatrixMarket's size line 'rows columns entries', got '%.*s'%s",
+                         shown(&got), line, got.length > SHOWN_MAX ? "..." : "");
+    }
+    return 1;
+}
+
+int matrix_market_take(struct matrix_market *head, const char *line, const char *end, struct error *error) {
+    struct word first;
+    head->lines++;
+    if (head->lines == 1) {
+        return take_banner(head, line, end, error);
+    }
+    if (split_words(line, end, &first, 1) == 0 || *line == '%') {
+        return 0;
+    }
+    return take_size(head, line, end, error);
+}
+
+/* Returns the first line end in text[size]; NULL when there is none. */
+static const char *find_line_end(const char *text, size_t size) {
+    for (const char *p = text; p < text + size; p++) {
+        if (text_is_line_end(*p)) {
+            return p;
+        }
+    }
+    return NULL;
+}
+
+int matrix_market_head(struct matrix_market *head, const char *text, size_t size, bool whole, struct error *error) {
+    const char *end = text + size;
+    const char *line = text;
+    *head = (struct matrix_market){0};
+    while (line < end) {
+        const char *line_end = find_line_end(line, (size_t)(end - line));
+        if (!whole && (line_end == NULL || (*line_end == '\r' && line_end + 1 == end))) {
+            return 0; /* the line may go on, or an LF may follow the CR */
+        }
+        line_end = line_end != NULL ? line_end : end;
+        int result = matrix_market_take(head, line, line_end, error);
+        bool pair = end - line_end > 1 && line_end[0] == '\r' && line_end[1] == '\n';
+        line = line_end + (line_end < end) + pair;
+        head->bytes = (uint64_t)(line - text);
+        if (result != 0) {
+            return result;
+        }
+    }
+    return whole ? error_set(error, AML_EINPUT, "MatrixMarket's size line 'rows columns entries' is missing") : 0;
+}

@@ -1,0 +1,106 @@
+/* Tests of agileml/base/matrix_market: which heads are taken, where the entries begin, and what is rejected by name. */
+#include "agileml/base/matrix_market.h"
+
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* The head is complete when all its bytes are there, and no earlier. */
+static void assert_head(const char *head_text, const char *rest, const char *expected) {
+    char text[512];
+    char got[128];
+    struct matrix_market head;
+    struct error error = {0};
+    size_t bytes = strlen(head_text);
+    snprintf(text, sizeof text, "%s%s", head_text, rest);
+    for (size_t size = 0; size < bytes; size++) {
+        assert_int_equal(matrix_market_head(&head, text, size, false, &error), 0);
+    }
+    assert_int_equal(matrix_market_head(&head, text, strlen(text), true, &error), 1);
+    snprintf(got, sizeof got, "%d %" PRIu64 "x%" PRIu64 " %" PRIu64 " line %" PRIu64, (int)head.field, head.rows,
+             head.columns, head.entries, head.lines);
+    assert_string_equal(got, expected);
+    assert_int_equal(head.bytes, bytes);
+}
+
+static void test_heads(void **state) {
+    (void)state;
+    assert_head("%%MatrixMarket matrix coordinate real general\n30 40 9\n", "28 4 3.0\n", "0 30x40 9 line 2");
+    assert_head("%%matrixmarket MATRIX Coordinate\tINTEGER  General \r\n%\n% by hand\r\n \r\n 3 4  5 \r\n", "1 1 1\r\n",
+                "1 3x4 5 line 5");
+    assert_head("%%MatrixMarket matrix coordinate pattern general\r%metadata\r18446744073709551615 0 0\r", "1 1\r",
+                "2 18446744073709551615x0 0 line 3");
+    assert_head("%%MatrixMarket matrix coordinate double general\n1 1 1                        \n", "",
+                "0 1x1 1 line 2");
+    assert_head("%%MatrixMarket matrix coordinate unsigned-integer general\n1 1 1\n", "", "1 1x1 1 line 2");
+}
+
+static void test_size_line_at_the_end(void **state) {
+    (void)state;
+    static const char text[] = "%%MatrixMarket matrix coordinate real general\n2 3 0";
+    struct matrix_market head;
+    struct error error = {0};
+    assert_int_equal(matrix_market_head(&head, text, sizeof text - 1, false, &error), 0);
+    assert_int_equal(matrix_market_head(&head, text, sizeof text - 1, true, &error), 1);
+    assert_int_equal(head.rows, 2);
+    assert_int_equal(head.columns, 3);
+    assert_int_equal(head.bytes, sizeof text - 1);
+}
+
+static void test_banners_are_recognized(void **state) {
+    (void)state;
+    static const struct {
+        const char *line;
+        bool begins;
+    } lines[] = {{"%%MatrixMarket matrix coordinate real general", true},
+                 {"%%MATRIXMARKET\tmatrix array", true},
+                 {"%%MatrixMarket", true},
+                 {"%%MatrixMarketing", false},
+                 {"%MatrixMarket matrix", false},
+                 {"%%Matrix", false},
+                 {"", false}};
+    for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
+        assert_int_equal(matrix_market_begins(lines[l].line, lines[l].line + strlen(lines[l].line)), lines[l].begins);
+    }
+}
+
+static void assert_refused(const char *text, uint64_t line, const char *message) {
+    struct matrix_market head;
+    struct error error = {0};
+    assert_int_equal(matrix_market_head(&head, text, strlen(text), true, &error), AML_EINPUT);
+    assert_int_equal(head.lines, line);
+    assert_non_null(strstr(error.text, message));
+}
+
+static void test_what_is_refused(void **state) {
+    (void)state;
+    assert_refused("%%MatrixMarket matrix array real general\n2 2\n", 1, "a dense MatrixMarket matrix (array)");
+    assert_refused("%%MatrixMarket matrix coordinate complex general\n1 1 1\n", 1, "a complex MatrixMarket matrix");
+    assert_refused("%%MatrixMarket matrix coordinate real symmetric\n1 1 1\n", 1, "that is symmetric");
+    assert_refused("%%MatrixMarket matrix coordinate real Skew-Symmetric\n1 1 1\n", 1, "that is Skew-Symmetric");
+    assert_refused("%%MatrixMarket matrix coordinate pattern hermitian\n1 1 1\n", 1, "that is hermitian");
+    assert_refused("%%MatrixMarket vector coordinate real general\n1 1 1\n", 1, "got '%%MatrixMarket vector");
+    assert_refused("%%MatrixMarket matrix coordinate real\n1 1 1\n", 1, "expected '%%MatrixMarket matrix");
+    assert_refused("%%MatrixMarket matrix coordinate real general more\n1 1 1\n", 1, "expected '%%MatrixMarket matrix");
+    assert_refused("1 1 1\n", 1, "got '1 1 1'");
+    assert_refused("%%MatrixMarket matrix coordinate real general\n% size\n1 1\n", 3, "size line");
+    assert_refused("%%MatrixMarket matrix coordinate real general\n1 1 1 1\n", 2, "got '1 1 1 1'");
+    assert_refused("%%MatrixMarket matrix coordinate real general\n1 -1 1\n", 2, "got '1 -1 1'");
+    assert_refused("%%MatrixMarket matrix coordinate real general\n1 1 18446744073709551616\n", 2, "size line");
+    assert_refused("%%MatrixMarket matrix coordinate real general\n%\n", 2, "is missing");
+    assert_refused("", 0, "is missing");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_heads),
+        cmocka_unit_test(test_size_line_at_the_end),
+        cmocka_unit_test(test_banners_are_recognized),
+        cmocka_unit_test(test_what_is_refused),
+    };
+    return cmocka_run_group_tests_name("matrix_market", tests, NULL, NULL);
+}
