@@ -71,6 +71,77 @@ static void copy_line(char *text, size_t size, const char *from) {
     text_make_printable(text);
 }
 
+enum { HOST_LABELS = 3 };
+
+/* Splits the last labels off a host's name, the last one first; "" where there is none. */
+static void split_labels(char *name, const char *labels[HOST_LABELS]) {
+    for (int i = 0; i < HOST_LABELS; i++) {
+        char *dot = strrchr(name, '.');
+        labels[i] = dot != NULL ? dot + 1 : name;
+        if (dot != NULL) {
+            *dot = '\0';
+        } else {
+            name += strlen(name);
+        }
+    }
+}
+
+static bool is_service(const char *label) {
+    return strcasecmp(label, "s3") == 0 || strcasecmp(label, "s3-fips") == 0;
+}
+
+/* The host without ".amazonaws.com" or ".amazonaws.com.cn" at its end. False: it has neither, or is too long. */
+static bool cut_domain(const char *host, char name[OBJECT_HOST_MAX]) {
+    static const char *const domains[] = {".amazonaws.com", ".amazonaws.com.cn"};
+    size_t length = strlen(host);
+    for (size_t d = 0; d < sizeof domains / sizeof *domains; d++) {
+        size_t end = strlen(domains[d]);
+        if (length > end && length < OBJECT_HOST_MAX - 1 && strcasecmp(host + length - end, domains[d]) == 0) {
+            snprintf(name, OBJECT_HOST_MAX, "%.*s", (int)(length - end), host);
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool take_region(const char *text, char region[OBJECT_REGION_MAX]) {
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz0123456789-";
+    size_t length = strlen(text);
+    bool good = length > 0 && length < OBJECT_REGION_MAX && strspn(text, letters) == length &&
+                strchr(text, '-') != NULL && strncmp(text, "website-", 8) != 0;
+    snprintf(region, OBJECT_REGION_MAX, "%s", good ? text : "");
+    return good;
+}
+
+bool object_host_region(const char *host, char region[OBJECT_REGION_MAX]) {
+    char name[OBJECT_HOST_MAX];
+    region[0] = '\0';
+    if (!cut_domain(host, name)) {
+        return false;
+    }
+    const char *labels[HOST_LABELS];
+    split_labels(name, labels);
+    if (strcasecmp(labels[0], "s3") == 0 || strcasecmp(labels[0], "s3-external-1") == 0) {
+        return take_region("us-east-1", region);
+    }
+    if (strncasecmp(labels[0], "s3-", 3) == 0) {
+        return take_region(labels[0] + 3, region); /* the older form: s3-eu-west-3.amazonaws.com */
+    }
+    bool dual = strcasecmp(labels[1], "dualstack") == 0;
+    return is_service(labels[dual ? 2 : 1]) && take_region(labels[0], region);
+}
+
+/* Takes the region from the host of an URL, or from a host alone. */
+static void region_of_place(const char *place, char region[OBJECT_REGION_MAX]) {
+    char host[OBJECT_HOST_MAX];
+    const char *name = strstr(place, "://") != NULL ? strstr(place, "://") + 3 : place;
+    size_t length = strcspn(name, ":/?#");
+    if (region[0] == '\0' && length < sizeof host) {
+        snprintf(host, sizeof host, "%.*s", (int)length, name);
+        (void)object_host_region(host, region);
+    }
+}
+
 static void failure_take(struct xml_element root, struct object_failure *failure) {
     if (strcmp(xml_element_name(root), "Error") != 0) {
         return;
@@ -79,6 +150,15 @@ static void failure_take(struct xml_element root, struct object_failure *failure
     copy_line(failure->text, sizeof failure->text, xml_text_at(root, "Message"));
     if (xml_text_at(root, "Region")[0] != '\0' && failure->region[0] == '\0') {
         copy_line(failure->region, sizeof failure->region, xml_text_at(root, "Region"));
+    }
+    region_of_place(xml_text_at(root, "Endpoint"), failure->region);
+}
+
+static void location_take(const struct http_answer *answer, struct object_failure *failure) {
+    char location[OBJECT_URL_MAX];
+    if (answer->status >= 300 && answer->status < 400 && http_header(answer, "Location", location, sizeof location)) {
+        region_of_place(location, failure->region);
+        object_url_show(location, failure->location);
     }
 }
 
@@ -90,6 +170,7 @@ void object_failure_read(const struct http_answer *answer, struct object_failure
         failure_take(xml_tree_root(tree), failure);
         xml_tree_close(tree);
     }
+    location_take(answer, failure);
     if (strspn(failure->region, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(failure->region)) {
         failure->region[0] = '\0';
     }

@@ -11,6 +11,7 @@ enum {
     OBJECT_CODE_MAX = 64, /* of S3's name of an error */
     OBJECT_TEXT_MAX = 300,
     OBJECT_REGION_MAX = 64,
+    OBJECT_HOST_MAX = 320,
     OBJECT_UPLOAD_MAX = 512,    /* of a multipart upload's id */
     OBJECT_CONTINUE_MAX = 2048, /* of what says where a list goes on */
 };
@@ -33,12 +34,16 @@ bool object_bytes_parse(const char *text, uint64_t *bytes);
 
 struct object_failure {
     int status;
-    char code[OBJECT_CODE_MAX];     /* "NoSuchKey"; "": none */
-    char text[OBJECT_TEXT_MAX];     /* one printable line; "": none */
-    char region[OBJECT_REGION_MAX]; /* the bucket's region, where the answer tells it */
+    char code[OBJECT_CODE_MAX];       /* "NoSuchKey"; "": none */
+    char text[OBJECT_TEXT_MAX];       /* one printable line; "": none */
+    char region[OBJECT_REGION_MAX];   /* the bucket's region, where the answer tells it */
+    char location[OBJECT_NAME_SHOWN]; /* where the answer redirects to, without the query; one line. "": nowhere */
 };
 /* Reads an answer with a status of 300 or more, or one of 200 that reports an error all the same. */
 void object_failure_read(const struct http_answer *answer, struct object_failure *failure);
+/* Copies the region that a host of AWS's S3 serves: "bucket.s3.eu-west-3.amazonaws.com" has "eu-west-3". Returns false
+ * for every other host. */
+bool object_host_region(const char *host, char region[OBJECT_REGION_MAX]);
 /* Whether the body of an answer with status 200 reports an error: those of long calls may. */
 bool object_answer_failed(const char *body, size_t size);
 

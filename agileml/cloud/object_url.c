@@ -4,6 +4,7 @@
 #include "agileml/base/printable.h"
 #include "agileml/cloud/service_endpoint.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -18,6 +19,14 @@ bool object_url_is_s3(const char *path) {
 
 bool object_url_is(const char *path) {
     return object_url_is_s3(path) || begins(path, "https://") || begins(path, "http://");
+}
+
+bool object_url_is_foreign(const char *path) {
+    size_t letters = 0;
+    while (isalnum((unsigned char)path[letters])) {
+        letters++;
+    }
+    return letters > 0 && strncmp(path + letters, "://", 3) == 0 && !object_url_is(path);
 }
 
 void object_url_show(const char *path, char text[OBJECT_NAME_SHOWN]) {

@@ -24,6 +24,8 @@ struct object_url {
 
 /* Whether the path begins with s3://, https:// or http://. */
 bool object_url_is(const char *path);
+/* Whether it begins with another scheme (letters and "://"), which nothing here reads or writes. */
+bool object_url_is_foreign(const char *path);
 /* Whether it begins with s3://, so that it can be written to and listed. */
 bool object_url_is_s3(const char *path);
 /* Returns 0; AML_EINPUT with a line: no bucket, a bucket's name that can't be, a user or password in the address, plain

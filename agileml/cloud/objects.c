@@ -104,14 +104,26 @@ int objects_open(struct objects **objects, const struct objects_options *options
     }
     strcpy(new->source, "none yet");
     int code = http_open(&new->http, error);
-    code = code != 0 ? code : credentials_open(&new->credentials, new->http, "s3", error);
-    code = code != 0 ? code : choose_endpoint(new, error);
     if (code != 0) {
         objects_close(new);
         return code;
     }
     *objects = new;
     return 0;
+}
+
+/* Opens what requests to S3 alone need: files of credentials that can't be used do not hinder a read by https. */
+static int open_s3(struct objects *objects, struct error *error) {
+    if (objects->credentials != NULL) {
+        return 0;
+    }
+    int code = credentials_open(&objects->credentials, objects->http, "s3", error);
+    code = code != 0 ? code : choose_endpoint(objects, error);
+    if (code != 0 && objects->credentials != NULL) {
+        credentials_close(objects->credentials);
+        objects->credentials = NULL;
+    }
+    return code;
 }
 
 void objects_close(struct objects *objects) {
@@ -136,8 +148,9 @@ static int end_with(struct object_call *call, int code, const char *text) {
     char shown[OBJECT_NAME_SHOWN];
     char address[OBJECT_URL_MAX + OBJECT_BUCKET_MAX];
     const struct object_url *url = call->request.url;
-    snprintf(address, sizeof address, url->s3 ? "s3://%s/%s" : "%s%s", url->s3 ? url->bucket : url->address,
-             url->s3 ? url->key : "");
+    const char *slash = url->key[0] != '\0' ? "/" : "";
+    snprintf(address, sizeof address, url->s3 ? "s3://%s%s%s" : "%s%s%s", url->s3 ? url->bucket : url->address,
+             url->s3 ? slash : "", url->s3 ? url->key : "");
     object_url_show(address, shown);
     call_end(call);
     return error_set(&call->result.error, code, "%s: %s", shown, text);
@@ -164,10 +177,15 @@ static void describe_remedy(const struct object_call *call, char *text, size_t s
     const char *right = actions[call->request.action].right;
     bool s3 = call->request.url->s3;
     text[0] = '\0';
-    if (!s3 && (failure->status == 401 || failure->status == 403)) {
+    if (failure->status >= 300 && failure->status < 400) {
+        const char *place = failure->location[0] != '\0' ? failure->location : "another address";
+        snprintf(text, size,
+                 s3 ? ": it redirects to %s: expected the bucket's own region (AWS_REGION) and service "
+                      "(AWS_ENDPOINT_URL_S3)"
+                    : ": it redirects to %s: expected that address (redirects are not followed)",
+                 place);
+    } else if (!s3 && (failure->status == 401 || failure->status == 403)) {
         snprintf(text, size, ": expected an address that anyone may read, or a signed one that is still valid");
-    } else if (!s3 && failure->status >= 300 && failure->status < 400) {
-        snprintf(text, size, ": it redirects: expected the address that it leads to");
     } else if (strcmp(failure->code, "NoSuchBucket") == 0) {
         snprintf(text, size, ": expected a bucket that is there");
     } else if (call->result.missing) {
@@ -232,6 +250,15 @@ static uint64_t delay_us(struct objects *objects, unsigned attempts, bool thrott
     return hash_mix(objects->random++) % (most_ms * 1000 + 1);
 }
 
+/* Goes on in another region. A host of AWS's own that was given as the endpoint serves one region alone. */
+static void follow_region(struct objects *objects, const char *region) {
+    char own[OBJECT_REGION_MAX];
+    snprintf(objects->region, sizeof objects->region, "%s", region);
+    if (object_host_region(objects->host, own)) {
+        objects->host[0] = '\0';
+    }
+}
+
 /* Takes up the service's clock, or has the credentials read anew, or follows the bucket to its region. Returns whether
  * another attempt makes sense at once. */
 static bool call_mend(struct object_call *call, int64_t date) {
@@ -246,7 +273,7 @@ static bool call_mend(struct object_call *call, int64_t date) {
     if (failure->region[0] != '\0' && strcmp(failure->region, objects->region) != 0 && !call->region_changed &&
         (failure->status == 301 || failure->status == 307 || failure->status == 400 || failure->status == 403)) {
         call->region_changed = true;
-        snprintf(objects->region, sizeof objects->region, "%s", failure->region);
+        follow_region(objects, failure->region);
         return true;
     }
     if ((one_of(failure->code, late) || failure->status == 403) && date != 0 &&
@@ -614,6 +641,20 @@ static int wait_ms(struct objects *objects) {
     return (int)least;
 }
 
+/* Ends a call to S3 that can't be made. */
+static void check_s3(struct object_call *call) {
+    enum object_action action = call->request.action;
+    struct error error = {0};
+    if (call->request.url->key[0] == '\0' && action != OBJECT_LIST && action != OBJECT_UPLOADS) {
+        (void)end_with(
+            call, AML_EINPUT,
+            "a bucket without an object's key: expected s3://BUCKET/KEY (as --data also s3://BUCKET/ for all "
+            "objects of the bucket)");
+    } else if (open_s3(call->objects, &error) != 0) {
+        (void)end_with(call, error.code, error.text);
+    }
+}
+
 struct object_call *object_start(struct objects *objects, const struct object_request *request) {
     struct object_call *call = memory_zeroed(1, sizeof *call);
     call->objects = objects;
@@ -623,6 +664,9 @@ struct object_call *object_start(struct objects *objects, const struct object_re
         last = &(*last)->next;
     }
     *last = call;
+    if (request->url->s3) {
+        check_s3(call);
+    }
     advance(objects);
     return call;
 }

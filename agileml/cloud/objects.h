@@ -5,7 +5,8 @@
  * Tried again, after a random part of a delay that doubles: connections that are cut, can't be made or stall, time
  * outs, 5xx (503 SlowDown), 429 and 408, answers whose range or size is not what was asked for, credentials that have
  * expired (read anew) and signatures that were out of time (by the answer's clock). After OBJECTS_ATTEMPTS the last
- * failure is the error. An answer from another region than assumed is followed there. Credentials are those of
+ * failure is the error. An answer from another region than assumed is followed there, by
+ * AWS's own host of that region; no other redirect is. Credentials are those of
  * credentials.h.
  *
  * The address of s3://BUCKET/KEY is https://BUCKET.s3.REGION.amazonaws.com/KEY, or, with an endpoint of
@@ -40,7 +41,8 @@ struct objects_options {
     uint32_t delay_ms, timeout_ms, stall_s;
 };
 
-/* Returns 0; AML_EINPUT: broken files of credentials, an endpoint that can't be used; AML_EFAIL. */
+/* Returns 0 or AML_EFAIL. Credentials and the endpoint are looked for by the first request to S3, which fails with
+ * AML_EINPUT if they can't be used. */
 int objects_open(struct objects **objects, const struct objects_options *options, struct error *error);
 /* Drops requests that are under way, which must have been freed before. NULL is allowed. */
 void objects_close(struct objects *objects);

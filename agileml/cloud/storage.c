@@ -12,17 +12,27 @@ static const struct storage_kind *kind_of(const char *path) {
     return storage_is_object(path) ? &storage_objects : &storage_files;
 }
 
+/* Refuses addresses that are neither an object's nor a path: "gs://bucket/key" is no file in a folder gs: . */
+static int check_address(const char *path, struct error *error) {
+    return object_url_is_foreign(path)
+               ? error_set(error, AML_EINPUT,
+                           "%.300s: an address of a kind that is not known: expected a path or s3://BUCKET/KEY", path)
+               : 0;
+}
+
 bool storage_is_object(const char *path) {
     return object_url_is(path);
 }
 
 int storage_check(const char *path, struct error *error) {
-    return kind_of(path)->check(path, error);
+    int code = check_address(path, error);
+    return code != 0 ? code : kind_of(path)->check(path, error);
 }
 
 int storage_create(struct storage_file **file, const char *path, bool sweep, struct error *error) {
     *file = NULL;
-    return kind_of(path)->create(file, path, sweep, error);
+    int code = check_address(path, error);
+    return code != 0 ? code : kind_of(path)->create(file, path, sweep, error);
 }
 
 int storage_write(struct storage_file *file, const void *bytes, size_t size, struct error *error) {
@@ -43,7 +53,8 @@ void storage_discard(struct storage_file *file) {
 
 int storage_open(struct storage_reader **reader, const char *path, uint64_t *bytes, struct error *error) {
     *reader = NULL;
-    return kind_of(path)->open(reader, path, bytes, error);
+    int code = check_address(path, error);
+    return code != 0 ? code : kind_of(path)->open(reader, path, bytes, error);
 }
 
 int storage_read(struct storage_reader *reader, void *bytes, size_t size, size_t *got, struct error *error) {

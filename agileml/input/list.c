@@ -171,15 +171,39 @@ static int found_object(void *context, const char *path, const struct source_ide
     return add_identified(context, path, identity, error);
 }
 
+/* Of what was added since `before`, keeps the object of this very name alone, if it is there. */
+static void keep_exact(struct input_list *list, size_t before, const char *address) {
+    size_t exact = before;
+    while (exact < list->count && strcmp(list->names[exact].path, address) != 0) {
+        exact++;
+    }
+    if (exact == list->count) {
+        return;
+    }
+    struct input_name kept = list->names[exact];
+    list->names[exact] = list->names[before];
+    list->names[before] = kept;
+    while (list->count > before + 1) {
+        free(list->names[--list->count].path);
+    }
+}
+
 static int add_address(struct input_list *list, const char *address, struct error *error) {
     const struct source_scheme *scheme = source_scheme_of(address);
     size_t before = list->count;
-    bool several = scheme != NULL && scheme->list != NULL && (has_glob(address) || address[strlen(address) - 1] == '/');
-    if (!several) {
+    struct error refused = {0};
+    struct error none = {0};
+    bool folder = address[strlen(address) - 1] == '/';
+    if (scheme == NULL || scheme->list == NULL || (!has_glob(address) && !folder)) {
         return add_file(list, address, error);
     }
-    int code = scheme->list(address, found_object, list, error);
-    return code == 0 && list->count == before
+    int code = scheme->list(address, found_object, list, &refused);
+    if (code != 0) { /* without the right to list, the object of this name may be read */
+        bool named = !folder && list->count == before && add_file(list, address, &none) == 0;
+        return named ? 0 : error_set(error, code, "%s", refused.text);
+    }
+    keep_exact(list, before, address);
+    return list->count == before
                ? error_set(error, AML_EINPUT, "%s: nothing there that matches: expected data", text_input_name(address))
                : code;
 }

@@ -23,9 +23,9 @@ struct input_list {
 };
 
 /* Adds the files that `value` names. What exists under the whole value is one file or folder, whatever characters it
- * has. Otherwise a value with '*', '?' or '[' is a glob as in the shell, if it matches something; otherwise commas
- * separate several names (addresses: a comma before another address). Files come in the order of the names, and within
- * a glob or folder in that of their bytes. Indexes (`.gzi`) are no data: globs and folders skip them.
+ * has; likewise an object. Otherwise a value with '*', '?' or '[' is a glob as in the shell, if it matches something;
+ * otherwise commas separate several names (addresses: a comma before another address). Files come in the order of the
+ * names, and within a glob or folder in that of their bytes. Indexes (`.gzi`) are no data: globs and folders skip them.
  *
  * Returns 0; or AML_EINPUT with a line: nothing there, a glob that matches nothing, a folder without files, a folder
  * within a folder or glob, a file that can't be read or is in the list already; AML_ELIMIT for more than

@@ -2,27 +2,19 @@
 #include "agileml/input/source.h"
 
 #include "agileml/base/text_input.h"
+#include "agileml/cloud/object_url.h"
 #include "agileml/input/source_objects.h"
 
-#include <ctype.h>
 #include <string.h>
+#include <strings.h>
 
 /* The schemes of this program; files come last, as every path begins with their prefix. */
 static const struct source_scheme *const schemes[] = {&source_s3, &source_https, &source_http, &source_files};
 
-/* Returns whether the path begins with letters and "://". */
-static bool names_scheme(const char *path) {
-    size_t letters = 0;
-    while (isalnum((unsigned char)path[letters])) {
-        letters++;
-    }
-    return letters > 0 && strncmp(path + letters, "://", 3) == 0;
-}
-
 const struct source_scheme *source_scheme_of(const char *path) {
     for (size_t s = 0; s < sizeof schemes / sizeof schemes[0]; s++) {
         size_t length = strlen(schemes[s]->prefix);
-        if (strncmp(path, schemes[s]->prefix, length) == 0 && (length > 0 || !names_scheme(path))) {
+        if (strncasecmp(path, schemes[s]->prefix, length) == 0 && (length > 0 || !object_url_is_foreign(path))) {
             return schemes[s];
         }
     }
@@ -30,8 +22,10 @@ const struct source_scheme *source_scheme_of(const char *path) {
 }
 
 static int unknown_scheme(const char *path, struct error *error) {
-    return error_set(error, AML_EINPUT, "%s: expected a file's path, got an address of a kind that is not known",
-                     text_input_name(path));
+    return error_set(
+        error, AML_EINPUT,
+        "%s: an address of a kind that is not known: expected a file's path, s3://BUCKET/KEY or https://HOST/PATH",
+        text_input_name(path));
 }
 
 int source_identify(const char *path, struct source_identity *identity, struct error *error) {

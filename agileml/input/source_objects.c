@@ -70,12 +70,16 @@ static void objects_close_source(struct source *source) {
 
 struct listing {
     const struct object_url *url; /* its key is the pattern */
+    const char *pattern;          /* the whole address */
     bool folder;                  /* the key is a folder's */
     int (*found)(void *context, const char *path, const struct source_identity *identity, struct error *error);
     void *context;
 };
 
 static bool is_wanted(const struct listing *listing, const char *key) {
+    if (strcmp(key, listing->url->key) == 0 && !listing->folder) {
+        return true;
+    }
     const char *name = strrchr(key, '/') != NULL ? strrchr(key, '/') + 1 : key;
     size_t length = strlen(name);
     bool index = length > 4 && strcmp(name + length - 4, ".gzi") == 0;
@@ -94,7 +98,8 @@ static int listing_found(void *context, const struct object_item *item, struct e
     if (item->folder || !is_wanted(listing, item->key)) {
         return 0;
     }
-    snprintf(path, sizeof path, "s3://%s/%s", listing->url->bucket, item->key);
+    int begin = (int)(strlen(listing->pattern) - strlen(listing->url->key)); /* as the user has written it */
+    snprintf(path, sizeof path, "%.*s%s", begin, listing->pattern, item->key);
     memcpy(identity.version, item->tag, sizeof item->tag);
     return listing->found(listing->context, path, &identity, error);
 }
@@ -113,7 +118,8 @@ static int s3_list(const char *pattern,
     struct object_url prefix = url;
     size_t fixed = strcspn(url.key, "*?[");
     prefix.key[fixed] = '\0';
-    struct listing listing = {.url = &url, .folder = url.key[fixed] == '\0', .found = found, .context = context};
+    struct listing listing = {
+        .url = &url, .pattern = pattern, .folder = url.key[fixed] == '\0', .found = found, .context = context};
     /* A pattern for folders, as a*b/c, needs what is below them. */
     bool folders = strchr(url.key + fixed, '/') == NULL;
     code = object_list(objects, &prefix, folders, listing_found, &listing, error);

@@ -238,7 +238,7 @@ static void answer_upload(struct fake_s3 *fake, const struct http_server_request
 
 /* ---- Lists ---- */
 
-/* Copies a parameter of a query; "" when there is none. Decodes %2F alone, which is all that the tests need. */
+/* Copies a parameter of a query; "" when there is none. Decodes %XX. */
 static void parameter(const char *query, const char *name, char value[256]) {
     char wanted[64];
     snprintf(wanted, sizeof wanted, "&%s=", name);
@@ -246,9 +246,10 @@ static void parameter(const char *query, const char *name, char value[256]) {
     value[0] = '\0';
     size_t length = 0;
     for (at = at != NULL ? at + strlen(wanted) : ""; *at != '\0' && *at != '&' && length < 255; at++) {
-        bool slash = strncmp(at, "%2F", 3) == 0;
-        value[length++] = slash ? '/' : *at;
-        at += slash ? 2 : 0;
+        unsigned byte;
+        bool encoded = sscanf(at, "%%%2x", &byte) == 1;
+        value[length++] = encoded ? (char)byte : *at;
+        at += encoded ? 2 : 0;
     }
     value[length] = '\0';
 }
@@ -283,10 +284,11 @@ static void answer_list(struct fake_s3 *fake, struct http_server_reply *reply, c
         if (again || k < skipped) {
             continue;
         }
-        const char *form = slash != NULL ? "<CommonPrefixes><Prefix>%.*s</Prefix></CommonPrefixes>"
-                                         : "<Contents><Key>%.*s</Key><Size>%zu</Size></Contents>";
-        at += (size_t)snprintf(text + at, sizeof reply->text - at, form, (int)length, keys[k],
-                               fake_s3_find(fake, keys[k])->size);
+        const char *form = slash != NULL ? "<CommonPrefixes><Prefix>%s</Prefix></CommonPrefixes>"
+                                         : "<Contents><Key>%s</Key><Size>%zu</Size></Contents>";
+        char encoded[3 * sizeof last];
+        assert_true(sigv4_encode(last, "/", encoded, sizeof encoded));
+        at += (size_t)snprintf(text + at, sizeof reply->text - at, form, encoded, fake_s3_find(fake, keys[k])->size);
     }
     snprintf(text + at, sizeof reply->text - at,
              k < count ? "<IsTruncated>true</IsTruncated><NextContinuationToken>%zu</NextContinuationToken>"
@@ -361,6 +363,7 @@ static bool answer_fault(struct fake_s3 *fake, const char *line, struct http_ser
         reply->body = "<Error><Code>InternalError</Code></Error>";
     } else if (!fault->silent) {
         answer_error(reply, fault->status, fault->code, "");
+        snprintf(reply->head, sizeof reply->head, "%s", fault->head != NULL ? fault->head : "");
     }
     return true;
 }

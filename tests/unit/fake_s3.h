@@ -30,6 +30,7 @@ struct fake_fault {
     unsigned count; /* of requests */
     int status;     /* 0: as below */
     const char *code;
+    const char *head;                            /* more header lines; NULL: none */
     bool cut, silent, wrong_range, no_xml, lost; /* lost: carried out, but the answer is cut */
 };
 

@@ -358,12 +358,103 @@ static void test_region(void **state) {
     fake->requests = 0;
     assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), 0);
     assert_int_equal(fake->requests, 1);
-    struct objects *objects;
+    fake->requests = 0;
     setenv("AWS_REGION", "eu/west", 1);
-    assert_int_equal(objects_open(&objects, &quick, &error), AML_EINPUT);
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "AWS_REGION: 'eu/west' is not a region"));
     unsetenv("AWS_REGION");
-    setenv("AWS_ENDPOINT_URL_S3", "http://host.example", 1);
-    assert_int_equal(objects_open(&objects, &quick, NULL), AML_EINPUT); /* plain http to another machine */
+    setenv("AWS_ENDPOINT_URL_S3", "http://host.example", 1); /* plain http to another machine */
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, NULL), AML_EINPUT);
+    assert_int_equal(fake->requests, 0);
+}
+
+static void test_hosts_of_s3(void **state) {
+    static const struct {
+        const char *host, *region; /* "": it is none of S3's */
+    } examples[] = {
+        {"bucket.s3.eu-west-3.amazonaws.com", "eu-west-3"},
+        {"s3.eu-west-3.amazonaws.com", "eu-west-3"},
+        {"my.s3.bucket.s3-us-west-2.amazonaws.com", "us-west-2"},
+        {"S3.amazonaws.com", "us-east-1"},
+        {"bucket.s3.dualstack.ap-south-1.amazonaws.com", "ap-south-1"},
+        {"s3-fips.us-gov-west-1.amazonaws.com", "us-gov-west-1"},
+        {"bucket.s3.cn-north-1.amazonaws.com.cn", "cn-north-1"},
+        {"bucket.s3-website-us-east-1.amazonaws.com", ""},
+        {"s3.eu-west-3.amazonaws.com.example.org", ""},
+        {"s3.eu-west-3.example.org", ""},
+        {"s3.eu-west-3amazonaws.com", ""},
+        {"ec2.eu-west-3.amazonaws.com", ""},
+        {"eu-west-3.amazonaws.com", ""},
+        {"s3.eu west-3.amazonaws.com", ""},
+        {".amazonaws.com", ""},
+        {"", ""},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        char region[OBJECT_REGION_MAX];
+        assert_int_equal(object_host_region(examples[i].host, region), examples[i].region[0] != '\0');
+        assert_string_equal(region, examples[i].region);
+    }
+}
+
+static void check_redirect(const char *head, const char *body, const char *region, const char *location) {
+    struct object_failure failure;
+    struct http_answer answer = {.status = 307, .head = head, .body = body, .body_size = strlen(body)};
+    object_failure_read(&answer, &failure);
+    assert_string_equal(failure.region, region);
+    assert_string_equal(failure.location, location);
+}
+
+/* Where S3 says that a bucket is elsewhere: by a header with the region, by an address, or by an endpoint. */
+static void test_redirects(void **state) {
+    (void)state;
+    check_redirect("HTTP/1.1 307 x\r\nLocation: https://b.s3.us-west-2.amazonaws.com/k?sig=secret\r\n\r\n", "",
+                   "us-west-2", "https://b.s3.us-west-2.amazonaws.com/k");
+    check_redirect("HTTP/1.1 307 x\r\nLocation: https://b.s3.us-west-2.amazonaws.com/k\r\n"
+                   "x-amz-bucket-region: eu-west-1\r\n\r\n",
+                   "", "eu-west-1", "https://b.s3.us-west-2.amazonaws.com/k");
+    check_redirect("HTTP/1.1 301 x\r\n\r\n",
+                   "<Error><Code>PermanentRedirect</Code><Endpoint>b.s3-eu-west-1.amazonaws.com</Endpoint></Error>",
+                   "eu-west-1", "");
+    check_redirect("HTTP/1.1 301 x\r\nLocation: https://s3.us-west-2.amazonaws.com.evil.example/k\r\n\r\n", "", "",
+                   "https://s3.us-west-2.amazonaws.com.evil.example/k");
+    check_redirect("HTTP/1.1 301 x\r\nLocation: /login\r\n\r\n", "", "", "/login");
+}
+
+/* A redirect to a foreign host is not followed: the credentials' signature goes nowhere else. */
+static void test_redirect_elsewhere(void **state) {
+    struct fake_s3 *fake = *state;
+    struct error error = {0};
+    fake_s3_put(fake, "a", 10, 1);
+    fake->fault = (struct fake_fault){
+        .count = 1, .status = 307, .code = "TemporaryRedirect", .head = "Location: https://evil.example/a\r\n"};
+    assert_int_equal(read_and_compare(fake, "a", 0, 10, 10, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "it redirects to https://evil.example/a"));
+    assert_int_equal(fake->requests, 1);
+}
+
+/* A path that names a bucket alone is no object. */
+static void test_no_key(void **state) {
+    struct fake_s3 *fake = *state;
+    static const char *const buckets[] = {"s3://bucket", "s3://bucket/"};
+    for (size_t i = 0; i < sizeof buckets / sizeof *buckets; i++) {
+        struct objects *objects;
+        struct object_url url;
+        struct error error = {0};
+        uint64_t bytes;
+        char tag[OBJECT_TAG_MAX];
+        assert_int_equal(objects_open(&objects, &quick, NULL), 0);
+        assert_int_equal(object_url_parse(buckets[i], &url, NULL), 0);
+        assert_int_equal(object_head(objects, &url, &bytes, tag, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "s3://bucket: a bucket without an object's key: expected s3://BUCKET/KEY"));
+        objects_close(objects);
+    }
+    struct storage_reader *reader;
+    struct error error = {0};
+    uint64_t bytes;
+    assert_int_equal(storage_open(&reader, "s3://bucket", &bytes, &error), AML_EINPUT);
+    assert_non_null(strstr(error.text, "expected s3://BUCKET/KEY"));
+    assert_int_equal(fake->requests, 0);
 }
 
 /* ---- Web servers ---- */
@@ -395,6 +486,17 @@ static void test_web(void **state) {
     assert_int_equal(read_web(fake, "files_/page", 100, &small), 0);
     assert_int_equal(read_web(fake, "files_/large", 200, &large), AML_EINPUT);
     assert_non_null(strstr(large.text, "does not send ranges of bytes"));
+    struct error moved = {0};
+    fake->fault = (struct fake_fault){
+        .count = 1, .status = 302, .code = "", .head = "Location: https://host.example/new?sig=secret\r\n"};
+    assert_int_equal(read_web(fake, "files_/page", 100, &moved), AML_EINPUT);
+    assert_non_null(strstr(moved.text, "it redirects to https://host.example/new: expected that address"));
+    struct error odd = {0};
+    fake_s3_put(fake, "x]", 100, 1);
+    assert_int_equal(read_web(fake, "files_/x]?a=[1]&b=*", 100, &odd), 0);
+    setenv("AWS_PROFILE", "nobody", 1); /* credentials are for S3 alone */
+    assert_int_equal(read_web(fake, "files_/page", 100, &odd), 0);
+    unsetenv("AWS_PROFILE");
     fake->fault = (struct fake_fault){.count = 1, .status = 403, .code = ""};
     assert_int_equal(read_web(fake, "files_/page?X-Amz-Signature=secret", 100, &denied), AML_EINPUT);
     assert_non_null(strstr(denied.text, "expected an address that anyone may read"));
@@ -612,6 +714,41 @@ static void test_input_lists(void **state) {
     assert_non_null(strstr(within.text, "a folder within the input"));
 }
 
+/* What exists under the whole name is meant; only then is it a pattern. */
+static void test_input_names(void **state) {
+    struct fake_s3 *fake = *state;
+    char text[400];
+    struct error error = {0};
+    static const char *const keys[] = {
+        "br[1].csv", "br1.csv", "a?.csv", "ab.csv", "s*r", "star", ".d[x]", "p+q%20#1", "\xc3\xa4 [\xc3\xb6].csv",
+        "e/../f[0]"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        char path[200];
+        char expected[200];
+        fake_s3_put(fake, keys[i], 10, 1);
+        snprintf(path, sizeof path, "s3://bucket/%s", keys[i]);
+        snprintf(expected, sizeof expected, "%s ", strrchr(path, '/') + 1);
+        assert_int_equal(list_input(path, text, &error), 0);
+        assert_string_equal(text, expected);
+        if (strstr(keys[i], "..") == NULL) {
+            assert_int_equal(read_and_compare(fake, keys[i], 0, 10, 10, &error), 0);
+        }
+    }
+    assert_int_equal(list_input("s3://bucket/br[12].csv", text, &error), 0);
+    assert_string_equal(text, "br1.csv ");
+    assert_int_equal(list_input("S3://bucket/a[b].csv", text, &error), 0);
+    assert_string_equal(text, "ab.csv ");
+    struct error none = {0};
+    assert_int_equal(list_input("s3://bucket/zz[1].csv", text, &none), AML_EINPUT);
+    assert_non_null(strstr(none.text, "nothing there that matches"));
+    struct error bucket = {0};
+    assert_int_equal(list_input("s3://bucket", text, &bucket), AML_EINPUT);
+    assert_non_null(strstr(bucket.text, "expected s3://BUCKET/KEY"));
+    fake->fault = (struct fake_fault){.count = 1, .of = "GET /bucket?list-type", .status = 403, .code = "AccessDenied"};
+    assert_int_equal(list_input("s3://bucket/br[1].csv", text, &error), 0); /* without the right to list */
+    assert_string_equal(text, "br[1].csv ");
+}
+
 static void test_input_text(void **state) {
     struct fake_s3 *fake = *state;
     struct text_lines lines;
@@ -748,6 +885,10 @@ int main(void) {
         TEST(test_no_credentials),
         TEST(test_expired_credentials),
         TEST(test_region),
+        TEST(test_hosts_of_s3),
+        TEST(test_redirects),
+        TEST(test_redirect_elsewhere),
+        TEST(test_no_key),
         TEST(test_web),
         TEST(test_write),
         TEST(test_write_faults),
@@ -755,6 +896,7 @@ int main(void) {
         TEST(test_write_refused),
         TEST(test_write_check),
         TEST(test_input_lists),
+        TEST(test_input_names),
         TEST(test_input_text),
         TEST(test_checkpoints),
         TEST(test_discard_is_sure),
