@@ -2,6 +2,7 @@
 #include "apps/mlr/criteo.h"
 
 #include "agileml/base/text_fields.h"
+#include "apps/mlr/labels.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -259,6 +260,10 @@ bool criteo_recognized(char *line, size_t length) {
 /* ---- Lines ---- */
 
 static int take_label(const struct criteo_text *text, int *label, struct error *error) {
+    if (mlr_label_is_missing(text->text, text->length)) {
+        *label = CRITEO_NO_LABEL;
+        return 0;
+    }
     if (text->length != 1 || (*text->text != '0' && *text->text != '1')) {
         return error_set(error, AML_EINPUT, "expected a label 0 or 1, got '%.*s'",
                          (int)(text->length < SHOWN_MAX ? text->length : SHOWN_MAX), text->text);
@@ -278,7 +283,7 @@ int criteo_take(const struct criteo_columns *columns, const char *line, size_t l
         bool more = count > CRITEO_COLUMNS_MAX;
         return wrong_count(columns->count, more, (uint32_t)(more ? CRITEO_COLUMNS_MAX : count), error);
     }
-    record->label = -1;
+    record->label = CRITEO_NO_LABEL;
     for (uint32_t c = 0; c < columns->count; c++) {
         int field = columns->field_of[c];
         if (field >= 0) {

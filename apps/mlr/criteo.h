@@ -30,6 +30,7 @@ struct criteo_columns {
 };
 
 enum { CRITEO_LABEL = -1, CRITEO_ID = -2 };
+enum { CRITEO_NO_LABEL = -1 };
 
 /* Bytes of a line: text[length], not ended by a 0. */
 struct criteo_text {
@@ -39,7 +40,7 @@ struct criteo_text {
 
 /* A line's fields, which point into the line. */
 struct criteo_record {
-    int label; /* 0 or 1; -1: none */
+    int label; /* 0 or 1, or CRITEO_NO_LABEL: there is no such column, or it is missing */
     struct criteo_text fields[CRITEO_FIELDS];
 };
 

@@ -9,6 +9,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum {
+    DIGITS_MAX = 320,     /* of a whole number, with a 0 */
+    MISSING_MAX = 12,     /* bytes of the words for a missing label */
+    FEW_LABELS = 20,      /* so many may be anything */
+    REPEATED_NUMBERS = 3, /* numbers that are classes occur so often in the mean, at least ... */
+    REPEATED_WORDS = 2,   /* ... and words so often */
+};
+
+static const double EXACT_INTEGER_MAX = 9007199254740992.0; /* 2^53: doubles hold whole numbers below exactly */
+
 bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
     if (length == 0 || length > MLR_LABEL_MAX) {
         return false;
@@ -20,20 +30,69 @@ bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
     }
     memset(label, 0, sizeof *label);
     memcpy(label->text, text, length);
-    label->number = NAN;
     const char *end = number_take(label->text, &label->number);
-    if (end == label->text + length) {
-        label->number += 0.0; /* -0 becomes 0 */
-        memset(label->text, 0, sizeof label->text);
-        snprintf(label->text, sizeof label->text, "%.17g", label->number);
-    } else {
+    if (end != label->text + length) {
         label->number = NAN;
     }
+    label->number += 0.0; /* -0 becomes 0 */
     return true;
+}
+
+bool mlr_label_is_missing(const char *text, size_t length) {
+    static const char *const words[] = {"nan", "na", "n/a", "#n/a",     "#na",    "<na>",    "null",   "none", "?",
+                                        "\\n", ".",  "inf", "infinity", "1.#ind", "1.#qnan", "1.#inf", NULL};
+    char lower[MISSING_MAX + 1];
+    if (length > 0 && (*text == '-' || *text == '+')) {
+        text++;
+        length--;
+        if (length == 0) {
+            return false; /* "+" and "-" are classes */
+        }
+    }
+    bool number = length > 0 && *text >= '0' && *text <= '9' && memchr(text, '#', length) == NULL; /* as most are */
+    if (number || length > MISSING_MAX) {
+        return false;
+    }
+    for (size_t i = 0; i < length; i++) {
+        lower[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
+    }
+    lower[length] = '\0';
+    bool found = length == 0;
+    for (size_t w = 0; words[w] != NULL && !found; w++) {
+        found = strcmp(lower, words[w]) == 0;
+    }
+    return found;
 }
 
 static bool is_word(const struct mlr_label *label) {
     return isnan(label->number);
+}
+
+/* Sets `digits` to those of the whole number that the label is, without zeros in front: as they are written, so that
+ * neighbours beyond 2^53 differ; but those of the double for a number with an exponent or a fraction. */
+static void whole_digits(const struct mlr_label *label, char digits[DIGITS_MAX]) {
+    const char *p = label->text + (*label->text == '-' || *label->text == '+');
+    p += strspn(p, "0");
+    size_t length = strspn(p, "0123456789");
+    const char *rest = p + length;
+    rest += *rest == '.';
+    rest += strspn(rest, "0");
+    if (*rest == '\0') {
+        memcpy(digits, p, length);
+        digits[length] = '\0';
+    } else {
+        snprintf(digits, DIGITS_MAX, "%.0f", fabs(label->number));
+    }
+}
+
+/* Compares whole numbers that are one as doubles. */
+static int whole_order(const struct mlr_label *left, const struct mlr_label *right) {
+    char digits[2][DIGITS_MAX];
+    whole_digits(left, digits[0]);
+    whole_digits(right, digits[1]);
+    size_t lengths[] = {strlen(digits[0]), strlen(digits[1])};
+    int order = lengths[0] != lengths[1] ? (lengths[0] < lengths[1] ? -1 : 1) : strcmp(digits[0], digits[1]);
+    return left->number < 0 ? -order : order;
 }
 
 static int label_order(const void *a, const void *b) {
@@ -42,12 +101,16 @@ static int label_order(const void *a, const void *b) {
     if (is_word(left) || is_word(right)) {
         return is_word(left) && is_word(right) ? strcmp(left->text, right->text) : is_word(left) - is_word(right);
     }
+    if (left->number == right->number && fabs(left->number) >= EXACT_INTEGER_MAX) {
+        return whole_order(left, right);
+    }
     return left->number < right->number ? -1 : left->number > right->number;
 }
 
 /* Returns a map's key. A label whose key is taken has the next free key. */
 static uint64_t label_hash(const struct mlr_label *label) {
-    return hash_bytes((const unsigned char *)label->text, sizeof label->text, 0);
+    return is_word(label) ? hash_bytes((const unsigned char *)label->text, strlen(label->text), 0)
+                          : hash_bytes((const unsigned char *)&label->number, sizeof label->number, 1);
 }
 
 int64_t mlr_labels_find(const struct mlr_labels *labels, const struct mlr_label *label) {
@@ -68,7 +131,9 @@ static void labels_index(struct mlr_labels *labels, uint32_t place) {
 }
 
 bool mlr_labels_add(struct mlr_labels *labels, const struct mlr_label *label) {
-    if (mlr_labels_find(labels, label) != INDEX_NONE) {
+    int64_t found = mlr_labels_find(labels, label);
+    if (found != INDEX_NONE) {
+        labels->items[found].count++;
         return true;
     }
     if (labels->count == MLR_CLASSES_MAX) {
@@ -79,6 +144,7 @@ bool mlr_labels_add(struct mlr_labels *labels, const struct mlr_label *label) {
         labels->items = memory_resized(labels->items, labels->capacity, sizeof *labels->items);
     }
     labels->items[labels->count] = *label;
+    labels->items[labels->count].count = 1;
     labels_index(labels, labels->count++);
     return true;
 }
@@ -91,6 +157,28 @@ void mlr_labels_sort(struct mlr_labels *labels) {
     for (uint32_t place = 0; place < labels->count; place++) {
         labels_index(labels, place);
     }
+}
+
+enum mlr_labels_doubt mlr_labels_check(const struct mlr_labels *labels) {
+    uint64_t samples = 0;
+    uint64_t numbers = 0; /* samples whose label is a number */
+    uint32_t different = 0;
+    bool fraction = false;
+    for (uint32_t k = 0; k < labels->count; k++) {
+        const struct mlr_label *label = &labels->items[k];
+        samples += label->count;
+        if (!is_word(label)) {
+            numbers += label->count;
+            different++;
+            fraction = fraction || trunc(label->number) != label->number;
+        }
+    }
+    if (fraction && different > FEW_LABELS) {
+        return MLR_LABELS_REAL;
+    }
+    bool rare = (different > FEW_LABELS && (uint64_t)different * REPEATED_NUMBERS > numbers) ||
+                (labels->count > FEW_LABELS && (uint64_t)labels->count * REPEATED_WORDS > samples);
+    return rare ? MLR_LABELS_UNIQUE : MLR_LABELS_FINE;
 }
 
 void mlr_labels_close(struct mlr_labels *labels) {

@@ -724,13 +724,14 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    struct mlr mlr = {.input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
-                      .names = {.layout = "auto", .device = "auto"},
-                      .optimizer = {.name = "sgd"},
-                      .batch = 256,
-                      .decay = 0.98,
-                      .hashing = {.rare = -1},
-                      .lambda = 1e-4};
+    struct mlr mlr = {
+        .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
+        .names = {.layout = "auto", .device = "auto"},
+        .optimizer = {.name = "sgd"},
+        .batch = 256,
+        .decay = 0.98,
+        .hashing = {.rare = -1},
+        .lambda = 1e-4};
     const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mlr.input.data, 0, 0,
@@ -748,6 +749,8 @@ int main(int argc, char **argv) {
          "of criteo: a feature for both fields of each pair, too, such as C1xC2,I5xC3"},
         {"label-column", "N", AML_OPTION_INTEGER, &mlr.input.file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"missing-labels", "HOW", AML_OPTION_WORD, &mlr.input.missing_name, 0, 0,
+         "samples whose label is missing (empty, nan, NA, ?, null ...): refuse; skip: leave them out; keep: a class"},
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,

@@ -31,6 +31,8 @@ static const uint32_t NO_LABEL = UINT32_MAX;
 
 const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", "tar", NULL};
 
+const char *const samples_missing_names[] = {"refuse", "skip", "keep", NULL};
+
 /* A file that is being read. */
 struct reading {
     const struct samples_file *file;
@@ -47,6 +49,8 @@ struct reading {
     uint32_t columns;              /* text, csv: fields of a line, with the label; 0: not known yet */
     uint32_t label;                /* text, csv: the label's field, from 0; NO_LABEL: no field is a label */
     enum text_separator separator; /* text, csv: what separates fields */
+    bool skipping;                 /* the present line's label is missing, and such samples are left out */
+    uint64_t left_out;             /* lines that were */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
     struct criteo_reading *criteo; /* NULL: not begun */
     const struct samples_run *run; /* NULL: the lines of a file are read in order */
@@ -85,6 +89,11 @@ static int refuse(const struct reading *r, const char *expected, const char *tex
 
 static int give_sample(struct reading *r) {
     struct error error = {0};
+    if (r->skipping) {
+        r->skipping = false;
+        r->left_out++;
+        return 0;
+    }
     int result = r->sink(r->context, &r->sample, &error);
     if (error.code != 0 && (r->run != NULL || r->sample.line != 0)) {
         return line_error(r, result, error.text);
@@ -104,6 +113,27 @@ static void make_room(struct reading *r, uint32_t values) {
         r->features = memory_resized(r->features, r->capacity, sizeof *r->features);
         r->values = memory_resized(r->values, r->capacity, sizeof *r->values);
     }
+}
+
+/* Takes text[length] as the sample's label, or decides what becomes of a missing one. */
+static int take_label(struct reading *r, const char *text, size_t length, const char *expected) {
+    const struct samples_file *file = r->file;
+    bool missing = mlr_label_is_missing(text, length);
+    if (missing && !file->label_optional && file->missing == SAMPLES_MISSING_SKIP) {
+        r->skipping = true;
+        return 0;
+    }
+    if (missing && !file->label_optional && (file->missing == SAMPLES_MISSING_REFUSE || length == 0)) {
+        return bad_line(r,
+                        "the label is missing, got '%.*s': fill it in, or leave such samples out by --missing-labels "
+                        "skip%s",
+                        (int)length, text, length > 0 ? " (keep takes the word for a class)" : "");
+    }
+    if (missing && length == 0) {
+        r->sample.label = (struct mlr_label){.number = NAN};
+        return 0;
+    }
+    return mlr_label_make(&r->sample.label, text, length) ? 0 : refuse(r, expected, text, length);
 }
 
 static const char *skip_field(const char *p) {
@@ -183,12 +213,12 @@ static int take_libsvm_label(struct reading *r, const char **p) {
     if (!sample->labelled) {
         return begins_with_pair(*p) ? 0 : refuse(r, "index:value without a label, as in the first line", *p, length);
     }
-    if (memchr(*p, ':', length) != NULL || memchr(*p, ',', length) != NULL ||
-        !mlr_label_make(&sample->label, *p, length)) {
+    if (memchr(*p, ':', length) != NULL || memchr(*p, ',', length) != NULL) {
         return refuse(r, "one label, then index:value", *p, length);
     }
+    int result = take_label(r, *p, length, "one label, then index:value");
     *p = text_skip_blanks(end);
-    return 0;
+    return result;
 }
 
 /* Skips empty lines, but refuses them between samples without labels, where one could mean a sample of zeros. */
@@ -332,9 +362,7 @@ static int take_column(struct reading *r, const char **p, const char *end, uint3
     if (column == r->label) {
         char text[MLR_LABEL_MAX + 1];
         size_t length = text_field_copy(&field, text, MLR_LABEL_MAX);
-        return mlr_label_make(&sample->label, text, length)
-                   ? 0
-                   : refuse(r, "a label of 1 to 55 bytes", field.text, field.length);
+        return take_label(r, text, length, "a label of 1 to 55 bytes");
     }
     if (take_value(field.text, &r->values[sample->count]) != field.text + field.length) {
         return refuse(r, "a finite number", field.text, field.length);
@@ -387,20 +415,27 @@ static void criteo_labels(struct criteo_reading *criteo) {
     (void)mlr_label_make(&criteo->labels[1], "1", 1);
 }
 
-/* Makes a sample of a line, see criteo_take. */
-static int criteo_sample(struct criteo_reading *criteo, const struct mlr_hash *hash, const char *line, size_t length,
-                         char *copy, struct sample *sample, struct error *error) {
-    int result = criteo_take(&criteo->columns, line, length, copy, &criteo->record, error);
-    result = result == 0 ? mlr_hash_run(hash, &criteo->record, &criteo->features, error) : result;
+/* Gives the sample of a line; for `copy` see criteo_take. */
+static int criteo_sample(struct reading *r, const char *line, size_t length, char *copy) {
+    struct criteo_reading *criteo = r->criteo;
+    struct sample *sample = &r->sample;
+    struct error error = {0};
+    int result = criteo_take(&criteo->columns, line, length, copy, &criteo->record, &error);
+    result = result == 0 ? mlr_hash_run(&r->file->hash, &criteo->record, &criteo->features, &error) : result;
+    if (result != 0) {
+        return criteo_refuse(r, &error);
+    }
     sample->labelled = criteo->columns.labelled;
-    if (result == 0 && sample->labelled) {
+    if (sample->labelled && criteo->record.label == CRITEO_NO_LABEL) {
+        result = take_label(r, "", 0, "a label 0 or 1");
+    } else if (sample->labelled) {
         sample->label = criteo->labels[criteo->record.label];
     }
     sample->features = criteo->features.slots;
     sample->values = criteo->features.values;
     sample->count = criteo->features.count;
     sample->ones = !criteo->features.added;
-    return result;
+    return result == 0 ? give_sample(r) : result;
 }
 
 static int begin_criteo(struct reading *r, char *line, size_t length, bool *header) {
@@ -412,7 +447,6 @@ static int begin_criteo(struct reading *r, char *line, size_t length, bool *head
 }
 
 static int read_criteo_line(struct reading *r, char *line, size_t length) {
-    struct error error = {0};
     bool header = false;
     if (length == 0) {
         return 0;
@@ -421,8 +455,7 @@ static int read_criteo_line(struct reading *r, char *line, size_t length) {
     if (result != 0 || header) {
         return result;
     }
-    result = criteo_sample(r->criteo, &r->file->hash, line, length, line, &r->sample, &error);
-    return result == 0 ? give_sample(r) : criteo_refuse(r, &error);
+    return criteo_sample(r, line, length, line);
 }
 
 /* ---- Lines ---- */
@@ -476,13 +509,6 @@ static int read_line(struct reading *r, char *line, size_t length) {
 static int read_run_line(struct reading *r, char *line, size_t length) {
     line[length] = '\0';
     return read_line(r, line, length);
-}
-
-/* The same without changing it; for `copy` see criteo_take. */
-static int read_criteo_run_line(struct reading *r, const char *line, size_t length, char *copy) {
-    struct error error = {0};
-    int result = criteo_sample(r->criteo, &r->file->hash, line, length, copy, &r->sample, &error);
-    return result == 0 ? give_sample(r) : criteo_refuse(r, &error);
 }
 
 /* Returns the length of the line at `text`, which has an end. *feed: the first line feed from there on, found by an
@@ -777,6 +803,7 @@ struct surveyor {
     struct seen_label {
         char text[SEEN_LABEL_BYTES];
         size_t length;
+        int64_t place;   /* in the survey's labels */
     } seen[SEEN_LABELS]; /* short labels that were added, as they are written; by a hash of that */
 };
 
@@ -822,19 +849,22 @@ static int survey_sample(void *context, const struct sample *sample, struct erro
     return add_label(&surveyor->survey->labels, &sample->label, error);
 }
 
-/* Adds the label at text[length], unless it was added as it is written. Returns false when it is no label. */
+/* Adds the label at text[length], unless it was added as it is written. Returns false
+ * when it is no label, or a missing one. */
 static bool survey_label(struct surveyor *surveyor, const char *text, size_t length, int *result, struct error *error) {
     struct mlr_label label;
     struct seen_label *seen =
         &surveyor->seen[length < SEEN_LABEL_BYTES ? hash_bytes((const void *)text, length, 0) % SEEN_LABELS : 0];
     if (length < SEEN_LABEL_BYTES && seen->length == length && memcmp(seen->text, text, length) == 0 && length > 0) {
+        surveyor->survey->labels.items[seen->place].count++;
         return true;
     }
-    if (!mlr_label_make(&label, text, length)) {
+    if (mlr_label_is_missing(text, length) || !mlr_label_make(&label, text, length)) {
         return false;
     }
     *result = add_label(&surveyor->survey->labels, &label, error);
-    if (length < SEEN_LABEL_BYTES) {
+    if (length < SEEN_LABEL_BYTES && *result == 0) {
+        seen->place = mlr_labels_find(&surveyor->survey->labels, &label);
         seen->length = length;
         memcpy(seen->text, text, length);
     }
@@ -961,6 +991,7 @@ static int survey_lines(const struct samples_file *file, struct surveyor *survey
         surveyor->reading = &reading;
         result = survey_file(surveyor, &reading);
         one.format = reading.format;
+        surveyor->survey->left_out += reading.left_out;
         reading_close(&reading);
     }
     free(surveyor->line);
@@ -1112,7 +1143,7 @@ static int read_run_lines(struct reading *r, char *copy, const char **at) {
         if (!empty) {
             r->sample.place = place_in(run, line);
             r->sample.number = run->named ? r->sample.place : r->sample.number;
-            int result = r->format == SAMPLES_CRITEO ? read_criteo_run_line(r, line, length, copy)
+            int result = r->format == SAMPLES_CRITEO ? criteo_sample(r, line, length, copy)
                                                      : read_run_line(r, copy + (line - run->text), length);
             if (result != 0) {
                 return result;

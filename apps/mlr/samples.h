@@ -49,6 +49,16 @@ enum samples_format {
 /* The formats' names, in the order of the enum; NULL ends them. */
 extern const char *const samples_formats[];
 
+/* What becomes of samples whose label is missing (mlr_label_is_missing). */
+enum samples_missing {
+    SAMPLES_MISSING_REFUSE = 0,
+    SAMPLES_MISSING_SKIP, /* they are left out */
+    SAMPLES_MISSING_KEEP  /* the word is a class; an empty label is refused */
+};
+
+/* The names of these; NULL ends them. */
+extern const char *const samples_missing_names[];
+
 /* Where the labels of images are: see images.h. */
 enum images_labels { IMAGES_LABELS_CLASS, IMAGES_LABELS_FOLDER };
 
@@ -71,10 +81,11 @@ struct samples_file {
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
     struct mlr_hash hash;       /* criteo: how a line's fields become features */
     struct images_form images;  /* tar */
+    enum samples_missing missing;
     /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); lines of `features`
      * fields, when label_column is 0 (text, csv); no labels_path (idx); lines of 39 fields (criteo). */
-    bool label_optional;
-    uint32_t features; /* with label_optional */
+    bool label_optional; /* Missing labels are then allowed too, and are the samples' as they are written. */
+    uint32_t features;   /* with label_optional */
 };
 
 /* One sample, valid during the call that it is passed to. */
@@ -154,6 +165,7 @@ const struct samples_chunk *samples_find_chunk(const struct samples_places *plac
 struct samples_survey {
     enum samples_format format; /* never SAMPLES_AUTO */
     uint64_t samples;           /* criteo: an estimate */
+    uint64_t left_out;          /* lines whose label is missing, with SAMPLES_MISSING_SKIP */
     uint64_t values;            /* written in the file; of idx, all */
     uint32_t features;          /* the largest feature of a sample + 1, at least 1 */
     uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */

@@ -702,12 +702,13 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
 }
 
 int main(int argc, char **argv) {
-    struct net net = {.layers = "dense 128",
-                      .device_name = "auto",
-                      .input = {.format_name = "auto", .scale_name = "auto", .index_base = -1},
-                      .batch = 128,
-                      .optimizer = "momentum",
-                      .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
+    struct net net = {
+        .layers = "dense 128",
+        .device_name = "auto",
+        .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
+        .batch = 128,
+        .optimizer = "momentum",
+        .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     struct samples_input *input = &net.input;
     const char *predict = NULL; /* for --help only: predict.c reads `net --predict` */
     const struct aml_option options[] = {
@@ -721,6 +722,8 @@ int main(int argc, char **argv) {
         {"format", "NAME", AML_OPTION_STRING, &input->format_name, 0, 0, "auto, libsvm, text, csv, idx or tar"},
         {"label-column", "N", AML_OPTION_INTEGER, &input->file.label_column, -(1 << 20), 1 << 20,
          "of text and csv, from 1, or from -1 backwards; 0: 1"},
+        {"missing-labels", "HOW", AML_OPTION_WORD, &input->missing_name, 0, 0,
+         "samples whose label is missing (empty, nan, NA, ?, null ...): refuse; skip: leave them out; keep: a class"},
         {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &input->scale_name, 0, 0,

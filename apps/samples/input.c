@@ -14,9 +14,11 @@
 int samples_input_choices(struct samples_input *input, struct error *error) {
     int format = app_choice("format", input->format_name, samples_formats, error);
     int scale = format < 0 ? format : app_choice("scale", input->scale_name, scale_kinds, error);
-    if (scale < 0) {
-        return scale;
+    int missing = scale < 0 ? scale : app_choice("missing-labels", input->missing_name, samples_missing_names, error);
+    if (missing < 0) {
+        return missing;
     }
+    input->file.missing = (enum samples_missing)missing;
     input->file.format = (enum samples_format)format;
     input->scale.kind = (enum scale_kind)scale;
     return 0;
@@ -78,15 +80,45 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
     return app_result(worker, result, &error);
 }
 
+/* Refuses labels that are no classes. */
+static int check_labels(aml_worker *worker, const struct samples_input *input) {
+    const struct mlr_labels *labels = &input->survey.labels;
+    const char *path = input->file.path;
+    if (labels->count < 2) {
+        return aml_error(worker, AML_EINPUT,
+                         "%s: expected at least 2 different labels, all are '%s': is that the labels' column (see "
+                         "--label-column)?",
+                         path, labels->items[0].text);
+    }
+    enum mlr_labels_doubt doubt = mlr_labels_check(labels);
+    const char *first = labels->items[0].text;
+    const char *last = labels->items[labels->count - 1].text;
+    if (doubt == MLR_LABELS_REAL) {
+        return aml_error(worker, AML_EINPUT,
+                         "%s: the labels are %u different numbers with fractions, %s to %s: a quantity, expected "
+                         "classes; is that the labels' column (see --label-column)? If they are classes, write them as "
+                         "words",
+                         path, labels->count, first, last);
+    }
+    if (doubt == MLR_LABELS_UNIQUE) {
+        return aml_error(
+            worker, AML_EINPUT,
+            "%s: %u different labels of %llu samples, such as %s and %s, are a quantity or names, expected "
+            "classes with several samples each; is that the labels' column (see --label-column)?",
+            path, labels->count, (unsigned long long)input->survey.samples, first, last);
+    }
+    return 0;
+}
+
 int samples_input_survey(aml_worker *worker, struct samples_input *input) {
     bool images = samples_input_has_images(input);
     int result = (images ? input_images_survey : survey_samples)(worker, input);
     if (result != 0) {
         return result;
     }
-    if (input->survey.labels.count < 2) {
-        return aml_error(worker, AML_EINPUT, "%s: expected at least 2 different labels, all are '%s'", input->file.path,
-                         input->survey.labels.items[0].text);
+    result = check_labels(worker, input);
+    if (result != 0) {
+        return result;
     }
     if (input->scale.kind == SCALE_AUTO) {
         input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;

@@ -23,12 +23,12 @@ enum {
     SAMPLES_TOTAL_SQUARES = 0 /* total of the input: the sum of the squares of all scaled values */
 };
 
-/* Zeros before, and index_base -1, and names "auto". */
+/* Zeros before, and index_base -1, names "auto" and missing_name "refuse". */
 struct samples_input {
     /* Values of options. */
     struct aml_strings data, test;
     const char *test_labels;
-    const char *format_name, *scale_name;
+    const char *format_name, *scale_name, *missing_name;
     int64_t index_base; /* -1: what the file has */
     double test_fraction;
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */

@@ -228,7 +228,11 @@ def _label_order(label):
         number = float(label)
     except ValueError:
         number = np.nan
-    return (1, 0, label.encode()) if np.isnan(number) else (0, number, b"")
+    if not np.isfinite(number):
+        return 1, 0, label.encode()
+    whole, _, zeros = label.partition(".")  # doubles do not hold all whole numbers
+    exact = int(whole) if whole.lstrip("+-").isdigit() and not zeros.strip("0") else int(number)
+    return 0, number, exact
 
 
 SCALES = ("none", "byte", "max", "unit")

@@ -2,7 +2,7 @@
  * with one line; what is read keeps the promises of samples.h; a survey sees what a reading sees.
  *
  * Input: a byte for the format and whether labels may be missing, a byte for the options, a byte that says where the
- * labels of idx data begin (in 8ths of what follows); then the file. */
+ * labels of idx data begin (in 8ths of what follows) and what becomes of missing labels; then the file. */
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -31,6 +31,7 @@ struct seen {
     uint64_t samples, values, place;
     uint32_t features;
     bool label_optional, labelled;
+    bool keep; /* missing labels as words */
 };
 
 static struct mlr_hash fuzz_hash(uint8_t options) {
@@ -61,7 +62,9 @@ static int check_sample(void *context, const struct sample *sample, struct error
     FUZZ_CHECK(sample->number == seen->samples);
     FUZZ_CHECK(sample->count <= SAMPLES_VALUES_MAX);
     size_t length = strlen(sample->label.text);
-    FUZZ_CHECK(sample->labelled ? length >= 1 && length <= MLR_LABEL_MAX : seen->label_optional);
+    FUZZ_CHECK(length <= MLR_LABEL_MAX && (sample->labelled || seen->label_optional));
+    FUZZ_CHECK(!sample->labelled || seen->label_optional ||
+               (length > 0 && (seen->keep || !mlr_label_is_missing(sample->label.text, length))));
     FUZZ_CHECK(seen->samples == 0 || sample->labelled == seen->labelled);
     seen->labelled = sample->labelled;
     FUZZ_CHECK(seen->samples == 0 || sample->place > seen->place);
@@ -144,9 +147,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                                       .index_base = data[1] % 2,
                                       .label_column = (int64_t)(data[1] / 4 % 8) - 4,
                                       .hash = fuzz_hash(data[1]),
+                                      .missing = (enum samples_missing)(data[2] / 16 % 3),
                                       .label_optional = data[0] >= 128,
                                       .features = 1 + data[1] / 32};
     struct seen seen = {.label_optional = file.label_optional,
+                        .keep = file.missing == SAMPLES_MISSING_KEEP,
                         .slots = file.format == SAMPLES_CRITEO ? UINT32_C(1) << file.hash.bits : 0};
     struct error error = {0};
     int result = samples_read(&file, check_sample, &seen, &error);

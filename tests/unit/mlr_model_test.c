@@ -177,7 +177,7 @@ static void test_nothing_is_believed(void **state) {
     expect_refused_with(24, "\1", 1, 0, "out of range");
     expect_refused_with(24, "\xff\xff", 2, 0, "ends in its header");
     expect_refused_with(labels, "\0", 1, 0, "a malformed label");
-    expect_refused_with(labels, "2.0", 3, 0, "a malformed label");
+    expect_refused_with(labels, "2\n0", 3, 0, "a malformed label");
     expect_refused_with(labels, "11", 2, 0, "labels out of order");
     expect_refused_with(labels, "10", 2, 0, "label"); /* twice */
     expect_refused_with(maxima, "\0\0\xc0\x7f", 4, 0, "negative or not finite");

@@ -110,7 +110,7 @@ static const struct samples_file ANY = {.index_base = 1};
 static void test_libsvm(void **state) {
     (void)state;
     expect_read(&ANY, "3 1:0.5 4:-2e1\n1 2:1\n", "3 0:0.5 3:-20;1 1:1;");
-    expect_read(&ANY, "# comment\n\n+1 1:1 # and more\r\n-1 \t 2:3  3:4 \r\n7", "1 0:1;-1 1:3 2:4;7;");
+    expect_read(&ANY, "# comment\n\n+1 1:1 # and more\r\n-1 \t 2:3  3:4 \r\n7", "+1 0:1;-1 1:3 2:4;7;");
     const struct samples_file zero = {.format = SAMPLES_LIBSVM, .index_base = 0};
     expect_read(&zero, "spam 0:1 16777215:2\n", "spam 0:1 16777215:2;");
     expect_refused(&ANY, "1 1:1\n1 0:1\n", ":2: expected indexes from 1 on (see --index-base), got '0:1'");
@@ -145,7 +145,8 @@ static void test_columns(void **state) {
     expect_refused(&ANY, "1,2,3\n1,,3\n", ":2: expected a finite number, got ''");
     expect_refused(&ANY, "1,2,x\n", ":1: expected a finite number, got 'x'"); /* no header: 2 is a number */
     expect_refused(&ANY, "1,2,3\n1,2,inf\n", ":2: expected a finite number, got 'inf'");
-    expect_refused(&ANY, "1,2\n,2\n", ":2: expected a label of 1 to 55 bytes, got ''");
+    expect_refused(&ANY, "1,2\n,2\n",
+                   ":2: the label is missing, got '': fill it in, or leave such samples out by --missing-labels skip");
     const struct samples_file fourth = {.label_column = 4};
     expect_refused(&fourth, "1,2,3\n", ":1: expected a label in --label-column and features, got 3 fields");
     const struct samples_file before = {.label_column = -4};
@@ -167,7 +168,8 @@ static void test_quoted_fields_and_semicolons(void **state) {
     expect_refused(&ANY, "1,2,3\n1,\"2\"x,3\n",
                    ":2: expected a quoted field that ends on its line, then a separator, got '\"2\"x,3'");
     expect_refused(&ANY, "1,2,3\n1,\"\",3\n", ":2: expected a finite number, got ''");
-    expect_refused(&ANY, "1,2,3\n\"\",2,3\n", ":2: expected a label of 1 to 55 bytes, got ''");
+    expect_refused(&ANY, "1,2,3\n\"\",2,3\n",
+                   ":2: the label is missing, got '': fill it in, or leave such samples out by --missing-labels skip");
     expect_refused(&ANY, "1;2;3\n1;2,5;3\n", ":2: expected a finite number, got '2,5'");
 }
 
@@ -539,13 +541,110 @@ static void test_labels(void **state) {
     assert_true(mlr_label_make(&label, "9999", 4));
     assert_int_equal(mlr_labels_find(&labels, &label), INDEX_NONE);
     assert_true(mlr_label_make(&label, "-0", 2));
-    assert_string_equal(label.text, "0");
+    assert_string_equal(label.text, "-0");
+    assert_true(label.number == 0 && !signbit(label.number));
     memset(text, 'x', sizeof text);
     assert_true(mlr_label_make(&label, text, MLR_LABEL_MAX));
     assert_false(mlr_label_make(&label, text, MLR_LABEL_MAX + 1));
     assert_false(mlr_label_make(&label, "", 0));
     assert_false(mlr_label_make(&label, "a\tb", 3));
     mlr_labels_close(&labels);
+}
+
+/* Adds texts to a set: NULL ends them. */
+static struct mlr_labels labels_of(const char *const texts[]) {
+    struct mlr_labels labels = {0};
+    for (size_t t = 0; texts[t] != NULL; t++) {
+        struct mlr_label label;
+        assert_true(mlr_label_make(&label, texts[t], strlen(texts[t])));
+        assert_true(mlr_labels_add(&labels, &label));
+    }
+    mlr_labels_sort(&labels);
+    return labels;
+}
+
+static void expect_labels(const char *const texts[], const char *expected) {
+    struct mlr_labels labels = labels_of(texts);
+    char text[512] = "";
+    for (uint32_t k = 0; k < labels.count; k++) {
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s*%llu ", labels.items[k].text,
+                 (unsigned long long)labels.items[k].count);
+    }
+    assert_string_equal(text, expected);
+    mlr_labels_close(&labels);
+}
+
+/* Numbers are one class when they are equal, whatever their size, and a class is written as it was first. */
+static void test_labels_are_compared_exactly(void **state) {
+    (void)state;
+    static const char *const spelled[] = {"1.0", "2", "+1", "1", "2.00", "02", "-0", "0", NULL};
+    expect_labels(spelled, "-0*2 1.0*3 2*3 ");
+    static const char *const large[] = {"9007199254740993", "9007199254740992", "5", "9007199254740993", NULL};
+    expect_labels(large, "5*1 9007199254740992*1 9007199254740993*2 ");
+    static const char *const negative[] = {"-9007199254740993", "-9007199254740992", "-09007199254740993.0", NULL};
+    expect_labels(negative, "-9007199254740993*2 -9007199254740992*1 ");
+    static const char *const longest[] = {"1000000000000000000000000000000000001",
+                                          "1000000000000000000000000000000000000",
+                                          "+1000000000000000000000000000000000001", NULL};
+    expect_labels(longest, "1000000000000000000000000000000000000*1 1000000000000000000000000000000000001*2 ");
+    static const char *const powers[] = {"1e16", "10000000000000000", "1.0e16", "10000000000000001", NULL};
+    expect_labels(powers, "1e16*3 10000000000000001*1 ");
+}
+
+static void test_missing_labels(void **state) {
+    (void)state;
+    static const char *const missing[] = {"",     "nan",      "NaN",  "-nan", "NA",   "n/a",  "N/A",
+                                          "<NA>", "#N/A",     "?",    "null", "NULL", "None", "none",
+                                          "\\N",  "Infinity", "+inf", "-INF", "."};
+    static const char *const present[] = {"0",  "-1",  "1.5",  "+", "-",    "nano", "Nana",
+                                          "no", "nil", "info", "N", "1.#x", "??"};
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        assert_true(mlr_label_is_missing(missing[i], strlen(missing[i])));
+    }
+    for (size_t i = 0; i < sizeof present / sizeof present[0]; i++) {
+        assert_false(mlr_label_is_missing(present[i], strlen(present[i])));
+    }
+    const struct samples_file skip = {.missing = SAMPLES_MISSING_SKIP, .index_base = 1};
+    const struct samples_file keep = {.missing = SAMPLES_MISSING_KEEP, .index_base = 1};
+    expect_read(&skip, "nan 1:1\n2 1:2\nNA 1:3\n3 1:4\n", "2 0:2;3 0:4;");
+    expect_read(&keep, "nan 1:1\n2 1:2\n", "nan 0:1;2 0:2;");
+    expect_read(&skip, "y,a\n?,1\n2,3\n,4\n", "2 0:3;");
+    expect_refused(&keep, "y,a\n?,1\n,3\n",
+                   ":3: the label is missing, got '': fill it in, or leave such samples out by --missing-labels skip");
+    expect_refused(&ANY, "1 1:1\ninf 1:2\n",
+                   ":2: the label is missing, got 'inf': fill it in, or leave such samples out by --missing-labels "
+                   "skip (keep takes the word for a class)");
+    expect_refused(&skip, "?,1\nnan,2\n", ": no samples, expected libsvm, text or csv data");
+    const struct samples_file optional = {.label_optional = true, .features = 2, .index_base = 1};
+    expect_read(&optional, "?,1,2\n,3,4\nx,5,6\n", "? 0:1 1:2; 0:3 1:4;x 0:5 1:6;");
+    expect_read(&optional, "nan 1:1\n1 2:1\n", "nan 0:1;1 1:1;");
+}
+
+static enum mlr_labels_doubt doubt_of(unsigned different, unsigned each, const char *format) {
+    struct mlr_labels labels = {0};
+    for (unsigned i = 0; i < different * each; i++) {
+        struct mlr_label label;
+        char text[32];
+        int length = snprintf(text, sizeof text, format, i % different);
+        assert_true(mlr_label_make(&label, text, (size_t)length) && mlr_labels_add(&labels, &label));
+    }
+    enum mlr_labels_doubt doubt = mlr_labels_check(&labels);
+    mlr_labels_close(&labels);
+    return doubt;
+}
+
+/* Many numbers with fractions are a quantity, many labels that do not repeat are ids. */
+static void test_labels_that_are_no_classes(void **state) {
+    (void)state;
+    assert_int_equal(doubt_of(20, 1, "%u.5"), MLR_LABELS_FINE);
+    assert_int_equal(doubt_of(21, 100, "%u.5"), MLR_LABELS_REAL);
+    assert_int_equal(doubt_of(21, 100, "%u.0"), MLR_LABELS_FINE);
+    assert_int_equal(doubt_of(20, 1, "%u"), MLR_LABELS_FINE);
+    assert_int_equal(doubt_of(21, 1, "%u"), MLR_LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 2, "%u"), MLR_LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 4, "%u"), MLR_LABELS_FINE);
+    assert_int_equal(doubt_of(2000, 1, "name %u"), MLR_LABELS_UNIQUE);
+    assert_int_equal(doubt_of(2000, 2, "name %u"), MLR_LABELS_FINE);
 }
 
 static void test_there_is_a_limit_to_labels(void **state) {
@@ -745,6 +844,9 @@ int main(void) {
         cmocka_unit_test(test_quick_surveys_and_runs),
         cmocka_unit_test(test_wrong_lines_of_a_run),
         cmocka_unit_test(test_labels),
+        cmocka_unit_test(test_labels_are_compared_exactly),
+        cmocka_unit_test(test_missing_labels),
+        cmocka_unit_test(test_labels_that_are_no_classes),
         cmocka_unit_test(test_there_is_a_limit_to_labels),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_scales),

@@ -1,0 +1,101 @@
+/* Tests of samples as people have them, with real jobs of mlr and net: what is read rightly without an option, and what
+ * is refused with the file's line and a reason. The files in ../shared/cases are examples of their kinds; the others
+ * are made here. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tests/cluster/shell.h"
+
+/* Sets $cases; without the folder the test is skipped. */
+static void find_cases(void) {
+    char path[512];
+    const char *source = getenv("PROTEUS_SOURCE");
+    snprintf(path, sizeof path, "%s/../shared/cases/files", source != NULL ? source : ".");
+    char *resolved = realpath(path, NULL);
+    if (resolved == NULL) {
+        print_message("skipped: the files are not at hand in ../shared/cases\n");
+        skip();
+    }
+    setenv("cases", resolved, 1);
+    free(resolved);
+}
+
+/* ---- Labels ---- */
+
+static void test_missing_labels_are_refused_or_left_out(void **state) {
+    (void)state;
+    static const char *const words[] = {"nan", "NA", "?", "null", "-inf", "None", "\\\\N", "#N/A"};
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        char command[512];
+        snprintf(command, sizeof command,
+                 "(for i in 1 2 3 4 5; do printf 'a,%%d,1\\nb,0,%%d\\n%s,0,0\\n' $i $i; done) >f.csv; $run -- mlr "
+                 "--iterations 1 --data f.csv",
+                 words[w]);
+        run_refused(command, "f.csv:3: the label is missing, got '");
+        run_well("$run -- mlr --iterations 1 --data f.csv --missing-labels skip");
+        assert_true(summary("items_processed") == 10);
+        run_well("$run -- net --iterations 1 --data f.csv --missing-labels keep");
+        assert_true(summary("items_processed") == 15);
+    }
+    run_refused("printf '1 1:1\\n2 2:1\\n? 2:1\\n' >f.svm; printf '1 1:1\\n2 2:1\\n' >g.svm; $run -- mlr --data g.svm "
+                "--test f.svm",
+                "f.svm:3: the label is missing, got '?'");
+    run_refused("$run -- mlr --data f.csv --missing-labels drop",
+                "--missing-labels: expected refuse, skip or keep, got 'drop'");
+}
+
+static void test_quantities_are_no_classes(void **state) {
+    (void)state;
+    run_refused("seq 1 60 | awk '{print $1 * 1.25 \",\" $1 % 7 \",\" $1 % 3}' >f.csv; $run -- mlr --data f.csv",
+                "f.csv: the labels are 60 different numbers with fractions, 1.25 to 75: a quantity, expected classes");
+    run_refused("seq 1 60 | awk '{print $1 \",\" $1 % 7 \",\" $1 % 3}' >f.csv; $run -- net --data f.csv",
+                "f.csv: 60 different labels of 60 samples, such as 1 and 60, are a quantity or names");
+    run_refused("seq 1 60 | awk '{print \"name\" $1 \" 1:\" $1}' >f.svm; $run -- mlr --data f.svm",
+                "f.svm: 60 different labels of 60 samples");
+    run_well("seq 1 200 | awk '{print $1 %% 50 \",\" $1 %% 50 \",\" $1 %% 3}' >f.csv; $run -- mlr --data f.csv "
+             "--iterations 1");
+}
+
+/* The classes are named as the file writes them, and whole numbers are never rounded. */
+static void test_labels_come_back_as_they_stood(void **state) {
+    (void)state;
+    run_well("(for i in 1 2 3 4 5 6; do printf '1.0,9,0\\n+2,0,9\\n1,9,1\\n007,-9,-9\\n'; done) >f.csv; $run -- mlr "
+             "--data f.csv --model-out model --iterations 60; $bin/mlr --predict model --data f.csv --out said");
+    run_well("cut -f2 said | sort | uniq -c | tr -s ' ' >got");
+    assert_text("got", " 6 +2\n 6 007\n 12 1.0\n");
+    run_well("(for i in 1 2 3 4 5 6; do printf '9007199254740993,9,0\\n9007199254740992,0,9\\n'; done) >f.csv; "
+             "$run --reliable 2 -- net --data f.csv --model-out model --iterations 30; $bin/net --predict model --data "
+             "f.csv --out said; cut -f2 said | sort -u >got");
+    assert_text("got", "9007199254740992\n9007199254740993\n");
+}
+
+static void test_cases_of_labels(void **state) {
+    (void)state;
+    find_cases();
+    run_refused("$run -- mlr --data $cases/L1.svm", "L1.svm:1: the label is missing, got 'nan'");
+    run_refused("$run -- mlr --data $cases/L2.csv", "L2.csv:2: the label is missing, got 'NaN'");
+    run_well("$run -- mlr --data $cases/L7.csv --model-out model --iterations 1; "
+             "grep -ao '900719925474099[23]' model >got");
+    assert_text("got", "9007199254740992\n9007199254740993\n");
+}
+
+static int set_up(void **state) {
+    (void)state;
+    return shell_open("samples_test");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_missing_labels_are_refused_or_left_out),
+        cmocka_unit_test(test_quantities_are_no_classes),
+        cmocka_unit_test(test_labels_come_back_as_they_stood),
+        cmocka_unit_test(test_cases_of_labels),
+    };
+    return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);
+}
