@@ -2,6 +2,7 @@
 #include "agileml/base/text_input.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/text_foreign.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,6 +26,7 @@ struct text_input {
     void (*close)(void *context);
     enum text_form form;
     bool in_member; /* gzip, zstd: between the start and the end of a member or frame */
+    bool checked;   /* the text's first bytes are known to be no foreign format */
     bool begun;     /* the first read is over, in which a byte order mark is skipped */
     ZSTD_DStream *zstd;
     z_stream gzip;
@@ -64,44 +66,17 @@ static int refill(struct text_input *input, struct error *error) {
     return code;
 }
 
-/* Returns the kind of file that begins with these bytes, if such files are rejected, and what was expected; else
- * NULL. */
-static const char *foreign_kind(const unsigned char *bytes, size_t size) {
-    static const struct {
-        const char *magic;
-        size_t size;
-        const char *kind;
-    } kinds[] = {
-        {"\xFD"
-         "7zXZ",
-         5, "xz data: expected plain text, gzip or zstd"},
-        {"BZh", 3, "bzip2 data: expected plain text, gzip or zstd"},
-        {"PK\x03\x04", 4, "a zip archive: expected plain text, gzip or zstd"},
-        {"\xFF\xFE", 2, "text in UTF-16: expected UTF-8"},
-        {"\xFE\xFF", 2, "text in UTF-16: expected UTF-8"},
-    };
-    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (size >= kinds[k].size && memcmp(bytes, kinds[k].magic, kinds[k].size) == 0) {
-            return kinds[k].kind;
-        }
-    }
-    return NULL;
-}
-
 int text_form_detect(const char *name, const void *bytes, size_t size, enum text_form *form, struct error *error) {
     const unsigned char *p = bytes;
-    const char *kind = foreign_kind(p, size);
     *form = TEXT_FORM_PLAIN;
-    if (kind != NULL) {
-        return error_set(error, AML_EINPUT, "%s: %s", name, kind);
-    }
     if (size >= 2 && p[0] == 0x1f && p[1] == 0x8b) {
         *form = TEXT_FORM_GZIP;
     } else if (size >= 4 && (memcmp(p, "\x28\xB5\x2F\xFD", 4) == 0 || /* a frame, or one to skip */
                              (p[0] >> 4 == 5 && memcmp(p + 1, "\x2A\x4D\x18", 3) == 0))) {
         *form = TEXT_FORM_ZSTD;
     }
-    return 0;
+    const char *foreign = *form == TEXT_FORM_PLAIN ? text_foreign_bytes(bytes, size) : NULL;
+    return foreign != NULL ? error_set(error, AML_EINPUT, "%s: %s", name, foreign) : 0;
 }
 
 /* Prepares for the input's form. */
@@ -121,9 +96,10 @@ static int begin_form(struct text_input *input, enum text_form form, struct erro
 }
 
 static int begin(struct text_input *input, struct error *error) {
-    enum text_form form;
+    enum text_form form = TEXT_FORM_UNKNOWN;
     int code = refill(input, error);
     code = code != 0 ? code : text_form_detect(input->name, input->buffer, input->held, &form, error);
+    input->checked = code == 0 && form == TEXT_FORM_PLAIN;
     return code != 0 ? code : begin_form(input, form, error);
 }
 
@@ -177,6 +153,7 @@ int text_input_open_piece(struct text_input **opened, const struct text_piece *p
                                  .source = piece->source,
                                  .context = piece->context,
                                  .close = piece->close,
+                                 .checked = piece->checked,
                                  .begun = !piece->first,
                                  .next = input->buffer};
     int code = piece->form == TEXT_FORM_UNKNOWN ? begin(input, error) : begin_form(input, piece->form, error);
@@ -273,11 +250,21 @@ static int read_some(struct text_input *input, char *bytes, size_t size, size_t 
                                           : copy_some(input, bytes, size, got, error);
 }
 
+/* Checks the first bytes of a text that has come out of compressed data. */
+static int check_text(const struct text_input *input, const char *bytes, size_t size, struct error *error) {
+    enum text_form form;
+    int code = text_form_detect(input->name, bytes, size, &form, error);
+    return code == 0 && form != TEXT_FORM_PLAIN
+               ? error_set(error, AML_EINPUT, "%s: compressed twice: expected text inside; unpack it once", input->name)
+               : code;
+}
+
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {
     assert((input->begun || size >= TEXT_INPUT_READ_MIN) && size <= 1U << 30);
     int code = read_some(input, bytes, size, got, error);
     bool first = !input->begun;
     input->begun = true;
+    code = code == 0 && first && !input->checked ? check_text(input, bytes, *got, error) : code;
     if (code == 0 && first && *got >= MARK_SIZE && memcmp(bytes, "\xEF\xBB\xBF", MARK_SIZE) == 0) {
         size_t more;
         bool ended = *got < size;

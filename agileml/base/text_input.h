@@ -1,6 +1,6 @@
 /* The bytes of a text file as a stream: plain, gzip (of one or more members) or zstd (of one or more frames). A UTF-8
- * byte order mark at its start is skipped. Other formats are rejected by name: xz, bzip2, zip, UTF-16. One thread at a
- * time. */
+ * byte order mark at its start is skipped. Other formats are rejected by name (text_foreign.h), also inside of gzip and
+ * zstd. One thread at a time. */
 #ifndef AGILEML_BASE_TEXT_INPUT_H
 #define AGILEML_BASE_TEXT_INPUT_H
 
@@ -8,11 +8,12 @@
 #include <stddef.h>
 
 #include "agileml/base/error.h"
+#include "agileml/base/text_foreign.h"
 
 enum {
-    TEXT_INPUT_NAME_MAX = 240, /* last bytes of the path that messages show, so that the rest has room */
-    TEXT_INPUT_READ_MIN = 16,  /* bytes that the first read asks for at least */
-    TEXT_FORM_BYTES = 8        /* of a file's first bytes decide its form */
+    TEXT_INPUT_NAME_MAX = 240,            /* last bytes of the path that messages show, so that the rest has room */
+    TEXT_FORM_BYTES = TEXT_FOREIGN_BYTES, /* of a file's first bytes decide its form */
+    TEXT_INPUT_READ_MIN = TEXT_FORM_BYTES /* bytes that the first read asks for at least */
 };
 
 /* How a file's bytes hold its text. */
@@ -44,6 +45,7 @@ struct text_piece {
     const char *name;    /* for messages; must remain valid */
     enum text_form form; /* of the source's bytes, which are whole members or frames; unknown: the first bytes decide */
     bool first;          /* the text's beginning, where a byte order mark is skipped */
+    bool checked;        /* text_form_detect has seen the beginning of this text */
     text_source *source;
     void *context;                /* the source's */
     void (*close)(void *context); /* called once, when the input is closed or can't be opened; NULL: nothing to do */

@@ -36,6 +36,11 @@ static la_ssize_t read_source(struct archive *archive, void *context, const void
         archive_set_error(archive, EIO, "%s", tar->error.text);
         return ARCHIVE_FATAL;
     }
+    enum text_form form;
+    if (tar->given == 0 && text_form_detect(text_input_name(tar->path), tar->bytes, got, &form, &tar->error) != 0) {
+        archive_set_error(archive, EINVAL, "%s", tar->error.text);
+        return ARCHIVE_FATAL;
+    }
     tar->left -= tar->left == SOURCE_TO_END ? 0 : got;
     tar->given += got;
     tar->ended = got == 0;

@@ -147,11 +147,40 @@ static void test_messages_name_the_line_with_every_line_end(void **state) {
         char command[256];
         snprintf(command, sizeof command, "printf '\\050\\265\\057\\375...' >bad; $run -- %s --data bad", APPS[a].name);
         run_refused(command, "bad: truncated zstd data: the file ends too early");
-        snprintf(command, sizeof command, "printf 'BZh...' >bad; $run -- %s --data bad", APPS[a].name);
+        snprintf(command, sizeof command, "printf 'BZh91AY&SY' >bad; $run -- %s --data bad", APPS[a].name);
         run_refused(command, "bad: bzip2 data: expected plain text, gzip or zstd");
         snprintf(command, sizeof command, "printf '\\377\\3761' >bad; $run -- %s --data bad", APPS[a].name);
         run_refused(command, "bad: text in UTF-16: expected UTF-8");
     }
+}
+
+/* Files of other formats are named, whichever app and option reads them, and inside of compressed data. */
+static void test_foreign_formats_are_named(void **state) {
+    (void)state;
+    run_well("printf 'version https://git-lfs.github.com/spec/v1\\noid sha256:4d7a\\nsize 12\\n' >pointer; "
+             "gzip -c pointer >pointer.gz; printf '\\223NUMPY\\001\\000v\\000{' >array; gzip -c array >array.csv.gz; "
+             "printf '\\n<!DOCTYPE HTML>\\n<title>403</title>\\n' >page; cp pointer pointer.tar; "
+             "printf '1 1:2\\n2 1:3\\n' >two; printf 'a b c\\nb c d\\n' >words");
+    for (size_t a = 0; a < APP_COUNT; a++) {
+        static const struct {
+            const char *file, *message;
+        } files[] = {
+            {"pointer", "pointer: a Git LFS pointer, not the data itself: run 'git lfs pull'"},
+            {"pointer.gz", "pointer.gz: a Git LFS pointer, not the data itself: run 'git lfs pull'"},
+            {"pointer.tar", "pointer.tar: a Git LFS pointer, not the data itself: run 'git lfs pull'"},
+            {"array.csv.gz", "array.csv.gz: an npy file of numpy: expected text"},
+            {"page", "page: an HTML page, not the data itself"},
+        };
+        for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
+            char command[256];
+            snprintf(command, sizeof command, "$run -- %s --data %s", APPS[a].name, files[f].file);
+            run_refused(command, files[f].message);
+        }
+    }
+    run_refused("$run -- mlr --data two --test pointer.gz", "pointer.gz: a Git LFS pointer");
+    run_refused("$run -- lda --data words --stop-words page", "page: an HTML page");
+    run_refused("$run -- lda --data words --vocabulary array", "array: an npy file");
+    run_refused("$run -- mf --data 'pointer*'", "pointer: a Git LFS pointer");
 }
 
 /* ---- Data without ratings or labels ---- */
@@ -272,6 +301,7 @@ int main(void) {
         cmocka_unit_test(test_quoted_fields_and_semicolons),
         cmocka_unit_test(test_vocabularies_of_other_systems),
         cmocka_unit_test(test_messages_name_the_line_with_every_line_end),
+        cmocka_unit_test(test_foreign_formats_are_named),
         cmocka_unit_test(test_mf_predict_takes_user_item_lines),
         cmocka_unit_test(test_unlabelled_data_is_predicted),
         cmocka_unit_test(test_unlabelled_images_are_predicted),

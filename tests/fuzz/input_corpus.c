@@ -1,5 +1,6 @@
 /* Writes the seeds of input_fuzz into the folder that is its only argument: plain texts, gzip members with and without
- * sizes, with an index, zstd frames with checksums, frames to skip and the seekable format's table. */
+ * sizes, with an index, zstd frames with checksums, frames to skip and the seekable format's table; files of other
+ * formats. */
 #include "tests/fuzz/corpus.h"
 
 #include <stdint.h>
@@ -35,7 +36,7 @@ static void add_number(struct seed *seed, uint64_t number, size_t size) {
 
 static void add_gzip(struct seed *seed, const char *text, bool sized) {
     unsigned char extra[6] = {'B', 'C', 2, 0, 0, 0};
-    unsigned char copy[64];
+    unsigned char copy[128];
     gz_header header = {.os = 255, .extra = sized ? extra : NULL, .extra_len = sized ? sizeof extra : 0};
     z_stream stream = {0};
     memcpy(copy, text, strlen(text));
@@ -112,6 +113,43 @@ static void make(struct seed *seed, enum kind kind, unsigned char split) {
     add(seed, data.bytes, data.size);
 }
 
+/* What files of other formats begin with, and lines of other formats of text. */
+static const char *const foreign[] = {"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n",
+                                      " \r\n<!DOCTYPE html>\n<html>",
+                                      "PAR1\x15\x04\x15",
+                                      "ORC\x11\x01",
+                                      "BZh91AY&SY\xD2",
+                                      "\x93NUMPY\x01",
+                                      "RDX3\nX\n\x01",
+                                      "\x01\x02\x03\x04\x05\x06",
+                                      "{\"a\": 1}\n",
+                                      "[1, 2.5]\n",
+                                      "1 2.0 tag|ns a:1 b |more c:.5\n",
+                                      "| 1 | 2 |\n",
+                                      "1|24|M|85711\n",
+                                      "%%MatrixMarket matrix coordinate real general\n3 4 1\n1 2 3\n",
+                                      "@RELATION iris\n",
+                                      "-- MySQL dump\n"};
+enum { FOREIGN = sizeof foreign / sizeof foreign[0] };
+
+static void make_foreign(struct seed *seed, const char *text, bool gzip) {
+    seed->size = 0;
+    add(seed, "\0\0", 2);
+    if (gzip) {
+        add_gzip(seed, text, false);
+    } else {
+        add(seed, text, strlen(text));
+    }
+}
+
+static bool write_seed(const char *folder, const char *name, const struct seed *seed) {
+    if (corpus_write(folder, name, seed->bytes, seed->size)) {
+        return true;
+    }
+    fprintf(stderr, "input_corpus: cannot write %s into %s\n", name, folder);
+    return false;
+}
+
 int main(int argc, char **argv) {
     static struct seed seed;
     static const unsigned char splits[] = {0, 1, 2, 30};
@@ -124,10 +162,17 @@ int main(int argc, char **argv) {
             char name[32];
             make(&seed, kind, splits[s]);
             snprintf(name, sizeof name, "seed-%u-%u", (unsigned)kind, s);
-            if (!corpus_write(argv[1], name, seed.bytes, seed.size)) {
-                fprintf(stderr, "input_corpus: cannot write %s into %s\n", name, argv[1]);
+            if (!write_seed(argv[1], name, &seed)) {
                 return 1;
             }
+        }
+    }
+    for (unsigned f = 0; f < 2 * FOREIGN; f++) {
+        char name[32];
+        make_foreign(&seed, foreign[f / 2], f % 2 == 1);
+        snprintf(name, sizeof name, "foreign-%u", f);
+        if (!write_seed(argv[1], name, &seed)) {
+            return 1;
         }
     }
     return 0;

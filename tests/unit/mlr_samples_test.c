@@ -191,8 +191,8 @@ static void test_line_ends_marks_and_blanks(void **state) {
         snprintf(text, sizeof text, "class,width%s1,2%s%s1,2%s1,x%s1,3", ends[e], ends[e], ends[e], ends[e], ends[e]);
         expect_refused(&ANY, text, ":5: expected a finite number, got 'x'");
     }
-    expect_refused(&ANY, "PK\x03\x04...", ": a zip archive: expected plain text, gzip or zstd");
-    expect_refused(&ANY, "\xFE\xFF", ": text in UTF-16: expected UTF-8");
+    expect_refused(&ANY, "PK\x03\x04...", ": a zip archive: expected plain text, gzip or zstd ('unzip' unpacks it)");
+    expect_refused(&ANY, "\xFE\xFF", ": text in UTF-16: expected UTF-8 (iconv -f UTF-16 -t UTF-8 converts it)");
 }
 
 static void test_samples_without_labels(void **state) {

@@ -129,32 +129,6 @@ static void test_lines_that_are_refused(void **state) {
     assert_line_refused("a\r\0", 3, 5, ":2: expected text, got a zero byte");
 }
 
-static void test_kinds_of_files_that_are_refused(void **state) {
-    (void)state;
-    static const struct {
-        const char *bytes, *message;
-    } cases[] = {
-        {"\xFD"
-         "7zXZ.",
-         ": xz data: expected plain text, gzip or zstd"},
-        {"BZh91AY&SY", ": bzip2 data: expected plain text, gzip or zstd"},
-        {"PK\x03\x04.", ": a zip archive: expected plain text, gzip or zstd"},
-        {"\xFF\xFE"
-         "a",
-         ": text in UTF-16: expected UTF-8"},
-        {"\xFE\xFF", ": text in UTF-16: expected UTF-8"},
-    };
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        struct text_input *input;
-        struct error error = {0};
-        int file = file_of(cases[c].bytes, strlen(cases[c].bytes));
-        assert_int_equal(text_input_open(&input, path, &error), AML_EINPUT);
-        assert_null(input);
-        assert_string_equal(error.text + strlen(path), cases[c].message);
-        close(file);
-    }
-}
-
 /* ---- zstd ---- */
 
 /* Appends a frame of the text to made[room]. */
@@ -344,7 +318,6 @@ int main(void) {
         cmocka_unit_test(test_lines_end_in_lf_crlf_and_cr),
         cmocka_unit_test(test_line_ends_around_a_buffers_end),
         cmocka_unit_test(test_lines_that_are_refused),
-        cmocka_unit_test(test_kinds_of_files_that_are_refused),
         cmocka_unit_test(test_lines_of_zstd_frames),
         cmocka_unit_test(test_zstd_that_expands),
         cmocka_unit_test(test_bad_zstd_is_refused),
