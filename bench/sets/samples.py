@@ -250,7 +250,7 @@ QUICK = {"plain", "plain, other units", "offsets 1e6", "constant columns", "all 
 
 def made_rows(quick):
     makers = {"plain": plain, "plain, other units": made_units}
-    makers.update({f"offsets {offset:g}".replace("+0", ""): made_offset(offset) for offset in (1e3, 1e6, 1e9)})
+    makers.update({f"offsets {name}": made_offset(float(name)) for name in ("1e3", "1e6", "1e9")})
     makers.update({
         "offsets, mixed": made_offsets_mixed, "constant columns": made_constant, "all zeros": made_zeros,
         "all rows alike": made_same_row, "correlated": made_correlated, "copied columns": made_copies,
