@@ -1,5 +1,6 @@
-"""Corpora of ../shared/data for bench/ordinary, each as two files of lda-c: a tenth of the documents, by a seed, is to be
-tested on by document completion. And what scikit-learn's LatentDirichletAllocation and the shares of words make of them."""
+"""Corpora of ../shared/data for bench/ordinary, each as two files of lda-c: a tenth of the documents, by a seed, is to
+be tested on by document completion. And what scikit-learn's LatentDirichletAllocation and the shares of words make of
+them."""
 
 import gzip
 import os
@@ -97,7 +98,8 @@ def rows(data):
     found = [
         Row("reuters395", lambda: read_lda_c(path("bow-reuters395", "reuters.ldac")), 1095,
             ["--vocabulary", path("bow-reuters395", "reuters.tokens")]),
-        Row("ap", lambda: read_lda_c(path("bow-ap", "ap.dat.gz")), 2380, ["--vocabulary", path("bow-ap", "vocab.txt.gz")]),
+        Row("ap", lambda: read_lda_c(path("bow-ap", "ap.dat.gz")), 2380,
+            ["--vocabulary", path("bow-ap", "vocab.txt.gz")]),
         Row("kos", lambda: read_uci(path("bow-kos", "docword.kos.txt.gz")), 1590, []),
         Row("tdt2", lambda: read_libsvm(path("class-tdt2", "tdt2.libsvm.gz")), 2240, [])]
     folders = ("bow-reuters395", "bow-ap", "bow-kos", "class-tdt2")

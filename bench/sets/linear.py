@@ -1,5 +1,5 @@
-"""What scikit-learn makes of samples: LogisticRegression whose C is chosen by cross-validation, of features scaled as its
-documentation advises. And what the best constant makes of them."""
+"""What scikit-learn makes of samples: LogisticRegression whose C is chosen by cross-validation, of features scaled as
+its documentation advises. And what the best constant makes of them."""
 
 import time
 import warnings
@@ -32,10 +32,13 @@ def scalers(x):
     return [MaxAbsScaler(), FunctionTransformer(normalize, accept_sparse=True)]
 
 
+def least_class(y):
+    return int(np.unique(y, return_counts=True)[1].min())
+
+
 def folds(y):
-    least = np.bincount(np.unique(y, return_inverse=True)[1]).min()
     wanted = 10 if len(y) < 500 else 5 if len(y) < 2000 else 3
-    return max(2, min(wanted, int(least)))
+    return max(2, min(wanted, least_class(y)))
 
 
 def validated_loss(x, y, c, solver):
@@ -53,7 +56,7 @@ def validated_loss(x, y, c, solver):
 def choose(x, y, solver):
     """The scaler and C with the least loss; stops where two in a row are worse."""
     chosen = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
-    if len(np.unique(y[chosen])) < len(np.unique(y)) or np.bincount(np.unique(y[chosen], return_inverse=True)[1]).min() < 2:
+    if len(np.unique(y[chosen])) < len(np.unique(y)) or least_class(y[chosen]) < 2:
         chosen = np.arange(len(y))
     best = (np.inf, None, None)
     for scaler in scalers(x):

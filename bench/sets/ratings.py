@@ -1,5 +1,5 @@
-"""Sets of ratings for bench/ordinary: those of ../shared/data, the same in other units, and made ones: hours of use with
-a heavy tail, ratings that are all equal, yes and no. A tenth is held out, by seeds."""
+"""Sets of ratings for bench/ordinary: those of ../shared/data, the same in other units, and made ones: hours of use
+with a heavy tail, ratings that are all equal, yes and no. A tenth is held out, by seeds."""
 
 import gzip
 import os
@@ -133,8 +133,9 @@ def unit_rows(name, make):
 
 def rows(data, quick):
     stars = made(made_stars, 1)
-    found = [Row("made stars", stars), *unit_rows("made stars", stars), Row("all equal", made(made_equal(4.0), 1), note="equal"),
-             Row("yes and no", made(made_yes_no, 1)), Row("heavy-tailed hours", made(made_hours, 2), bias_bound=True)]
+    found = [Row("made stars", stars), *unit_rows("made stars", stars), Row("yes and no", made(made_yes_no, 1)),
+             Row("all equal", made(made_equal(4.0), 1), note="equal"),
+             Row("heavy-tailed hours", made(made_hours, 2), bias_bound=True)]
     if quick:
         return found
     found += [Row("all equal, 1e-30", made(made_equal(1e-30), 1), note="equal", size=1e-30),
