@@ -188,19 +188,24 @@ static bool begins_as_idx(const unsigned char *bytes, size_t size) {
     return size >= 4 && bytes[0] == 0 && bytes[1] == 0 && bytes[2] >= 8 && bytes[2] <= 14 && bytes[3] >= 1;
 }
 
-/* Names data with too many control characters for a text. */
+static size_t count_byte(const unsigned char *bytes, size_t size, unsigned char byte) {
+    size_t count = 0;
+    for (size_t i = 0; i < size; i++) {
+        count += bytes[i] == byte;
+    }
+    return count;
+}
+
+/* Names data with too many control characters for a text. Zeros alone may be a tar without entries. */
 static const char *binary_kind(const unsigned char *bytes, size_t size) {
     size_t controls = count_controls(bytes, size);
-    if (controls < CONTROLS_MIN || controls < size / CONTROLS_PART) {
+    if (controls < CONTROLS_MIN || controls < size / CONTROLS_PART || count_byte(bytes, size, 0) == size) {
         return NULL;
     }
-    size_t ones = 0;
-    for (size_t i = 0; i < size; i++) {
-        ones += bytes[i] == 1;
-    }
-    return ones == controls ? "fields separated by the control character 1, as Hive writes them: expected tabs or "
-                              "commas (tr '\\001' '\\t' converts it)"
-                            : "binary data of an unknown kind: expected text";
+    return count_byte(bytes, size, 1) == controls
+               ? "fields separated by the control character 1, as Hive writes them: expected tabs or "
+                 "commas (tr '\\001' '\\t' converts it)"
+               : "binary data of an unknown kind: expected text";
 }
 
 /* ---- Markup ---- */

@@ -27,7 +27,35 @@ static int check_size(const char *what, uint32_t width, uint32_t height, struct 
                             IMAGE_PIXELS_MAX);
 }
 
-static int refuse_kind(struct error *error) {
+/* Refuses bytes that are neither JPEG nor PNG, by the name of what they are. */
+static int refuse_kind(const unsigned char *bytes, size_t size, struct error *error) {
+    static const struct {
+        const char *bytes;
+        size_t size, at;
+        const char *kind;
+    } kinds[] = {
+        {"WEBP", 4, 8, "a WebP image"},
+        {"GIF8", 4, 0, "a GIF image"},
+        {"II*\0", 4, 0, "a TIFF image"},
+        {"MM\0*", 4, 0, "a TIFF image"},
+        {"ftypavif", 8, 4, "an AVIF image"},
+        {"ftyphei", 7, 4, "an HEIC image"},
+        {"ftypmif1", 8, 4, "an HEIC image"},
+        {"\0\0\0\x0CjP", 6, 0, "a JPEG 2000 image"},
+        {"\xFF\x4F\xFF\x51", 4, 0, "a JPEG 2000 image"},
+        {"\xFF\x0A", 2, 0, "a JPEG XL image"},
+        {"\0\0\0\x0CJXL", 7, 0, "a JPEG XL image"},
+        {"BM", 2, 0, "a BMP image"},
+        {"\x93NUMPY", 6, 0, "an npy file of numpy"},
+        {"version https://git-lfs", 23, 0, "a Git LFS pointer, not the image itself ('git lfs pull' gets it)"},
+        {"<!DOCTYPE html", 14, 0, "an HTML page"},
+        {"<html", 5, 0, "an HTML page"},
+    };
+    for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
+        if (size >= kinds[k].at + kinds[k].size && memcmp(bytes + kinds[k].at, kinds[k].bytes, kinds[k].size) == 0) {
+            return error_set(error, AML_EINPUT, "%s: expected a JPEG or PNG image", kinds[k].kind);
+        }
+    }
     return error_set(error, AML_EINPUT, "expected a JPEG or PNG image");
 }
 
@@ -41,7 +69,8 @@ static int damaged_jpeg(tjhandle handle, struct error *error) {
     return error_set(error, AML_EINPUT, "damaged JPEG image: %s", tjGetErrorStr2(handle));
 }
 
-static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, struct image_shape *shape,
+/* `inks`: the colours are amounts of four inks (CMYK), not of light. */
+static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, struct image_shape *shape, bool *inks,
                      struct error *error) {
     int width = 0;
     int height = 0;
@@ -53,26 +82,72 @@ static int look_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, s
     if (width < 1 || height < 1) {
         return error_set(error, AML_EINPUT, "damaged JPEG image: it has no pixels");
     }
-    if (colours == TJCS_CMYK || colours == TJCS_YCCK) {
-        return error_set(error, AML_EINPUT, "JPEG image in CMYK: expected grey or RGB");
-    }
+    *inks = colours == TJCS_CMYK || colours == TJCS_YCCK;
     *shape = (struct image_shape){
         .width = (uint32_t)width, .height = (uint32_t)height, .channels = colours == TJCS_GRAY ? 1 : 3};
     return check_size("JPEG image", shape->width, shape->height, error);
+}
+
+/* Decodes to out[own->height][own->width]; a pixel is as `format` says. */
+static int decompress_jpeg(tjhandle handle, const unsigned char *bytes, size_t size, const struct image_shape *own,
+                           int format, unsigned char *out, struct error *error) {
+    return tjDecompress2(handle, bytes, (unsigned long)size, out, (int)own->width, 0, (int)own->height, format,
+                         JPEG_SCANS_MAX_FLAG) == 0
+               ? 0
+               : damaged_jpeg(handle, error);
+}
+
+/* Multiplies two parts of 255, rounded. */
+static unsigned multiply_parts(unsigned one, unsigned other) {
+    return (one * other + 127) / 255;
+}
+
+/* Converts pixels of four inks to pixels of `channels` bytes. JPEG files have inks inverted, as Adobe began it: 255 is
+ * no ink. So a value is the light that the ink lets through, and black lets through a part of the others' light. */
+static void convert_inks(const unsigned char *inks, size_t pixels, uint32_t channels, unsigned char *out) {
+    for (size_t i = 0; i < pixels; i++, inks += 4) {
+        unsigned red = multiply_parts(inks[0], inks[3]);
+        unsigned green = multiply_parts(inks[1], inks[3]);
+        unsigned blue = multiply_parts(inks[2], inks[3]);
+        if (channels == 1) {
+            *out++ = (unsigned char)((299 * red + 587 * green + 114 * blue + 500) / 1000); /* JPEG's weights */
+        } else {
+            *out++ = (unsigned char)red;
+            *out++ = (unsigned char)green;
+            *out++ = (unsigned char)blue;
+        }
+    }
+}
+
+static int decode_inks(tjhandle handle, const unsigned char *bytes, size_t size, const struct image_shape *own,
+                       unsigned char *out, struct error *error) {
+    size_t pixels = (size_t)own->width * own->height;
+    unsigned char *inks = malloc(4 * pixels);
+    if (inks == NULL) {
+        return no_memory(4 * pixels, error);
+    }
+    int result = decompress_jpeg(handle, bytes, size, own, TJPF_CMYK, inks, error);
+    if (result == 0) {
+        convert_inks(inks, pixels, own->channels, out);
+    }
+    free(inks);
+    return result;
 }
 
 /* Decodes to out[own->height][own->width][channels]. */
 static int decode_jpeg(const unsigned char *bytes, size_t size, const struct image_shape *own, unsigned char *out,
                        struct error *error) {
     struct image_shape again;
+    bool inks = false;
     tjhandle handle = tjInitDecompress();
     if (handle == NULL) {
         return no_memory(size, error);
     }
-    int result = look_jpeg(handle, bytes, size, &again, error);
-    if (result == 0 && tjDecompress2(handle, bytes, (unsigned long)size, out, (int)own->width, 0, (int)own->height,
-                                     own->channels == 1 ? TJPF_GRAY : TJPF_RGB, JPEG_SCANS_MAX_FLAG) != 0) {
-        result = damaged_jpeg(handle, error);
+    int result = look_jpeg(handle, bytes, size, &again, &inks, error);
+    if (result == 0) {
+        result = inks
+                     ? decode_inks(handle, bytes, size, own, out, error)
+                     : decompress_jpeg(handle, bytes, size, own, own->channels == 1 ? TJPF_GRAY : TJPF_RGB, out, error);
     }
     tjDestroy(handle);
     return result;
@@ -121,13 +196,14 @@ int image_look(const void *bytes, size_t size, struct image_shape *shape, struct
         return result;
     }
     if (kind != KIND_JPEG) {
-        return refuse_kind(error);
+        return refuse_kind(bytes, size, error);
     }
     tjhandle handle = tjInitDecompress();
     if (handle == NULL) {
         return no_memory(size, error);
     }
-    result = look_jpeg(handle, bytes, size, shape, error);
+    bool inks;
+    result = look_jpeg(handle, bytes, size, shape, &inks, error);
     tjDestroy(handle);
     return result;
 }

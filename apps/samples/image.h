@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 enum {
-    IMAGE_PIXELS_MAX = 1 << 24, /* of a compressed image: 48 MiB of memory in a thread that decodes */
+    IMAGE_PIXELS_MAX = 1 << 24, /* of a compressed image: a thread decodes it in 48 MiB of memory, CMYK in 112 MiB */
     IMAGE_SIDE_MAX = 1 << 16    /* pixels */
 };
 
@@ -29,8 +29,9 @@ static inline size_t image_values(const struct image_shape *shape) {
 int image_look(const void *bytes, size_t size, struct image_shape *shape, struct error *error);
 
 /* Decodes an image to pixels[height][width][channels] of `shape`: in grey or colour, and resized if its own width and
- * height are others. Transparent pixels are over black. Returns what image_look does; AML_EINPUT also for damaged
- * data. */
+ * height are others. Transparent pixels are over black. CMYK becomes RGB without a colour profile. The orientation that
+ * EXIF data may name is left out: pixels are as they are stored. Returns what image_look does; AML_EINPUT also for
+ * damaged data. */
 int image_decode(const void *bytes, size_t size, const struct image_shape *shape, unsigned char *pixels,
                  struct error *error);
 

@@ -17,12 +17,14 @@
 
 enum { CLASS_BYTES_MAX = 64 /* of a .cls */, MAGIC_AT = 257 /* in a tar's first block */ };
 
-enum entry_use { USE_NONE, USE_IMAGE, USE_CLASS };
+/* USE_OTHER_IMAGE: of a format that is not decoded here. */
+enum entry_use { USE_NONE, USE_IMAGE, USE_OTHER_IMAGE, USE_CLASS };
 
 /* The image that is being put together: one entry or two, of one key. */
 struct pending {
-    char key[IMAGES_NAME_MAX]; /* the name without its last dot and what follows */
+    char key[IMAGES_NAME_MAX]; /* the name without its first dot behind the folders, and what follows */
     bool with_image, with_label;
+    bool given;                 /* the image of this key is passed on */
     char name[IMAGES_NAME_MAX]; /* of the image, or of its .cls */
     struct mlr_label label;
     size_t size; /* of the image */
@@ -53,16 +55,38 @@ static const char *base_of(const char *name) {
     return slash != NULL ? slash + 1 : name;
 }
 
+static bool ends_in(const char *name, const char *const *ends) {
+    const char *dot = strrchr(name, '.');
+    while (*ends != NULL && strcasecmp(dot, *ends) != 0) {
+        ends++;
+    }
+    return *ends != NULL;
+}
+
 static enum entry_use use_of(const char *name) {
+    static const char *const images[] = {".jpg", ".jpeg", ".jpe", ".jfif", ".png", NULL};
+    static const char *const others[] = {".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif",
+                                         ".heic", ".jp2", ".j2k", ".jxl", ".ppm",  NULL};
+    static const char *const classes[] = {".cls", NULL};
     const char *base = base_of(name);
-    const char *dot = strrchr(base, '.');
-    if (base[0] == '.' || dot == NULL) {
+    if (base[0] == '.' || strchr(base, '.') == NULL) {
         return USE_NONE;
     }
-    if (strcasecmp(dot, ".jpg") == 0 || strcasecmp(dot, ".jpeg") == 0 || strcasecmp(dot, ".png") == 0) {
-        return USE_IMAGE;
-    }
-    return strcasecmp(dot, ".cls") == 0 ? USE_CLASS : USE_NONE;
+    return ends_in(base, images)    ? USE_IMAGE
+           : ends_in(base, others)  ? USE_OTHER_IMAGE
+           : ends_in(base, classes) ? USE_CLASS
+                                    : USE_NONE;
+}
+
+/* Returns the length of the key of an entry that has a use: of its name up to the first dot behind the folders, as in
+ * WebDataset. */
+static size_t key_length(const char *name) {
+    return (size_t)(strchr(base_of(name), '.') - name);
+}
+
+static bool has_key(const char *name, const char *key) {
+    size_t length = key_length(name);
+    return strncmp(name, key, length) == 0 && key[length] == '\0';
 }
 
 /* Makes the label of the folder that the entry is in; false if there is none. */
@@ -113,22 +137,22 @@ static int end_pending(struct reading *r) {
     } else if (pending->with_image) {
         result = give(r);
     }
+    pending->given = pending->given || pending->with_image;
     pending->with_image = pending->with_label = false;
-    pending->key[0] = '\0';
     return result;
 }
 
-/* An entry's key is its name without what follows the last dot. Unless it is that of the pending image, ends that image
- * and begins another. */
+/* Unless the entry has the key of the pending image, ends that image and begins another. */
 static int begin_key(struct reading *r, const char *name) {
     struct pending *pending = &r->pending;
-    size_t length = (size_t)(strrchr(name, '.') - name);
-    if (strncmp(pending->key, name, length) == 0 && pending->key[length] == '\0') {
+    size_t length = key_length(name);
+    if (has_key(name, pending->key)) {
         return 0;
     }
     int result = end_pending(r);
     memcpy(pending->key, name, length);
     pending->key[length] = '\0';
+    pending->given = false;
     return result;
 }
 
@@ -139,8 +163,8 @@ static int take_class(struct reading *r, const struct tar_entry *entry) {
     if (result != 0) {
         return result;
     }
-    if (pending->with_label) {
-        return refuse(r, entry->name, "a second label of this name");
+    if (pending->with_label || pending->given) {
+        return refuse(r, entry->name, "a second label of this key: expected one (a key ends at the name's first dot)");
     }
     if (entry->bytes > CLASS_BYTES_MAX) {
         return refuse(r, entry->name, "expected a number as text, in at most 64 bytes");
@@ -165,14 +189,23 @@ static int take_class(struct reading *r, const struct tar_entry *entry) {
     return pending->with_image ? end_pending(r) : 0;
 }
 
+/* Refuses the second image of a key. */
+static int refuse_second(const struct reading *r, const char *name) {
+    const char *rest = strchr(base_of(name), '.');
+    return error_set(r->error, AML_EINPUT,
+                     "%s: %s: a second image of this key, beside %s: expected one (a key ends at the name's first "
+                     "dot); tar --exclude='*%.60s' leaves this one out",
+                     text_input_name(r->path), tar_shown(name), base_of(r->pending.name), rest);
+}
+
 static int take_image(struct reading *r, const struct tar_entry *entry) {
     struct pending *pending = &r->pending;
     int result = begin_key(r, entry->name);
     if (result != 0) {
         return result;
     }
-    if (pending->with_image) {
-        return refuse(r, entry->name, "a second image of this name");
+    if (r->labels == IMAGES_LABELS_CLASS && (pending->with_image || pending->given)) {
+        return refuse_second(r, entry->name);
     }
     if (entry->bytes == 0 || entry->bytes > IMAGES_BYTES_MAX) {
         return error_set(r->error, AML_EINPUT, "%s: %s: an image of %llu bytes: expected 1 to %d",
@@ -212,6 +245,9 @@ static int take_entry(struct reading *r, const struct tar_entry *entry) {
     if (strlen(entry->name) >= IMAGES_NAME_MAX) {
         return error_set(r->error, AML_EINPUT, "%s: an entry with a name of %zu bytes: expected less than %d",
                          text_input_name(r->path), strlen(entry->name), IMAGES_NAME_MAX);
+    }
+    if (use == USE_OTHER_IMAGE) {
+        return refuse(r, entry->name, "expected a JPEG or PNG image (ImageMagick's mogrify -format png converts it)");
     }
     int result = check_kind(r, entry);
     return result != 0 ? result : use == USE_IMAGE ? take_image(r, entry) : take_class(r, entry);
@@ -286,19 +322,29 @@ static const char *file_path(const struct samples_file *file, size_t f) {
     return file->files != NULL ? file->files->names[f].path : file->path;
 }
 
-/* Looks at the entries of a file up to the one behind its first image. Sets *image to whether it has any. */
+/* Looks at the entries of a file up to the first one behind the first image's key. Sets *image to whether the file has
+ * any. */
 static int find_labels(const char *path, enum images_labels *labels, bool *image, struct error *error) {
     struct tar *tar;
     struct tar_entry entry;
+    char key[IMAGES_NAME_MAX]; /* of the first image */
     bool found = true;
     bool end = false;
     int result = tar_open(&tar, path, error);
     while (result == 0 && found && !end) {
         result = tar_next(tar, &entry, &found, error);
         enum entry_use use = result == 0 && found ? use_of(entry.name) : USE_NONE;
-        *labels = use == USE_CLASS ? IMAGES_LABELS_CLASS : *labels;
-        end = *image ? use != USE_NONE : use == USE_IMAGE && *labels == IMAGES_LABELS_CLASS;
-        *image = *image || use == USE_IMAGE;
+        if (use == USE_NONE) {
+            continue;
+        }
+        end = *image && (use == USE_CLASS || !has_key(entry.name, key));
+        if (use == USE_CLASS) {
+            *labels = IMAGES_LABELS_CLASS;
+        } else if (!*image) {
+            snprintf(key, sizeof key, "%.*s", (int)key_length(entry.name), entry.name);
+            *image = true;
+            end = *labels == IMAGES_LABELS_CLASS;
+        }
     }
     tar_close(tar);
     return result;

@@ -1,13 +1,16 @@
 /* Tar files of labelled images, JPEG and PNG, read as a stream in the calling thread. Finds images and their labels,
  * and passes them on compressed; image.h decodes them.
  *
- * An entry is an image by its name: .jpg, .jpeg or .png, in any case. Its label is either
+ * An entry is an image by the end of its name: .jpg, .jpeg, .jpe, .jfif or .png, in any case. Its label is either
  *
- *   in a file of its own   KEY.cls next to KEY.jpg, before or behind it, with a number as text (as WebDataset has it)
+ *   in a file of its own   KEY.cls next to KEY.jpg, before or behind it, with a number as text, as WebDataset has it: a
+ *                          key ends at the first dot behind the folders, so KEY.cls is also of KEY.input.jpg. A key has
+ *                          one image
  *   its folder's name      as in the tar of a folder that has a folder for each class
  *
- * The first image decides for all. Other entries are left out, and those whose name begins with a dot. An image, or a
- * .cls, must be a plain file: a link or a file with holes is refused. */
+ * The first image decides for all. Images of other formats, by their name, are refused. Other entries are left out, and
+ * those whose name begins with a dot. An image, or a .cls, must be a plain file: a link or a file with holes is
+ * refused. */
 #ifndef APPS_SAMPLES_IMAGES_H
 #define APPS_SAMPLES_IMAGES_H
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -111,6 +112,31 @@ static void test_feeders_decode(void **state) {
              job);
     assert_same(alone, result(), 1e-4);
     assert_true(summary("failures") >= 1);
+}
+
+/* Tars as others write them: keys that end at the first dot (0000.input.jpg with 0000.cls), JPEG in CMYK, and several
+ * images of a key. Their three classes are told apart by colour. */
+static void test_tars_of_others(void **state) {
+    (void)state;
+    const char *source = getenv("PROTEUS_SOURCE");
+    char cases[512];
+    snprintf(cases, sizeof cases, "%s/../shared/cases/files", source != NULL ? source : ".");
+    if (access(cases, R_OK) != 0) {
+        print_message("skipped: the cases are not at hand in ../shared/cases\n");
+        skip();
+    }
+    static const char *const names[] = {"N11", "N13"};
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        run_well("$run -- $bin/mlr --data %s/%s.tar --iterations 4 --test-fraction 0.2 --model-out coloured", cases,
+                 names[n]);
+        assert_true(result().accuracy > 0.9 && result().test_accuracy > 0.9);
+        run_well("$bin/mlr --predict coloured --data %s/%s.tar --out lines >said", cases, names[n]);
+    }
+    run_well("mkdir both && tar xf %s/N11.tar -C both && cd both && for name in *.input.jpg; do "
+             "cp $name ${name%%.input.jpg}.other.jpg; done && tar cf ../both.tar --sort=name *",
+             cases);
+    run_refused("$run -- $bin/mlr --data both.tar", "both.tar: 0000.other.jpg: a second image of this key, beside "
+                                                    "0000.input.jpg: expected one");
 }
 
 static void test_models_of_images(void **state) {
@@ -226,9 +252,9 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_images_are_as_idx), cmocka_unit_test(test_feeders_decode),
-        cmocka_unit_test(test_models_of_images),  cmocka_unit_test(test_networks),
-        cmocka_unit_test(test_wrong_options),     cmocka_unit_test(test_wrong_files),
-        cmocka_unit_test(test_files_that_change),
+        cmocka_unit_test(test_tars_of_others),    cmocka_unit_test(test_models_of_images),
+        cmocka_unit_test(test_networks),          cmocka_unit_test(test_wrong_options),
+        cmocka_unit_test(test_wrong_files),       cmocka_unit_test(test_files_that_change),
     };
     return cmocka_run_group_tests(tests, set_up, shell_close);
 }

@@ -96,6 +96,116 @@ static void test_what_was_encoded(void **state) {
     }
 }
 
+static void add_bytes(png_structp png, png_bytep bytes, size_t size) {
+    struct encoded *to = png_get_io_ptr(png);
+    assert_true(to->size + size <= sizeof to->bytes);
+    memcpy(to->bytes + to->size, bytes, size);
+    to->size += size;
+}
+
+/* Encodes rows of packed pixels of `bits` bits a value; `palette` is of pixels that are numbers of colours. */
+static void encode_bits(struct encoded *to, unsigned char *pixels, size_t row, int bits, int colour,
+                        const png_color *palette) {
+    png_structp png = png_create_write_struct(PNG_LIBPNG_VER_STRING, NULL, NULL, NULL);
+    png_infop info = png_create_info_struct(png);
+    to->size = 0;
+    png_set_write_fn(png, to, add_bytes, NULL);
+    png_set_IHDR(png, info, WIDTH, HEIGHT, bits, colour, PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_BASE,
+                 PNG_FILTER_TYPE_BASE);
+    if (palette != NULL) {
+        png_set_PLTE(png, info, palette, 2);
+    }
+    png_write_info(png, info);
+    for (size_t y = 0; y < HEIGHT; y++) {
+        png_write_row(png, pixels + y * row);
+    }
+    png_write_end(png, info);
+    png_destroy_write_struct(&png, &info);
+}
+
+/* PNG images of 16 bits, of one bit, of a palette, and of grey with transparency. */
+static void test_kinds_of_png(void **state) {
+    (void)state;
+    const struct image_shape grey = {.width = WIDTH, .height = HEIGHT, .channels = 1};
+    const struct image_shape colour = {.width = WIDTH, .height = HEIGHT, .channels = 3};
+    const png_color palette[2] = {{10, 20, 30}, {200, 100, 50}};
+    struct encoded encoded;
+    struct image_shape found;
+    struct error error = {0};
+    unsigned char in[WIDTH * HEIGHT * 2];
+    unsigned char out[WIDTH * HEIGHT * 3];
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
+        in[2 * i] = (unsigned char)(2 * i);
+        in[2 * i + 1] = 128; /* the lower byte of 16 bits, or half of the grey */
+    }
+    encode_bits(&encoded, in, 2 * WIDTH, 16, PNG_COLOR_TYPE_GRAY, NULL);
+    assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
+    assert_memory_equal(&found, &grey, sizeof grey);
+    assert_decoded(&encoded, &grey, out);
+    for (size_t i = 0; i < WIDTH * HEIGHT; i++) {
+        assert_in_range(out[i] - (int)in[2 * i] + 1, 0, 2);
+    }
+    memset(in + 1, 255, 1);
+    encode_bits(&encoded, in, 2 * WIDTH, 8, PNG_COLOR_TYPE_GRAY_ALPHA, NULL);
+    assert_decoded(&encoded, &grey, out);
+    assert_int_equal(out[0], in[0]);
+    assert_true(out[WIDTH * HEIGHT - 1] < in[2 * (WIDTH * HEIGHT - 1)]); /* over black */
+    memset(in, 0xAA, sizeof in);
+    encode_bits(&encoded, in, (WIDTH + 7) / 8, 1, PNG_COLOR_TYPE_GRAY, NULL);
+    assert_decoded(&encoded, &grey, out);
+    assert_int_equal(out[0], 255);
+    assert_int_equal(out[1], 0);
+    encode_bits(&encoded, in, (WIDTH + 7) / 8, 1, PNG_COLOR_TYPE_PALETTE, palette);
+    assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
+    assert_memory_equal(&found, &colour, sizeof colour);
+    assert_decoded(&encoded, &colour, out);
+    assert_memory_equal(out, ((const unsigned char[6]){200, 100, 50, 10, 20, 30}), 6);
+}
+
+/* The light that a pixel of four inks lets through, rounded. JPEG files have inks inverted: 255 is none. */
+static void expect_inks(const unsigned char inks[4], int expected[3]) {
+    for (unsigned c = 0; c < 3; c++) {
+        expected[c] = (inks[c] * inks[3] + 127) / 255;
+    }
+}
+
+/* CMYK, and YCCK, in which most of such files are stored, becomes RGB or grey. */
+static void test_inks(void **state) {
+    (void)state;
+    static const int samplings[] = {TJSAMP_444, TJSAMP_420};
+    enum { SIDE = 32 };
+    static const unsigned char pixels[][4] = {{255, 255, 255, 255}, {255, 255, 255, 0}, {0, 255, 255, 255},
+                                              {255, 0, 255, 128},   {30, 60, 90, 255},  {200, 100, 50, 200}};
+    for (size_t p = 0; p < sizeof pixels / sizeof pixels[0]; p++) {
+        const struct image_shape colour = {.width = SIDE, .height = SIDE, .channels = 3};
+        const struct image_shape grey = {.width = SIDE, .height = SIDE, .channels = 1};
+        struct encoded encoded;
+        unsigned char in[SIDE * SIDE * 4];
+        unsigned char out[SIDE * SIDE * 3];
+        int expected[3];
+        expect_inks(pixels[p], expected);
+        for (size_t i = 0; i < SIDE * SIDE; i++) {
+            memcpy(in + 4 * i, pixels[p], 4);
+        }
+        for (size_t s = 0; s < 2; s++) {
+            struct image_shape found;
+            struct error error = {0};
+            encode_jpeg(&encoded, in, SIDE, SIDE, TJPF_CMYK, samplings[s]);
+            assert_int_equal(image_look(encoded.bytes, encoded.size, &found, &error), 0);
+            assert_memory_equal(&found, &colour, sizeof colour);
+            assert_decoded(&encoded, &colour, out);
+            for (size_t i = 0; i < image_values(&colour); i++) {
+                assert_in_range(out[i] - expected[i % 3] + 4, 0, 8);
+            }
+            assert_decoded(&encoded, &grey, out);
+            int shade = (299 * expected[0] + 587 * expected[1] + 114 * expected[2]) / 1000;
+            for (size_t i = 0; i < image_values(&grey); i++) {
+                assert_in_range(out[i] - shade + 4, 0, 8);
+            }
+        }
+    }
+}
+
 /* Grey becomes colour, and colour grey; what is transparent is over black. */
 static void test_grey_and_colour(void **state) {
     (void)state;
@@ -223,7 +333,14 @@ static void test_damaged_images(void **state) {
     encode_png(&png, in, WIDTH, HEIGHT, PNG_FORMAT_GRAY);
     encode_jpeg(&jpeg, in, WIDTH, HEIGHT, TJPF_GRAY, TJSAMP_GRAY);
     assert_refused(png.bytes, 0, "expected a JPEG or PNG image");
-    assert_refused((const unsigned char *)"GIF89a..........", 16, "expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"text............", 16, "expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"GIF89a..........", 16, "a GIF image: expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"RIFF\1\1\0\0WEBPVP8 ", 16, "a WebP image: expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"\0\0\0\x1c"
+                                          "ftypheic....",
+                   16, "an HEIC image: expected a JPEG or PNG image");
+    assert_refused((const unsigned char *)"version https://git-lfs.github.com/spec/v1", 42,
+                   "a Git LFS pointer, not the image itself ('git lfs pull' gets it): expected a JPEG or PNG image");
     for (size_t size = 8; size + 12 < png.size; size++) { /* the last 12 bytes are IEND */
         assert_refused(png.bytes, size, "damaged PNG image: ");
     }
@@ -359,7 +476,62 @@ static void test_labels_in_files(void **state) {
     file_add_kind(&file, "link.txt", AE_IFLNK, "a/0001.json", NULL, 0);
     file_add(&file, "b.JPeg", "u", 1);
     file_add(&file, "b.cls", "007", 3);
-    assert_tar(&file, "a/0001.jpg=7:3 a/0002.PNG=-3:2 b.JPeg=7:1 ");
+    assert_tar(&file, "a/0001.jpg=7:3 a/0002.PNG=-3:2 b.JPeg=007:1 ");
+}
+
+/* As WebDataset has it, a key ends at the first dot behind the folders. */
+static void test_keys_end_at_the_first_dot(void **state) {
+    (void)state;
+    struct file file;
+    file_begin(&file);
+    file_add(&file, "v1.0/0000.input.jpg", "xyz", 3);
+    file_add(&file, "v1.0/0000.meta.json", "{}", 2);
+    file_add(&file, "v1.0/0000.cls", "7", 1);
+    file_add(&file, "v1.0/0001.cls", "8", 1);
+    file_add(&file, "v1.0/0001.IMAGE.JPG", "x", 1);
+    file_add(&file, "v1.0/0002.jfif", "xy", 2);
+    file_add(&file, "v1.0/0002.label.cls", "9", 1);
+    assert_tar(&file, "v1.0/0000.input.jpg=7:3 v1.0/0001.IMAGE.JPG=8:1 v1.0/0002.jfif=9:2 ");
+    file_begin(&file); /* folders' labels need no keys */
+    file_add(&file, "cats/photo.1.jpg", "x", 1);
+    file_add(&file, "cats/photo.2.jpg", "xy", 2);
+    assert_tar(&file, "cats/photo.1.jpg=cats:1 cats/photo.2.jpg=cats:2 ");
+}
+
+/* Which of several images of a key is meant, the tar does not say. */
+static void test_several_images_of_a_key(void **state) {
+    (void)state;
+    static const char *const orders[][3] = {{"0.left.jpg", "0.right.jpg", "0.cls"},
+                                            {"0.left.jpg", "0.cls", "0.right.jpg"},
+                                            {"0.cls", "0.left.jpg", "0.right.jpg"}};
+    for (size_t o = 0; o < 3; o++) {
+        struct file file;
+        file_begin(&file);
+        for (size_t e = 0; e < 3; e++) {
+            file_add(&file, orders[o][e], "1", 1);
+        }
+        assert_tar_refused(&file, ": 0.right.jpg: a second image of this key, beside 0.left.jpg: expected one (a key "
+                                  "ends at the name's first dot); tar --exclude='*.right.jpg' leaves this one out");
+    }
+    struct file file;
+    file_begin(&file);
+    file_add(&file, "0.jpg", "1", 1);
+    file_add(&file, "0.seg.png", "1", 1);
+    file_add(&file, "0.cls", "1", 1);
+    assert_tar_refused(&file, ": 0.seg.png: a second image of this key, beside 0.jpg: expected one");
+}
+
+static void test_other_images_are_named(void **state) {
+    (void)state;
+    static const char *const names[] = {"a/0.webp", "a/0.GIF", "a/0.tiff", "a/x.0.bmp"};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        struct file file;
+        char message[64];
+        file_begin(&file);
+        file_add(&file, names[n], "x", 1);
+        snprintf(message, sizeof message, ": %s: expected a JPEG or PNG image (", names[n]);
+        assert_tar_refused(&file, message);
+    }
 }
 
 static void test_labels_of_folders(void **state) {
@@ -371,7 +543,7 @@ static void test_labels_of_folders(void **state) {
     file_add(&file, "images/cats/README", "text", 4);
     file_add(&file, "images/03/2.x.png", "z", 1);
     file_add(&file, "a dog/3.png", "z", 1);
-    assert_tar(&file, "images/cats/1.jpg=cats:3 images/cats/1.png=cats:2 images/03/2.x.png=3:1 a dog/3.png=a dog:1 ");
+    assert_tar(&file, "images/cats/1.jpg=cats:3 images/cats/1.png=cats:2 images/03/2.x.png=03:1 a dog/3.png=a dog:1 ");
 }
 
 static void test_images_without_labels(void **state) {
@@ -395,8 +567,8 @@ static void test_wrong_tars(void **state) {
     } cases[] = {
         {"1.jpg", "x", ": 1.jpg: no label: expected an entry of this name with .cls next to it"},
         {"1.cls", "9", ": 1.cls: a label without an image"},
-        {"0.cls", "9", ": 0.cls: a second label of this name"},
-        {"0.png", "9", ": 0.png: a second image of this name"},
+        {"0.cls", "9", ": 0.cls: a second label of this key"},
+        {"0.png", "9", ": 0.png: a second image of this key, beside 0.jpg: expected one"},
         {"1.cls", "cat", ": 1.cls: expected a number as text"},
         {"1.cls", "", ": 1.cls: expected a number as text"},
         {"1.cls", "1 2", ": 1.cls: expected a number as text"},
@@ -550,12 +722,23 @@ static void test_tars_behind_tars(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_what_was_encoded),  cmocka_unit_test(test_grey_and_colour),
-        cmocka_unit_test(test_resized),           cmocka_unit_test(test_images_of_other_sizes_are_resized),
-        cmocka_unit_test(test_damaged_images),    cmocka_unit_test(test_labels_in_files),
-        cmocka_unit_test(test_labels_of_folders), cmocka_unit_test(test_images_without_labels),
-        cmocka_unit_test(test_wrong_tars),        cmocka_unit_test(test_entries_of_odd_kinds),
-        cmocka_unit_test(test_cut_tars),          cmocka_unit_test(test_tars_behind_tars),
+        cmocka_unit_test(test_keys_end_at_the_first_dot),
+        cmocka_unit_test(test_several_images_of_a_key),
+        cmocka_unit_test(test_other_images_are_named),
+        cmocka_unit_test(test_inks),
+        cmocka_unit_test(test_kinds_of_png),
+        cmocka_unit_test(test_what_was_encoded),
+        cmocka_unit_test(test_grey_and_colour),
+        cmocka_unit_test(test_resized),
+        cmocka_unit_test(test_images_of_other_sizes_are_resized),
+        cmocka_unit_test(test_damaged_images),
+        cmocka_unit_test(test_labels_in_files),
+        cmocka_unit_test(test_labels_of_folders),
+        cmocka_unit_test(test_images_without_labels),
+        cmocka_unit_test(test_wrong_tars),
+        cmocka_unit_test(test_entries_of_odd_kinds),
+        cmocka_unit_test(test_cut_tars),
+        cmocka_unit_test(test_tars_behind_tars),
     };
     return cmocka_run_group_tests_name("images", tests, NULL, NULL);
 }

@@ -154,6 +154,8 @@ static void test_tar_is_none_of_them(void **state) {
     assert_non_null(text_foreign_bytes(block, sizeof block));
     memcpy(block + 257, "ustar", 5);
     assert_null(text_foreign_bytes(block, sizeof block));
+    memset(block, 0, sizeof block); /* without entries */
+    assert_null(text_foreign_bytes(block, sizeof block));
 }
 
 /* Bytes behind those that decide change nothing. */
