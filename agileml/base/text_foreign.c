@@ -337,10 +337,8 @@ static const char *bars_kind(const char *line, const char *end) {
         last--;
     }
     size_t bars = 0;
-    bool blank = false; /* beside a bar */
     for (const char *p = bar; p < end; p++) {
         bars += *p == '|';
-        blank = blank || (*p == '|' && ((p > line && text_is_blank(p[-1])) || (p + 1 < end && text_is_blank(p[1]))));
     }
     if (bars > 1 && skip_blanks(line, end) == bar && last[-1] == '|') {
         return "a table drawn with bars: expected fields separated by tabs or commas";
@@ -348,10 +346,12 @@ static const char *bars_kind(const char *line, const char *end) {
     if (is_vowpal_head(line, bar) && (bar == skip_blanks(line, end) || has_features(bar, end) || bars == 1)) {
         return "Vowpal Wabbit data ('|' begins features)";
     }
-    bool other = memchr(line, ',', (size_t)(end - line)) != NULL || memchr(line, '\t', (size_t)(end - line)) != NULL ||
-                 memchr(line, ';', (size_t)(end - line)) != NULL;
-    return bars > 1 && !blank && !other ? "fields separated by '|': expected tabs or commas (tr '|' '\\t' converts it)"
-                                        : NULL;
+    for (const char *p = line; p < bar; p++) {
+        if (text_is_blank(*p) || *p == ',' || *p == ';') {
+            return NULL; /* bars are none of the separators */
+        }
+    }
+    return bars > 1 ? "fields separated by '|': expected tabs or commas (tr '|' '\\t' converts it)" : NULL;
 }
 
 static bool is_sql(const char *line, const char *end) {
@@ -372,7 +372,7 @@ const char *text_foreign_line(const char *line, const char *end) {
         return "a MatrixMarket matrix";
     }
     if (is_json(line, end)) {
-        return "JSON: expected a line of plain text for each record (jq -r '[...] | @csv' writes it)";
+        return "JSON: expected plain text, a line for each record (jq's @csv or @tsv writes it)";
     }
     if (begins_word(line, end, "@relation") || begins_word(line, end, "@attribute")) {
         return "an ARFF file (Weka): expected its data alone (sed '1,/@data/Id' takes them)";
