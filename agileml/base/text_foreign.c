@@ -344,7 +344,7 @@ static const char *bars_kind(const char *line, const char *end) {
         return "a table drawn with bars: expected fields separated by tabs or commas";
     }
     if (is_vowpal_head(line, bar) && (bar == skip_blanks(line, end) || has_features(bar, end) || bars == 1)) {
-        return "Vowpal Wabbit data ('|' begins features)";
+        return "Vowpal Wabbit data ('|' begins features), which this reader does not take: expected plain text";
     }
     for (const char *p = line; p < bar; p++) {
         if (text_is_blank(*p) || *p == ',' || *p == ';') {
@@ -369,7 +369,7 @@ static bool is_sql(const char *line, const char *end) {
 const char *text_foreign_line(const char *line, const char *end) {
     line = skip_blanks(line, end);
     if (matrix_market_begins(line, end)) {
-        return "a MatrixMarket matrix";
+        return "a MatrixMarket matrix, which this reader does not take: expected plain text (scipy.io.mmread reads it)";
     }
     if (is_json(line, end)) {
         return "JSON: expected plain text, a line for each record (jq's @csv or @tsv writes it)";
