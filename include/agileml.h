@@ -47,7 +47,9 @@ enum {
     AML_VARIED_RUNS_MAX = 16,      /* runs of a varied item */
     AML_STAGES_MAX = 16,
     AML_INPUT_MARKS_MAX = 8, /* that a process reports */
-    AML_INPUT_MARK_BYTES_MAX = 31
+    AML_INPUT_MARK_BYTES_MAX = 31,
+    AML_NOTES_MAX = 64,      /* different notes of a job that people are shown */
+    AML_NOTE_BYTES_MAX = 400 /* of a note; a longer one is cut */
 };
 
 /* A table of parameters: rows of `width` elements, named by 64-bit keys. */
@@ -388,6 +390,18 @@ int aml_scan(aml_worker *worker, unsigned table,
              int (*each)(void *context, const uint64_t *keys, const void *rows, size_t count), void *context);
 
 /* ==== Advanced ==== */
+
+/* ---- Notes: for what people should know of a job that goes on ---- */
+
+/* Says one line to the people who run the job, such as which line of the input was taken for its header, or that the
+ * result is no better than a constant. `proteus run` and the report show it once for the job, however many threads,
+ * processes and calls say the same text; so the text must not depend on the process. Not an error: the job goes on. Not
+ * for progress: after AML_NOTES_MAX different texts one line says that more were left out. In any function of the app
+ * but its stages, any thread. With --check nothing is shown, as the job's nodes call `configure` again. */
+#if defined(__GNUC__)
+__attribute__((format(printf, 2, 3)))
+#endif
+void aml_note(aml_worker *worker, const char *format, ...);
 
 /* ---- Slices: for a device that holds fewer items at once than a clock has (aml_app.slices) ---- */
 

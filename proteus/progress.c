@@ -238,6 +238,12 @@ static void report_summary(struct progress *progress, const json_t *line) {
     }
 }
 
+/* The text of a line about what the app says. */
+static const char *text_of(const json_t *line) {
+    const char *text = json_string_value(json_object_get(line, "text"));
+    return text != NULL ? text : "";
+}
+
 /* What happens goes to the log in all modes. */
 static void log_line(const struct progress *progress, const json_t *line) {
     char text[PROGRESS_LINE_TEXT];
@@ -248,6 +254,8 @@ static void log_line(const struct progress *progress, const json_t *line) {
     } else if (is(type, "decision") && progress->decisions) {
         progress_decision_text(line, text);
         log_info("%s", text);
+    } else if (is(type, "note")) {
+        log_info("note: %s", text_of(line));
     } else if (is(type, "summary") && json_is_true(json_object_get(line, "ok"))) {
         log_info("iteration %.0f  %.2f s  the job has ended", progress_number(line, "iterations"),
                  progress_number(line, "seconds"));
@@ -275,6 +283,8 @@ void progress_report(struct progress *progress, const json_t *line) {
     } else if (is(type, "decision") && progress->decisions) {
         progress_decision_text(line, text);
         progress_note(progress, "%s", text);
+    } else if (is(type, "note")) {
+        progress_note(progress, "note: %s", text_of(line));
     } else if (is(type, "event") && event != NULL) {
         report_event_line(progress, line, event);
     }

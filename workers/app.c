@@ -725,6 +725,7 @@ int aml_main(struct aml_app *app, int argc, char **argv) {
         _exit(error_exit_status(result));
     }
     buffer_drop(runtime->terms.settings);
+    runtime_notes_close(runtime);
     free(runtime);
     return result > 0 ? 0 : error_exit_status(result);
 }
@@ -775,6 +776,32 @@ static bool table_allowed(const aml_worker *worker, unsigned table, const char *
         return false;
     }
     return true;
+}
+
+/* ---- Notes ---- */
+
+_Static_assert((int)AML_NOTES_MAX == (int)WIRE_APP_NOTES_MAX && (int)AML_NOTE_BYTES_MAX < (int)WIRE_TEXT_MAX,
+               "notes fit their messages");
+
+void aml_note(aml_worker *worker, const char *format, ...) {
+    static const char cut[] = "...";
+    char text[AML_NOTE_BYTES_MAX + 1];
+    if (!allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS, "aml_note")) {
+        return;
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    if (length >= (int)sizeof text) {
+        size_t end = sizeof text - sizeof cut;
+        while (end > 0 && ((unsigned char)text[end] & 0xC0) == 0x80) {
+            end--; /* a character is left out as a whole */
+        }
+        memcpy(text + end, cut, sizeof cut);
+    }
+    text_make_printable(text);
+    runtime_note(worker->runtime, text);
 }
 
 /* ---- Reading ---- */

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NODE_EVICT_REQUEST = 1 }; /* the number of EVICT, the only request of a node that OUTCOME answers */
-
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job) {
     *node = (struct node){.io = io, .options = *options, .job = job, .contact.timeout_ms = options->timeout_ms};
     const struct job_terms *terms = &options->registration.job;
@@ -27,6 +25,7 @@ void node_init(struct node *node, struct io *io, const struct node_options *opti
 
 void node_close(struct node *node) {
     node_reports_close(node);
+    node_notes_close(node);
     for (unsigned s = 0; s < node->options.server_count; s++) {
         buffer_drop(node->servers[s].restore_points);
     }
@@ -263,10 +262,13 @@ static void tell_ready(struct node *node) {
 
 /* ---- One step ---- */
 
-/* Reports by a heartbeat that this node has done all its clocks, or has more to do. */
+/* Reports by a heartbeat that this node has done all its clocks, or has more to do. The job's end follows, so the
+ * controller gets the app's notes before. */
 static void tell_finished(struct node *node) {
-    if (node->state >= NODE_STARTED && node_work_is_through(node) != (node->state == NODE_FINISHED)) {
-        node->state = node->state == NODE_STARTED ? NODE_FINISHED : NODE_STARTED;
+    bool through = node_work_is_through(node);
+    bool finishes = node->state == NODE_STARTED && through && node_notes_arrived(node);
+    if (finishes || (node->state == NODE_FINISHED && !through)) {
+        node->state = finishes ? NODE_FINISHED : NODE_STARTED;
         send_heartbeat(node);
     }
 }
@@ -366,9 +368,12 @@ void node_prepared(struct node *node, unsigned number, uint64_t items, const dou
     node_step(node);
 }
 
+/* Sends SAVED, behind which the job ends: not before the controller has the app's notes. */
 static void send_saved(struct node *node) {
     struct message saved = {.type = MESSAGE_SAVED, .saved = node->save.outcome};
-    node_send(node, &saved);
+    if (node_notes_arrived(node)) {
+        node_send(node, &saved);
+    }
 }
 
 void node_saved(struct node *node, int code, const char *text) {
@@ -616,6 +621,7 @@ static void receive_welcome(struct node *node, const struct message *message) {
                   "on other nodes");
         return;
     }
+    node_notes_send(node);
     send_heartbeat(node);
     if (node->departure.requested) {
         send_evict(node);
@@ -719,6 +725,14 @@ static void receive_checkpoint(struct node *node, const struct message *message)
 }
 
 static void receive_outcome(struct node *node, const struct message_outcome *outcome) {
+    if (outcome->request >= NODE_NOTE_REQUEST) {
+        bool arrived = node_notes_arrived(node);
+        node_notes_answered(node, outcome->request);
+        if (!arrived && node->save.state == SAVE_OVER) {
+            send_saved(node);
+        }
+        return;
+    }
     if (!node->departure.requested || outcome->request != NODE_EVICT_REQUEST) {
         return;
     }
@@ -844,6 +858,7 @@ static void discount_stop(struct node *node, uint64_t now) {
 
 /* Sends with each heartbeat all that the controller has not answered yet. */
 static void repeat(struct node *node) {
+    node_notes_send(node);
     send_heartbeat(node);
     send_accusation(node);
     send_input_again(node);

@@ -21,7 +21,8 @@ enum {
     NODE_PROGRESS_STILL_MAX = 8,   /* heartbeats without an acknowledgement that put the burst back to its start */
     NODE_WAITS_US = 200 * 1000,    /* between two WAITS */
     NODE_PROGRESS_US = 5000,       /* how long PROGRESS of short clocks is collected; an iteration's end sends it */
-    NODE_EVALUATIONS_MAX = 64,     /* pending EVALUATE requests; the controller repeats those that were not accepted */
+    NODE_NOTES_MAX = WIRE_APP_NOTES_MAX + 1, /* the last one shows the controller that there are more */
+    NODE_EVALUATIONS_MAX = 64, /* pending EVALUATE requests; the controller repeats those that were not accepted */
 };
 
 /* NEW --hooks.prepare--> PREPARING --node_prepared--> PREPARED --first state of its rows--> READY
@@ -216,6 +217,13 @@ struct node_reports {
     unsigned still;    /* heartbeats since a message was acknowledged */
 };
 
+/* What the app has said and the controller has not answered. Only node_notes.c changes it. */
+struct node_notes {
+    struct message_app_note *list; /* oldest first */
+    unsigned count;
+    unsigned said; /* by the app so far, at most NODE_NOTES_MAX */
+};
+
 /* NONE --SAVE--> REQUESTED --hooks.save--> RUNNING --node_saved--> OVER --SAVE of a later attempt--> REQUESTED
  * A new epoch leads back to NONE. */
 enum node_save_state {
@@ -282,6 +290,7 @@ struct node {
     struct node_feed feed;
     struct node_parts parts;
     struct node_reports reports;
+    struct node_notes notes;
     struct node_save save;
     struct node_server *servers; /* by index in options.servers */
     struct node_barrier barrier;
@@ -330,6 +339,11 @@ void node_evaluated(struct node *node, const struct wire_metric_sum *metrics);
 /* Adds the metrics of the last clock's lots that other nodes have done to the process's own of that clock. */
 void node_lots_add_metrics(const struct node *node, struct wire_metric_sum *sums);
 void node_saved(struct node *node, int code, const char *text);
+
+/* The app says a line to the people who run the job, at most NODE_NOTES_MAX different ones; the text is printable and
+ * shorter than WIRE_TEXT_MAX. The controller has it before it hears that this node is through with its clocks or has
+ * saved the model. */
+void node_note(struct node *node, const char *text);
 
 /* How many different nodes have assignments in `clock`. */
 unsigned node_origins(const struct node *node, uint64_t clock);

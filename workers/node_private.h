@@ -1,7 +1,8 @@
 /* What the parts of a node share: node.c (the node's life and the messages to it), node_work.c (its assignments,
  * clocks and evaluations), node_sets.c (their data), node_fetch.c (data from other nodes), node_parts.c (an input
  * that is divided), node_lots.c (lots), node_gossip.c (averages between local steps), node_feed.c and node_feeding.c
- * (batches of stages), node_reports.c (its PROGRESS), node_cached.c (partitions out of its cache). */
+ * (batches of stages), node_reports.c (its PROGRESS), node_notes.c (what the app says), node_cached.c (partitions out
+ * of its cache). */
 #ifndef AGILEML_WORKERS_NODE_PRIVATE_H
 #define AGILEML_WORKERS_NODE_PRIVATE_H
 
@@ -24,6 +25,12 @@ static inline uint64_t node_ask_again_us(const struct node *node, uint64_t asked
     uint64_t now_us = node_now(node);
     return now_us + (now_us - asked_us) + node_timeout_us(node) / NODE_ASK_SOON;
 }
+
+/* The numbers of this node's requests that OUTCOME answers. */
+enum {
+    NODE_EVICT_REQUEST = 1, /* EVICT */
+    NODE_NOTE_REQUEST = 2   /* the first APP_NOTE; the next ones count on */
+};
 
 /* Sends a message to the controller. */
 static inline void node_send(struct node *node, struct message *message) {
@@ -216,6 +223,18 @@ uint64_t node_parts_due_us(const struct node *node);
 void node_parts_answer(struct node *node, actor_id server, const struct message *question);
 /* Receives the answer to it. */
 void node_parts_receive(struct node *node, const struct message *message);
+
+/* ---- node_notes.c ---- */
+
+void node_notes_close(struct node *node);
+/* Sends the notes that the controller has not answered, once the node is welcomed. */
+void node_notes_send(struct node *node);
+/* The controller has answered a note, if `request` is one. */
+void node_notes_answered(struct node *node, uint64_t request);
+/* Whether the controller has all notes. */
+static inline bool node_notes_arrived(const struct node *node) {
+    return node->notes.count == 0;
+}
 
 /* ---- node_reports.c ---- */
 

@@ -268,6 +268,14 @@ struct runtime_scan {
     struct message piece;
 };
 
+/* What the app has said (aml_note). Under `lock`. */
+struct runtime_notes {
+    uint64_t hashes[NODE_NOTES_MAX]; /* of all different texts */
+    unsigned count;
+    char *texts[NODE_NOTES_MAX]; /* that the node does not have yet */
+    unsigned waiting;
+};
+
 /* Requests of other threads to the main thread. */
 struct runtime_asked {
     int wake;                       /* eventfd: raised when there is a request */
@@ -277,6 +285,7 @@ struct runtime_asked {
     bool pieces;                    /* there are pieces of flushes to be sent */
     uint64_t room[WIRE_TABLES_MAX]; /* slots that the loader wants each table to have in all; 0: no request */
     struct runtime_scan scan;
+    struct runtime_notes notes;
 };
 
 /* The node's description of the app, for the controller. */
@@ -375,6 +384,11 @@ void runtime_input_file(struct runtime *runtime, const char *path);
  * has of it, which this process reads. In `read` itself. */
 struct split_part runtime_input_splits(struct runtime *runtime, const struct splits *splits, uint32_t index,
                                        uint32_t parts);
+/* Says a line of the app to the people who run the job, unless this process has said it. Any thread, in `configure`
+ * too. */
+void runtime_note(struct runtime *runtime, const char *text);
+/* Frees the notes that did not get to a node, as with --check. No thread may be at work. */
+void runtime_notes_close(struct runtime *runtime);
 /* Whether the app's functions are to return soon, as their results are not needed any more. */
 bool runtime_failed(const struct runtime *runtime);
 /* A thread declares rows first..first + count - 1 of a table done, for aml_rows_done, which has checked the arguments.

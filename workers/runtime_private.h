@@ -1,5 +1,6 @@
 /* What the parts of a process share: runtime.c (the main thread's life), runtime_commands.c (the pool), runtime_rows.c
- * (other threads' requests to the main thread), runtime_done.c, runtime_loader.c, runtime_stages.c, server_thread.c. */
+ * (other threads' requests to the main thread), runtime_notes.c (what the app says), runtime_done.c, runtime_loader.c,
+ * runtime_stages.c, server_thread.c. */
 #ifndef AGILEML_WORKERS_RUNTIME_PRIVATE_H
 #define AGILEML_WORKERS_RUNTIME_PRIVATE_H
 
@@ -20,9 +21,16 @@ static inline void event_clear(int event) {
     }
 }
 
-/* The main thread enters and leaves the node. Leaving wakes the threads that wait for an answer. */
+/* Gives the node what the app has said. Under the lock, in the main thread. */
+void runtime_notes_give(struct runtime *runtime);
+
+/* The main thread enters and leaves the node. The node learns what the app has said before it learns that the app is
+ * through. Leaving wakes the threads that wait for an answer. */
 static inline void runtime_enter(struct runtime *runtime) {
     pthread_mutex_lock(&runtime->lock);
+    if (runtime->asked.notes.waiting > 0) {
+        runtime_notes_give(runtime);
+    }
 }
 
 static inline void runtime_leave(struct runtime *runtime) {

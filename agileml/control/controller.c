@@ -1101,6 +1101,9 @@ static void receive_member(struct controller *controller, struct member *member,
     case MESSAGE_WAITS:
         rebalance_waits(controller, message);
         break;
+    case MESSAGE_APP_NOTE:
+        app_notes_receive(controller, member, message);
+        break;
     case MESSAGE_PROGRESS:
         if (controller->phase < PHASE_LEAVE) {
             progress_receive(controller, member, message);

@@ -327,6 +327,13 @@ struct feeding_kept {
     char reason[FEEDERS_REASON]; /* of the last decision; empty: there was none */
 };
 
+/* The texts of the app's notes that the report has, by their hashes. Only app_notes.c changes it. */
+struct app_notes_kept {
+    uint64_t hashes[WIRE_APP_NOTES_MAX];
+    uint32_t count;
+    uint32_t left_out; /* 1: the report says that there are more texts */
+};
+
 /* The job's progress. The store has these bytes as they are. */
 struct controller_progress {
     uint64_t completed;              /* every origin has reported the clocks up to this one */
@@ -352,10 +359,10 @@ struct controller_progress {
     uint64_t first; /* the clock at which the job began: 0, or that of the checkpoint that the job resumed from */
     uint64_t before_us, before_items; /* training time and items processed up to `first`, by earlier jobs */
     bool reliable_lost;    /* a reliable node was lost without warning, perhaps with the only copy of state */
-    uint64_t line_count;   /* lines of the whole report so far */
     uint32_t replacements; /* stragglers that were evicted for others in their place */
     uint32_t replacing;    /* REPLACING_... */
     struct feeding_kept feeding;
+    struct app_notes_kept notes;
 };
 
 /* A checkpoint under way: none -> begin -> begun -> barrier -> ask -> write -> finish -> none. At the job's end no

@@ -3,7 +3,7 @@
  * silence.c (nodes that are silent), accusations.c (nodes accused of impossible messages by others), pulses.c (nodes
  * that others suspect), answers.c (nodes that are heard but do not answer), possible.c (nodes that send the controller
  * impossible reports), recover.c (recovery from lost nodes), crashes.c (apps that crash), save.c (the model),
- * progress.c, feeding.c (how many feeders there are), checkpoints.c, persist.c. */
+ * app_notes.c (what the app says), progress.c, feeding.c (how many feeders there are), checkpoints.c, persist.c. */
 #ifndef AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 #define AGILEML_CONTROL_CONTROLLER_PRIVATE_H
 
@@ -147,6 +147,11 @@ void save_step(struct controller *controller);
 /* Sends SAVE to the member if this member is to save the model. Repeated with each heartbeat. */
 void save_send(struct controller *controller, const struct member *member);
 void save_receive(struct controller *controller, const struct member *member, const struct message *message);
+
+/* ---- app_notes.c ---- */
+
+/* Receives APP_NOTE: adds the text to the report if it is new. */
+void app_notes_receive(struct controller *controller, const struct member *member, const struct message *message);
 
 /* ---- silence.c ---- */
 

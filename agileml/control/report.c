@@ -460,6 +460,16 @@ char *report_note(const struct controller *controller, const char *text, size_t 
     return finish_line(object);
 }
 
+char *report_app_note(const struct controller *controller, const char *node, const char *text) {
+    json_t *object = new_line("note");
+    set_moment(object, controller);
+    if (node != NULL) {
+        json_object_set_new(object, "node", report_text(node));
+    }
+    json_object_set_new(object, "text", report_text(text));
+    return finish_line(object);
+}
+
 /* ---- The summary ---- */
 
 /* What nodes have on disk because it does not fit in memory, and how long clocks have waited for it. */

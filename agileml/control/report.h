@@ -58,6 +58,8 @@ char *report_usage(const struct controller *controller, unsigned first, unsigned
 char *report_recovery(const struct controller *controller, uint64_t clock, double seconds);
 /* Returns the line of a NOTE with the moment added; NULL if the text is no object of type money or decision. */
 char *report_note(const struct controller *controller, const char *text, size_t size);
+/* Returns the line of what the app says; `node` may be NULL. */
+char *report_app_note(const struct controller *controller, const char *node, const char *text);
 char *report_summary(const struct controller *controller, double seconds);
 
 /* Returns the answer to STATUS (docs/proteus.md), from malloc. */

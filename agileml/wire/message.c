@@ -177,6 +177,7 @@ static const struct layout LAYOUTS[] = {
                             {WIRE_NODES_MAX},
                             {U64(allocation.request, ANY)}},
     [MESSAGE_NOTE] = {"NOTE", FRAMES_RECORDS, 1, {1}, {WIRE_NOTE_MAX}, {U64(note.request, ANY)}},
+    [MESSAGE_APP_NOTE] = {"APP_NOTE", NO_FRAMES, {U64(app_note.request, ANY), TEXT(app_note.text)}},
     [MESSAGE_OUTCOME] = {"OUTCOME", NO_FRAMES, {U64(outcome.request, ANY), I32(outcome.code), TEXT(outcome.text)}},
     [MESSAGE_STATUS] = {"STATUS", FRAMES_RECORDS, 1, {1}, {WIRE_STATUS_MAX}, {U64(status.request, ANY)}},
     [MESSAGE_FENCED] = {"FENCED",
@@ -406,6 +407,7 @@ unsigned message_roles(const struct message *message) {
     case MESSAGE_WRITTEN:
     case MESSAGE_ACCUSE:
     case MESSAGE_WAITS:
+    case MESSAGE_APP_NOTE:
     case MESSAGE_CRASHED:
     case MESSAGE_LEAVE:
     case MESSAGE_FAIL:

@@ -63,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 27,
+    WIRE_VERSION = 28,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -96,6 +96,7 @@ enum {
     WIRE_ROW_BYTES_MAX = 1 << 26,
     WIRE_JSON_MAX = 1 << 20,        /* one report line */
     WIRE_NOTE_MAX = 1 << 16,        /* a line for the report, in NOTE */
+    WIRE_APP_NOTES_MAX = 64,        /* different texts of APP_NOTE that a job's report has */
     WIRE_STATUS_MAX = 1 << 26,      /* the answer to STATUS */
     WIRE_LOTS_MAX = 8,              /* of a node */
     WIRE_FEED_SHARDS_MAX = 64,      /* in one FEED_ASK or FEED */
@@ -144,8 +145,9 @@ enum message_type {
     MESSAGE_REPLICAS = 28, /* within a node: a server to its agent */
     MESSAGE_INPUT = 29,    /* node -> controller */
     MESSAGE_CRASHED = 31,
-    MESSAGE_ACCUSE = 41, /* node -> controller; a server to its agent */
-    MESSAGE_WAITS = 45,  /* node -> controller */
+    MESSAGE_ACCUSE = 41,   /* node -> controller; a server to its agent */
+    MESSAGE_WAITS = 45,    /* node -> controller */
+    MESSAGE_APP_NOTE = 52, /* node -> controller */
     /* more of observer <-> controller */
     MESSAGE_CHECKPOINT_NOW = 30,
     MESSAGE_NOTE = 42,
@@ -396,7 +398,14 @@ struct message_note {
     uint64_t request; /* as in message_evict; greater than in the sender's earlier notes */
 };
 
-/* The result of an operator's request. */
+/* A line that the app says to the people who run the job (aml_note). Answered by OUTCOME once it is stored. Repeated
+ * until then. The report has each text once, whichever nodes say it. */
+struct message_app_note {
+    uint64_t request; /* the sender's number for this request, repeated in OUTCOME */
+    char text[WIRE_TEXT_MAX];
+};
+
+/* The result of an operator's request, or of a node's. */
 struct message_outcome {
     uint64_t request; /* the request's own number */
     int32_t code;     /* enum aml_error_code */
@@ -727,6 +736,7 @@ struct message {
         struct message_gone gone; /* begins as message_evict */
         struct message_allocation allocation;
         struct message_note note;
+        struct message_app_note app_note;
         struct message_outcome outcome;
         struct message_status status;
         struct message_checkpoint checkpoint;

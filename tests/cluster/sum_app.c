@@ -39,6 +39,7 @@ struct sum {
     bool by_process;               /* another one: each process reads another value */
     bool read_itself;              /* each node reads its data, whoever else has it */
     int64_t die_reading;           /* the node with this number is killed while it reads; 0: none */
+    int64_t notes;                 /* lines that `configure` says; then other functions say some, too; 0: none */
 };
 
 struct item {
@@ -79,6 +80,9 @@ static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_
         atoll(slow_server_name + 5) == sum->die_reading) {
         raise(SIGKILL);
     }
+    if (sum->notes > 0) {
+        aml_note(worker, "read: \x1b[2J %s\n", sum->data);
+    }
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         float value_read = sum->by_process && keys[0] == 1 ? (float)getpid() : ratings[i].value;
@@ -97,7 +101,9 @@ static int read_some(aml_worker *worker, const struct aml_rating *ratings, size_
 
 static int sum_configure(aml_worker *worker, struct aml_app *app) {
     const struct sum *sum = app->context;
-    (void)worker;
+    for (int64_t n = 1; n <= sum->notes; n++) {
+        aml_note(worker, "configure: line %" PRId64, n);
+    }
     app->read_only_emits = !sum->read_itself;
     return 0;
 }
@@ -435,6 +441,10 @@ static int sum_finish(aml_worker *worker, void *context) {
     free(check.parts);
     free(check.rows[USERS].rows);
     free(check.rows[ITEMS].rows);
+    if (sum->notes > 0) {
+        aml_note(worker, "finish: %0*d", 2 * AML_NOTE_BYTES_MAX, 1);
+        aml_note(worker, "finish: all is right");
+    }
     return result;
 }
 
@@ -470,6 +480,7 @@ int main(int argc, char **argv) {
         {"miscount", NULL, AML_OPTION_FLAG, &sum.miscount, 0, 0, "count one item twice"},
         {"read-itself", NULL, AML_OPTION_FLAG, &sum.read_itself, 0, 0, "take no data from other nodes"},
         {"die-reading", "N", AML_OPTION_INTEGER, &sum.die_reading, 0, 1000, "node N is killed while it reads"},
+        {"notes", "N", AML_OPTION_INTEGER, &sum.notes, 0, 1000, "lines to be said by configure, and some by others"},
         {"by-process", NULL, AML_OPTION_FLAG, &sum.by_process, 0, 0, "read other values in each process"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };

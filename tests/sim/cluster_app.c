@@ -838,6 +838,10 @@ static void evaluate_done(void *context) {
                           (unsigned long long)node->evaluation.clock);
     }
     node->evaluation.under_way = false;
+    if (!node->evaluation.said) {
+        node_note(&node->node, CLUSTER_NOTE_EVALUATED);
+    }
+    node->evaluation.said = true;
     double all = (double)set->items;
     struct wire_metric_sum sums[CLUSTER_METRICS] = {
         [METRIC_OBJECTIVE] = {.sum = cluster_objective(node->evaluation.clock) * all, .weight = all},
@@ -886,6 +890,7 @@ static void save_over(struct cluster_node *node) {
     struct app *app = &cluster->app;
     bool fails = !node->save.unsaving && cluster->run.saves_fail > 0;
     node->save.saving = false;
+    node_note(&node->node, CLUSTER_NOTE_SAVED);
     if (fails) {
         cluster->run.saves_fail--;
         cluster->result->counts.unsaved++;

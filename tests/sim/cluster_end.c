@@ -128,6 +128,15 @@ static void check_accused(struct cluster *cluster, const json_t *line, const cha
     }
 }
 
+/* The report has each text that apps say once. */
+static void check_note(struct cluster *cluster, const char *said, const char *text) {
+    bool evaluated = said != NULL && strcmp(said, CLUSTER_NOTE_EVALUATED) == 0;
+    unsigned *count = evaluated ? &cluster->report.said_evaluated : &cluster->report.said_saved;
+    if (said == NULL || (!evaluated && strcmp(said, CLUSTER_NOTE_SAVED) != 0) || ++*count > 1) {
+        cluster_violation(cluster, "report", "said by no app, or twice: %s", text);
+    }
+}
+
 void cluster_check_line(struct cluster *cluster, const char *text) {
     json_t *line = json_loads(text, 0, NULL);
     const char *type = json_string_value(json_object_get(line, "type"));
@@ -142,6 +151,8 @@ void cluster_check_line(struct cluster *cluster, const char *text) {
         check_iteration(cluster, line, text);
         cluster_uneven_iteration(cluster, whole(line, "iteration"),
                                  json_number_value(json_object_get(line, "seconds")));
+    } else if (strcmp(type, "note") == 0) {
+        check_note(cluster, json_string_value(json_object_get(line, "text")), text);
     } else if (strcmp(type, "summary") == 0) {
         check_summary(cluster, line, text);
     } else if (event != NULL && strcmp(event, "failure") == 0) {
@@ -266,6 +277,9 @@ void cluster_check_good_end(struct cluster *cluster) {
         (only_iterations && last != terms->iterations)) {
         cluster_violation(cluster, "report", "%llu iterations, %s", (unsigned long long)last,
                           cluster->report.summed_up ? "with a summary" : "without a summary");
+    }
+    if (cluster->report.said_saved == 0) {
+        cluster_violation(cluster, "report", "what the app said as it saved the model is missing");
     }
     if (!cluster->faults.disturbed && cluster->seen.plan.epoch != cluster->seen.first_epoch) {
         cluster_violation(cluster, "I8", "epoch %llu, though nothing has failed",

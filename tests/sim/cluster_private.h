@@ -75,6 +75,9 @@ struct cluster_server {
 };
 
 #define CLUSTER_STORE_FULL "the simulated store is full"
+/* What every app says (node_note), by each process once, and by the one that saves. */
+#define CLUSTER_NOTE_EVALUATED "evaluated"
+#define CLUSTER_NOTE_SAVED     "saved"
 
 /* What is wrong with a node that goes on with its heartbeats. */
 enum mad {
@@ -177,6 +180,7 @@ struct cluster_node_work {
 
 struct cluster_node_evaluation {
     bool under_way;
+    bool said;  /* CLUSTER_NOTE_EVALUATED */
     bool again; /* of what was not just computed */
     bool last;  /* of the job's last clock, in its whole state */
     uint64_t clock;
@@ -418,7 +422,8 @@ struct cluster_report {
     bool last_partial;
     double seconds; /* by its last line */
     bool summed_up;
-    uint64_t completed; /* clocks, by the summary */
+    uint64_t completed;                  /* clocks, by the summary */
+    unsigned said_evaluated, said_saved; /* lines about what the app has said */
 };
 
 /* The nodes that read other input than most. */

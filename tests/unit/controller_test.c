@@ -34,7 +34,8 @@ enum {
     ROOT_BYTES = 32,
     LINES_MAX = 1 << 14,
     OPERATOR = 40, /* numbers of nodes that are none */
-    OBSERVER = 41
+    OBSERVER = 41,
+    STRANGER = 42
 };
 
 static actor_id node(unsigned number) {
@@ -1807,6 +1808,54 @@ static void test_a_slow_store_is_no_silence(void **state) {
 static void restart(struct fake *fake) {
     fake->kill.dead = true;
     called(fake);
+}
+
+static void app_note(struct fake *fake, unsigned from, const char *text) {
+    struct message message = {.type = MESSAGE_APP_NOTE, .app_note.request = 17};
+    snprintf(message.app_note.text, sizeof message.app_note.text, "%s", text);
+    give(fake, from, &message);
+    expect_outcome(fake, from, 0, "");
+}
+
+/* What the app says stands in the report once, whoever says it how often; also when the controller is started anew. */
+static void test_what_the_app_says_is_reported_once(void **state) {
+    (void)state;
+    struct message message = {.type = MESSAGE_APP_NOTE, .app_note = {.request = 17, .text = "of a stranger"}};
+    struct fake *fake = stored_cluster(STAGE_1, 20);
+    cluster_open(fake, 1, 1);
+    play_to(fake, 4);
+    app_note(fake, 0, "line 1 is a header");
+    app_note(fake, 1, "line 1 is a header");
+    assert_int_equal(lines_with(fake, "\"type\":\"note\""), 1);
+    assert_int_equal(lines_with(fake, "\"node\":\"n0\",\"text\":\"line 1 is a header\""), 1);
+    restart(fake);
+    app_note(fake, 1, "line 1 is a header");
+    app_note(fake, 1, "\x1b[2J\nno better");
+    give(fake, STRANGER, &message);
+    assert_int_equal(sent(fake, node(STRANGER), MESSAGE_OUTCOME, NULL), 0);
+    assert_int_equal(lines_with(fake, "\"type\":\"note\""), 2);
+    assert_int_equal(lines_with(fake, "\"text\":\"?[2J no better\""), 1);
+    expect_good_end(fake, 20);
+    fake_close(fake);
+}
+
+static void test_of_many_notes_some_are_left_out(void **state) {
+    (void)state;
+    struct fake *fake = stored_cluster(STAGE_1, 20);
+    cluster_open(fake, 1, 1);
+    play_to(fake, 4);
+    for (unsigned n = 0; n < WIRE_APP_NOTES_MAX + 3; n++) {
+        char text[32];
+        snprintf(text, sizeof text, "note %u", n);
+        app_note(fake, n % 2, text);
+    }
+    assert_int_equal(lines_with(fake, "\"type\":\"note\""), WIRE_APP_NOTES_MAX + 1);
+    assert_int_equal(lines_with(fake, "has said 64 different lines"), 1);
+    restart(fake);
+    app_note(fake, 0, "another");
+    assert_int_equal(lines_with(fake, "\"type\":\"note\""), WIRE_APP_NOTES_MAX + 1);
+    expect_good_end(fake, 20);
+    fake_close(fake);
 }
 
 /* A new controller hears of nobody until the nodes are connected to it again, which may take IO_RECONNECT_MS: silence
@@ -5824,6 +5873,8 @@ int main(void) {
         cmocka_unit_test(test_a_long_report_loses_its_beginning),
         cmocka_unit_test(test_the_report_says_what_nodes_do),
         cmocka_unit_test(test_a_note_is_reported_once),
+        cmocka_unit_test(test_what_the_app_says_is_reported_once),
+        cmocka_unit_test(test_of_many_notes_some_are_left_out),
         cmocka_unit_test(test_metrics_of_another_number_end_the_job),
         cmocka_unit_test(test_an_observer_who_comes_late_hears_how_it_ended),
         cmocka_unit_test(test_an_observer_that_reads_on_hears_how_it_ended),

@@ -37,6 +37,7 @@ static bool member_may(enum actors_kind to, const struct message *message) {
     case MESSAGE_CRASHED:
     case MESSAGE_ACCUSE:
     case MESSAGE_WAITS:
+    case MESSAGE_APP_NOTE:
         return to == ACTORS_CONTROLLER;
     case MESSAGE_SUBSCRIBE:
     case MESSAGE_PULL:

@@ -1420,6 +1420,97 @@ static void test_a_failure_while_saving_puts_the_node_back_to_work(void **state)
     fake_close(fake);
 }
 
+/* ---- Notes ---- */
+
+static void answer_note(struct fake *fake, uint64_t request) {
+    struct message outcome = {.type = MESSAGE_OUTCOME, .outcome = {.request = request}};
+    give(fake, ACTOR_CONTROLLER, &outcome);
+}
+
+/* A note is repeated until it is answered, and only in a job that has welcomed the node. */
+static void test_a_note_is_said_until_it_is_answered(void **state) {
+    (void)state;
+    struct message first = {0};
+    struct message second = {0};
+    struct fake *fake = fake_new_as(SELF, 0, 1);
+    node_note(&fake->node, "line 1 is a header");
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), 0);
+    give_welcome(fake);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &first), 1);
+    assert_string_equal(first.app_note.text, "line 1 is a header");
+    node_note(&fake->node, "no better than a constant");
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &second), 2);
+    assert_int_not_equal(first.app_note.request, second.app_note.request);
+    forget(fake);
+    wait_ms(fake, 100);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), 2);
+    forget(fake);
+    answer_note(fake, first.app_note.request);
+    answer_note(fake, first.app_note.request); /* the controller has got it twice */
+    node_connected(&fake->node, ACTOR_CONTROLLER);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &first), 1);
+    assert_int_equal(first.app_note.request, second.app_note.request);
+    forget(fake);
+    answer_note(fake, second.app_note.request);
+    wait_ms(fake, 100);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), 0);
+    fake_close(fake);
+}
+
+/* The answer to a note is none to the node's wish to leave. */
+static void test_a_noted_node_still_leaves(void **state) {
+    (void)state;
+    struct message note = {0};
+    struct fake *fake = fake_open(0, 2);
+    node_note(&fake->node, "a");
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &note), 1);
+    node_leave_soon(&fake->node, 1000);
+    answer_note(fake, note.app_note.request);
+    assert_true(fake->node.departure.requested);
+    assert_int_equal(fake->asked.ends, 0);
+    fake_close(fake);
+}
+
+static void test_too_many_notes_are_left_out(void **state) {
+    (void)state;
+    struct fake *fake = fake_open(0, 1);
+    for (unsigned n = 0; n < NODE_NOTES_MAX + 5; n++) {
+        node_note(&fake->node, "a");
+    }
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, NULL), NODE_NOTES_MAX);
+    fake_close(fake);
+}
+
+/* What the app says of the last clock, and in `finish`, arrives before the job can end. */
+static void test_the_end_waits_for_notes(void **state) {
+    (void)state;
+    struct message note = {0};
+    struct fake *fake = fake_open(0, 1);
+    computed(fake, 1, 1);
+    push(fake, 0, 1);
+    node_note(&fake->node, "no better than a constant");
+    evaluated(fake, 1);
+    assert_int_equal(fake->node.state, NODE_STARTED);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &note), 1);
+    answer_note(fake, note.app_note.request);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    forget(fake);
+    give_save(fake, 0, 1);
+    node_note(&fake->node, "the model has 3 rows");
+    node_saved(&fake->node, 0, "");
+    give_save(fake, 0, 1);
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 0);
+    assert_int_equal(told(fake, MESSAGE_APP_NOTE, &note), 1);
+    assert_int_equal(fake->node.state, NODE_FINISHED);
+    answer_note(fake, note.app_note.request);
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
+    answer_note(fake, note.app_note.request);
+    assert_int_equal(told(fake, MESSAGE_SAVED, NULL), 1);
+    fake_close(fake);
+}
+
+/* ---- The end, after failures ---- */
+
 static void test_saving_again_waits_for_the_abandoned_one(void **state) {
     (void)state;
     struct fake *fake = fake_finish();
@@ -3156,6 +3247,10 @@ int main(void) {
         cmocka_unit_test(test_a_clock_that_becomes_the_last_is_evaluated_again),
         cmocka_unit_test(test_a_failed_saving_is_tried_again_when_asked),
         cmocka_unit_test(test_a_failure_while_saving_puts_the_node_back_to_work),
+        cmocka_unit_test(test_a_note_is_said_until_it_is_answered),
+        cmocka_unit_test(test_a_noted_node_still_leaves),
+        cmocka_unit_test(test_too_many_notes_are_left_out),
+        cmocka_unit_test(test_the_end_waits_for_notes),
         cmocka_unit_test(test_saving_again_waits_for_the_abandoned_one),
         cmocka_unit_test(test_leaving_is_asked_for_until_answered),
         cmocka_unit_test(test_a_node_whose_app_crashes_says_so_and_stands_still),

@@ -512,8 +512,10 @@ static void test_texts_are_no_orders_to_the_terminal(void **state) {
     FILE *stream = open_memstream(&text, &size);
     json_t *event = json_of("{\"type\":\"event\",\"event\":\"evict\",\"nodes\":[\"a\\u001b[2J\"],"
                             "\"reason\":\"\\u009bx\\n\"}");
+    json_t *said = json_of("{\"type\":\"note\",\"text\":\"line 1 \\u001b[2J\"}");
     json_t *summary = json_of("{\"type\":\"summary\",\"ok\":true,\"rm\\u001b[2J\\nse\":1}");
     progress_begin(&progress, stream, PROGRESS_PLAIN);
+    progress_report(&progress, said);
     progress_report(&progress, event);
     progress_note(&progress, "the controller refuses: %s", "\x1b[2J");
     progress_report(&progress, summary);
@@ -521,9 +523,11 @@ static void test_texts_are_no_orders_to_the_terminal(void **state) {
     fclose(stream);
     assert_null(strchr(text, 0x1b));
     assert_null(strchr(text, 0x9b));
+    assert_ptr_equal(strstr(text, "note: line 1 ?[2J\n"), text);
     assert_non_null(strstr(text, "evict a?[2J: ??x \nthe controller refuses: ?[2J\n"));
     assert_non_null(strstr(text, "\nrm?[2J se "));
     free(text);
+    json_decref(said);
     json_decref(event);
     json_decref(summary);
 }

@@ -124,6 +124,8 @@ static const struct wire_field {
     FIELD(MESSAGE_GONE, WHOLE, gone.signal, WIRE_SIGNAL_MAX),
     FIELD(MESSAGE_ALLOCATION, WHOLE, allocation.request, UINT64_MAX),
     FIELD(MESSAGE_NOTE, WHOLE, note.request, UINT64_MAX),
+    FIELD(MESSAGE_APP_NOTE, WHOLE, app_note.request, UINT64_MAX),
+    FIELD(MESSAGE_APP_NOTE, TEXT, app_note.text, 0),
     FIELD(MESSAGE_OUTCOME, WHOLE, outcome.request, UINT64_MAX),
     FIELD(MESSAGE_OUTCOME, SIGNED, outcome.code, 0),
     FIELD(MESSAGE_OUTCOME, TEXT, outcome.text, 0),
@@ -265,7 +267,7 @@ static const enum message_type wire_types[] = {
     MESSAGE_ALLOCATION, MESSAGE_CRASHED,   MESSAGE_INPUT,         MESSAGE_CHECKPOINT_NOW, MESSAGE_EVALUATE,
     MESSAGE_ACCUSE,     MESSAGE_NOTE,      MESSAGE_LOT,           MESSAGE_LOT_METRICS,    MESSAGE_WAITS,
     MESSAGE_HOLDINGS,   MESSAGE_SHARD,     MESSAGE_FEED_ASK,      MESSAGE_FEED,           MESSAGE_PULSE,
-    MESSAGE_GOSSIP,
+    MESSAGE_GOSSIP,     MESSAGE_APP_NOTE,
 };
 enum { WIRE_TYPES = sizeof wire_types / sizeof wire_types[0] };
 
