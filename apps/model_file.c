@@ -70,6 +70,10 @@ unsigned char *model_file_room(struct model_file_writer *writer, size_t size) {
     return writer->buffer + writer->buffered - size;
 }
 
+void model_file_set_version(struct model_file_writer *writer, uint32_t version) {
+    put32(writer->start + MODEL_FILE_MAGIC, version);
+}
+
 void model_file_fail(struct model_file_writer *writer, int code, const char *what) {
     error_set(&writer->error, code, "%s: %s", writer->path, what);
 }

@@ -37,6 +37,8 @@ int model_file_begin(struct model_file_writer **writer, const char *path, const 
 /* Returns room for the next `size` bytes of the contents (MODEL_FILE_ROOM_MAX at most). The caller sets them before the
  * next call. Never NULL. */
 unsigned char *model_file_room(struct model_file_writer *writer, size_t size);
+/* Gives the file an older version than the kind's, for contents that it has already. */
+void model_file_set_version(struct model_file_writer *writer, uint32_t version);
 /* Records the failure "PATH: WHAT". */
 void model_file_fail(struct model_file_writer *writer, int code, const char *what);
 /* Returns 0, or the code of the first failure with its message in *error. */

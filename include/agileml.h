@@ -284,19 +284,31 @@ int aml_emit(aml_worker *worker, enum aml_item_use use, const uint64_t *keys, co
 int aml_emit_numbered(aml_worker *worker, enum aml_item_use use, uint64_t number, const void *bytes);
 
 struct aml_rating {
+    /* A number is its own key. Any other id (an ISBN, a name, 007) is a text: its key is a hash of its bytes, the same
+     * in all processes and versions, with the highest bit set. */
     uint64_t user;
     uint64_t item;
     float value;
 };
 
 /* Reads files of ratings in parallel, plain, gzip or zstd: lines `user item rating [time]`, separated by tabs, commas,
- * semicolons, spaces or `::`, with or without a header and quotes, with line ends of any system. `path` names a file, a
- * folder or a pattern, or several of these (aml_files). Calls `each` with runs of ratings, in several threads, each
- * with a worker of its own. A line that does not fit is refused: AML_EINPUT, with the file, the line and what was
- * expected. */
+ * semicolons, spaces or `::`, with line ends of any system; with a header whose names (userId, movieId, rating, ...;
+ * docs/mf.md) say which columns these are, in any order; or a MatrixMarket file. `path` names a file, a folder or a
+ * pattern, or several of these (aml_files). Calls `each` with runs of ratings, in several threads, each with a worker
+ * of its own. A line that does not fit, or lacks its rating, is refused: AML_EINPUT, with the file, the line and what
+ * was expected. */
 int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context);
+
+/* Advanced. What an app's options --columns and --missing-ratings say; messages name these options. */
+struct aml_ratings_options {
+    const char *columns; /* user=NAME,item=2,rating=NAME or some of these: names of the header or numbers from 1 on */
+    int skip_missing;    /* 1: skip lines without a rating */
+};
+int aml_read_ratings_by(aml_worker *worker, const char *path, const struct aml_ratings_options *options,
+                        int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
+                        void *context);
 
 /* Reports that the input is read from this file, or from the files in this folder. If the nodes' inputs differ, the
  * error line names the path and its size. aml_read_ratings and aml_read_lines report their own file.

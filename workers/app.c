@@ -812,7 +812,9 @@ struct file_call {
     const char *function;
     int (*each_ratings)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context);
     int (*each_lines)(aml_worker *worker, const struct aml_lines *lines, void *context);
-    uint64_t (*group)(const char *line); /* aml_read_groups; else NULL */
+    const struct aml_ratings_options *ratings; /* aml_read_ratings_by; else NULL */
+    char said[RATINGS_SAID_MAX];               /* of the ratings' header that was said last */
+    uint64_t (*group)(const char *line);       /* aml_read_groups; else NULL */
     int (*each_file)(aml_worker *worker, const struct aml_file *file, void *context);
     void *context;
     struct splits splits;
@@ -1170,6 +1172,27 @@ static int read_whole_file(struct file_call *call, unsigned threads) {
     return file_chunk_end(call, worker, call->each_file(worker, &file, call->context));
 }
 
+/* Says what was taken for a header; of files with the same one, of the first. */
+static void say_header(void *context, const char *text) {
+    struct file_call *call = context;
+    if (strcmp(call->said, text) != 0) {
+        snprintf(call->said, sizeof call->said, "%s", text);
+        aml_note(&call->runtime->loader.reader, "%s: %s", text_input_name(call->splits.path), text);
+    }
+}
+
+static int read_ratings_splits(struct file_call *call, unsigned threads, struct error *error) {
+    const struct aml_ratings_options *options = call->ratings;
+    struct ratings_reader reader = {.threads = threads, .sink = ratings_chunk, .say = say_header, .context = call};
+    if (options != NULL) {
+        reader.options =
+            (struct ratings_options){.columns = options->columns,
+                                     .missing = options->skip_missing ? RATINGS_SKIP_MISSING : RATINGS_REFUSE_MISSING,
+                                     .has_options = true};
+    }
+    return ratings_read_part(&reader, &call->splits, call->part, error);
+}
+
 static int read_file_splits(struct file_call *call, struct error *error) {
     /* While the input is read again, the other threads work on clocks. */
     unsigned threads = data_is_settled(&call->runtime->data) ? 1 : call->runtime->pool.threads;
@@ -1183,9 +1206,7 @@ static int read_file_splits(struct file_call *call, struct error *error) {
                                        .group = call->group,
                                        .sink = lines_chunk,
                                        .context = call};
-    return call->each_lines != NULL
-               ? line_chunks_read(&lines, error)
-               : ratings_read_part(&call->splits, lines.part, false, threads, ratings_chunk, call, error);
+    return call->each_lines != NULL ? line_chunks_read(&lines, error) : read_ratings_splits(call, threads, error);
 }
 
 /* Reads a file, between two stretches of items that `read` emits itself. */
@@ -1261,6 +1282,21 @@ int aml_read_ratings(aml_worker *worker, const char *path,
                      int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
                      void *context) {
     struct file_call call = {.function = "aml_read_ratings", .each_ratings = each, .context = context};
+    return read_files(worker, path, &call);
+}
+
+int aml_read_ratings_by(aml_worker *worker, const char *path, const struct aml_ratings_options *options,
+                        int (*each)(aml_worker *worker, const struct aml_rating *ratings, size_t count, void *context),
+                        void *context) {
+    static const char name[] = "aml_read_ratings_by";
+    struct error error = {0};
+    if (options == NULL) {
+        return check_misuse(worker->runtime, "%s: options is NULL", name);
+    }
+    if (ratings_columns_check(options->columns, &error) != 0) {
+        return aml_error(worker, error.code, "%s", error.text);
+    }
+    struct file_call call = {.function = name, .each_ratings = each, .ratings = options, .context = context};
     return read_files(worker, path, &call);
 }
 

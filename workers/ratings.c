@@ -1,19 +1,24 @@
 /* Reads a file of ratings, in chunks of lines (line_chunks.h). See ratings.h. */
 #include "workers/ratings.h"
 
+#include "agileml/base/memory.h"
+#include "agileml/base/text_input.h"
 #include "workers/line_chunks.h"
+#include "workers/rating_ids.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <locale.h>
 #include <math.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "agileml/base/text_input.h"
-
-enum { RATINGS_SHOWN_MAX = 40 /* characters of a bad line in a message */ };
+enum {
+    RATINGS_NUMBER_MAX = 4096, /* characters of a rating */
+    RATINGS_SHOWN_MAX = 40     /* characters of a bad line in a message */
+};
 
 /* ---- Parsing. Text ends in a line's end, which stops every scan, as no field or separator contains one. ---- */
 
@@ -28,6 +33,7 @@ static inline bool ratings_is_digit(char c) {
 struct ratings_rules {
     struct ratings_layout layout;
     char separator; /* 0 if the separator is not one character */
+    bool plain;     /* the fields are user, item, rating and others, in this order */
     locale_t c_locale;
 };
 
@@ -57,8 +63,9 @@ static inline const char *ratings_take_separator(const char *p, struct ratings_r
     return rules.layout.separator == TEXT_COLONS && p[0] == ':' && p[1] == ':' ? p + 2 : NULL;
 }
 
+/* A number without leading zeros; rating_id_key knows the other ids. */
 static inline const char *ratings_take_id(const char *p, uint64_t *id) {
-    if (!ratings_is_digit(*p)) {
+    if (!ratings_is_digit(*p) || (*p == '0' && ratings_is_digit(p[1]))) {
         return NULL;
     }
     uint64_t value = 0;
@@ -105,10 +112,10 @@ static const char *ratings_take_number(const char *p) {
  * set. */
 static const char *ratings_take_any_value(const char *p, locale_t c_locale, float *value) {
     const char *end = ratings_take_number(p);
-    if (end == NULL || end - p > RATINGS_LINE_MAX) {
+    if (end == NULL || end - p > RATINGS_NUMBER_MAX) {
         return NULL;
     }
-    char copy[RATINGS_LINE_MAX + 1];
+    char copy[RATINGS_NUMBER_MAX + 1];
     size_t length = (size_t)(end - p);
     memcpy(copy, p, length);
     copy[length] = '\0';
@@ -146,8 +153,31 @@ static inline const char *ratings_take_value(const char *p, locale_t c_locale, f
     return p;
 }
 
-/* Parses a line of the usual form: without quotes, and with blanks at its end alone. Returns its end (at the CR or LF),
- * or NULL for any other line, for which ratings_take_fields decides. */
+/* Skips the fields behind the rating, of which the first begins at p. Returns the line's end, or NULL when these fields
+ * have to be looked at one by one. */
+static inline const char *ratings_skip_fields(const char *p, struct ratings_rules rules) {
+    const char *start = p;
+    while (ratings_is_digit(*p)) {
+        p++;
+    }
+    if (p > start && text_is_line_end(*p)) { /* whole seconds, as most times are */
+        return p;
+    }
+    if (rules.separator == '\0') {
+        return NULL;
+    }
+    size_t fields = RATING_ROLES + 1;
+    for (; !text_is_line_end(*p); p++) {
+        fields += *p == rules.separator;
+        if (*p == '"') {
+            return NULL;
+        }
+    }
+    return fields <= rules.layout.columns ? p : NULL;
+}
+
+/* Parses a line of the usual form: without quotes, ids that are numbers, and blanks at its end alone. Returns its end
+ * (at the CR or LF), or NULL for any other line, for which ratings_take_fields decides. */
 static inline const char *ratings_take_line(const char *p, struct ratings_rules rules, struct rating *rating) {
     bool blanks = rules.layout.separator == TEXT_BLANKS;
     p = blanks ? text_skip_blanks(p) : p;
@@ -155,9 +185,9 @@ static inline const char *ratings_take_line(const char *p, struct ratings_rules 
         (p = ratings_take_id(p, &rating->item)) == NULL) {
         return NULL;
     }
-    if (rules.layout.unrated) {
+    if (rules.layout.missing == RATINGS_TAKE_MISSING && text_is_line_end(*p)) {
         rating->value = NAN;
-        return text_is_line_end(*p) ? p : NULL;
+        return p;
     }
     if ((p = ratings_take_separator(p, rules)) == NULL ||
         (p = ratings_take_value(p, rules.c_locale, &rating->value)) == NULL) {
@@ -166,19 +196,14 @@ static inline const char *ratings_take_line(const char *p, struct ratings_rules 
     if (text_is_line_end(*p)) {
         return p;
     }
-    const char *time = ratings_take_separator(p, rules);
-    if (time != NULL && !(blanks && text_is_line_end(*time))) {
-        for (p = time; ratings_is_digit(*p); p++) {
-        }
-        if (p > time && text_is_line_end(*p)) { /* whole seconds, as most times are */
-            return p;
-        }
-        p = ratings_take_number(time);
+    const char *rest = ratings_take_separator(p, rules);
+    if (rest != NULL && !(blanks && text_is_line_end(*rest))) {
+        return rules.layout.columns > RATING_ROLES ? ratings_skip_fields(rest, rules) : NULL;
     }
-    while (p != NULL && *p == ' ') {
+    while (*p == ' ') {
         p++;
     }
-    return p != NULL && text_is_line_end(*p) ? p : NULL;
+    return text_is_line_end(*p) ? p : NULL;
 }
 
 static const char *ratings_find_line_end(const char *line) {
@@ -188,60 +213,99 @@ static const char *ratings_find_line_end(const char *line) {
     return line;
 }
 
-/* Parses field `number` (0: the user, ... 3: the time) of a line. */
-static bool ratings_take_field(unsigned number, const struct text_field *field, locale_t c_locale,
-                               struct rating *rating) {
-    const char *end = NULL;
-    switch (number) {
-    case RATINGS_BAD_USER:
-        end = ratings_take_id(field->text, &rating->user);
-        break;
-    case RATINGS_BAD_ITEM:
-        end = ratings_take_id(field->text, &rating->item);
-        break;
-    case RATINGS_BAD_RATING:
-        end = ratings_take_value(field->text, c_locale, &rating->value);
-        break;
-    case RATINGS_BAD_TIME:
-        end = ratings_take_number(field->text);
-        break;
-    default:
-        break;
+/* A field that has a role. Returns false when it does not fit, with *reason. */
+static bool ratings_take_field(enum rating_role role, const struct text_field *field, struct ratings_rules rules,
+                               struct rating *rating, enum ratings_fault_reason *reason) {
+    *reason = (enum ratings_fault_reason)role;
+    if (role != RATING_VALUE) {
+        uint64_t most = role == RATING_USER ? rules.layout.users : rules.layout.items;
+        uint64_t *key = role == RATING_USER ? &rating->user : &rating->item;
+        return rating_id_key(field, key) && (rules.layout.users == 0 || (*key >= 1 && *key <= most));
     }
-    return end == field->text + field->length;
+    if (rating_is_missing(field)) {
+        *reason = RATINGS_NO_RATING;
+        return rules.layout.missing != RATINGS_REFUSE_MISSING;
+    }
+    return ratings_take_value(field->text, rules.c_locale, &rating->value) == field->text + field->length;
 }
 
-/* Parses any line by the rules of text_fields.h. False when it does not fit; then sets *fault. The fault names a field
- * only when the number of fields is right, otherwise the line. */
-static bool ratings_take_fields(const char *line, const char *line_end, struct ratings_rules rules,
-                                struct rating *rating, struct ratings_fault *fault) {
+/* Whether a line with so many fields has all that it needs, and no more than it may have. */
+static bool ratings_has_fields(const struct ratings_layout *layout, size_t fields, bool last_is_empty) {
+    size_t least = 0;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        bool needed = r != RATING_VALUE || layout->missing == RATINGS_REFUSE_MISSING;
+        least = needed && (size_t)layout->places[r] >= least ? (size_t)layout->places[r] + 1 : least;
+    }
+    return fields >= least && fields <= layout->columns + (last_is_empty ? 1 : 0);
+}
+
+/* What a line was found to hold. */
+enum ratings_line { RATINGS_LINE_BAD = 0, RATINGS_LINE_EMPTY, RATINGS_LINE_RATING };
+
+/* Parses any line by the rules of text_fields.h. Sets *texts, unless NULL; and *fault when the line is bad. The fault
+ * names a field only when the number of fields is right, otherwise the line. */
+static enum ratings_line ratings_take_fields(const char *line, const char *line_end, struct ratings_rules rules,
+                                             struct rating *rating, struct rating_texts *texts,
+                                             struct ratings_fault *fault) {
+    const int *places = rules.layout.places;
     struct text_field field = {.next = line};
-    unsigned count = 0;
+    int count = 0;
     bool fits = true;
+    bool empty = true;
     rating->value = NAN;
     for (; field.next != NULL; count++) {
         if (!text_field_take(field.next, line_end, rules.layout.separator, &field)) {
             *fault = (struct ratings_fault){RATINGS_BAD_QUOTES, field.text, field.length};
-            return false;
+            return RATINGS_LINE_BAD;
         }
-        if (fits && count <= RATINGS_BAD_TIME && !ratings_take_field(count, &field, rules.c_locale, rating)) {
-            *fault = (struct ratings_fault){(enum ratings_fault_reason)count, field.text, field.length};
+        empty = empty && field.length == 0 && !field.quoted;
+        int role = count == places[RATING_USER]    ? RATING_USER
+                   : count == places[RATING_ITEM]  ? RATING_ITEM
+                   : count == places[RATING_VALUE] ? RATING_VALUE
+                                                   : RATING_ROLES;
+        if (texts != NULL && role < RATING_VALUE) {
+            *(role == RATING_USER ? &texts->user : &texts->item) = field;
+        }
+        enum ratings_fault_reason reason;
+        if (fits && role < RATING_ROLES &&
+            !ratings_take_field((enum rating_role)role, &field, rules, rating, &reason)) {
+            *fault = (struct ratings_fault){reason, field.text, field.length};
             fits = false;
         }
     }
-    if (rules.layout.unrated ? count != 2 : count != 3 && count != 4) {
-        *fault = (struct ratings_fault){RATINGS_BAD_FIELDS, line, (size_t)(line_end - line)};
-        return false;
+    if (empty && count > 1) {
+        return RATINGS_LINE_EMPTY;
     }
-    return fits;
+    if (!ratings_has_fields(&rules.layout, (size_t)count, field.length == 0)) {
+        *fault = (struct ratings_fault){RATINGS_BAD_FIELDS, line, (size_t)(line_end - line)};
+        return RATINGS_LINE_BAD;
+    }
+    bool skipped = isnan(rating->value) && rules.layout.missing == RATINGS_SKIP_MISSING;
+    return !fits ? RATINGS_LINE_BAD : skipped ? RATINGS_LINE_EMPTY : RATINGS_LINE_RATING;
 }
 
-int ratings_parse(const char *text, size_t size, struct ratings_layout layout, struct rating *ratings,
-                  struct ratings_parsed *parsed) {
+static bool ratings_layout_is_plain(const struct ratings_layout *layout) {
+    return layout->places[RATING_USER] == 0 && layout->places[RATING_ITEM] == 1 &&
+           layout->places[RATING_VALUE] == RATING_VALUE;
+}
+
+/* The line's end when the line is of the usual form; otherwise NULL. */
+static inline const char *ratings_take_usual(const char *line, struct ratings_rules rules, struct rating *rating) {
+    const char *line_end = rules.plain ? ratings_take_line(line, rules, rating) : NULL;
+    const struct ratings_layout *layout = &rules.layout;
+    bool fits = line_end != NULL && line_end - line <= RATINGS_LINE_MAX &&
+                (layout->users == 0 || (rating->user >= 1 && rating->user <= layout->users && rating->item >= 1 &&
+                                        rating->item <= layout->items));
+    return fits ? line_end : NULL;
+}
+
+int ratings_parse(const char *text, size_t size, const struct ratings_layout *layout, struct rating *ratings,
+                  struct rating_texts *texts, struct ratings_parsed *parsed) {
     assert(size == 0 || text_is_line_end(text[size - 1]));
     *parsed = (struct ratings_parsed){0};
-    const struct ratings_rules rules = {.layout = layout,
-                                        .separator = ratings_single_separator(layout.separator),
+    const struct ratings_rules rules = {.layout = *layout,
+                                        .separator = ratings_single_separator(layout->separator),
+                                        .plain = texts == NULL && ratings_layout_is_plain(layout),
                                         .c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0)};
     if (rules.c_locale == (locale_t)0) {
         return AML_ENOMEM;
@@ -250,67 +314,35 @@ int ratings_parse(const char *text, size_t size, struct ratings_layout layout, s
     size_t count = 0;
     uint64_t lines = 0;
     const char *end = text + size;
-    for (const char *line = text; line < end;) {
+    for (const char *line = text; line < end && code == 0;) {
         lines++;
         struct rating rating;
-        const char *line_end = ratings_take_line(line, rules, &rating);
-        if (line_end != NULL && line_end - line <= RATINGS_LINE_MAX) {
-            ratings[count++] = rating;
-        } else {
+        struct rating_texts found_texts;
+        const char *line_end = ratings_take_usual(line, rules, &rating);
+        enum ratings_line found = RATINGS_LINE_RATING;
+        if (line_end == NULL) {
             line_end = ratings_find_line_end(line);
-            if (line_end - line > RATINGS_LINE_MAX) {
-                parsed->fault = (struct ratings_fault){RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
-                code = AML_EINPUT;
-                break;
-            }
-            if (text_skip_blanks(line) < line_end) {
-                if (!ratings_take_fields(line, line_end, rules, &rating, &parsed->fault)) {
-                    code = AML_EINPUT;
-                    break;
-                }
-                ratings[count++] = rating;
-            }
+            bool long_line = line_end - line > RATINGS_LINE_MAX;
+            parsed->fault = (struct ratings_fault){RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
+            found = long_line ? RATINGS_LINE_BAD
+                    : text_skip_blanks(line) >= line_end
+                        ? RATINGS_LINE_EMPTY
+                        : ratings_take_fields(line, line_end, rules, &rating, texts != NULL ? &found_texts : NULL,
+                                              &parsed->fault);
         }
+        if (found == RATINGS_LINE_RATING) {
+            if (texts != NULL) {
+                texts[count] = found_texts;
+            }
+            ratings[count++] = rating;
+        }
+        code = found == RATINGS_LINE_BAD ? AML_EINPUT : 0;
         line = text_next_line(line_end);
     }
     freelocale(rules.c_locale);
     parsed->count = count;
     parsed->lines = lines;
     return code;
-}
-
-struct ratings_layout ratings_detect(const char *text, size_t size, bool allow_unrated) {
-    struct ratings_layout layout = {TEXT_UNKNOWN, false};
-    const char *end = text + size;
-    for (const char *line = text; line < end; line = text_next_line(ratings_find_line_end(line))) {
-        const char *line_end = ratings_find_line_end(line);
-        if (text_skip_blanks(line) < line_end) {
-            struct text_field field = {.next = line};
-            unsigned fields = 0;
-            layout.separator = text_separator_of(line, line_end);
-            while (field.next != NULL && fields <= 2 &&
-                   text_field_take(field.next, line_end, layout.separator, &field)) {
-                fields++;
-            }
-            layout.unrated = allow_unrated && fields == 2;
-            break;
-        }
-    }
-    return layout;
-}
-
-/* The size of the header line at the start of a file, with its end; 0 when there is none. */
-static size_t ratings_header(const char *text) {
-    const char *line_end = ratings_find_line_end(text);
-    const char *p = text_skip_blanks(text);
-    p += *p == '"';
-    bool empty = p >= line_end;
-    p += *p == '-' || *p == '+';
-    p += *p == '.';
-    if (empty || ratings_is_digit(*p) || line_end - text > RATINGS_LINE_MAX) {
-        return 0;
-    }
-    return (size_t)(text_next_line(line_end) - text);
 }
 
 /* ---- Reading ---- */
@@ -321,90 +353,130 @@ struct ratings_outcome {
     bool by_sink; /* the chunk's code is the sink's */
 };
 
+/* A parser thread's memory. */
+struct ratings_room {
+    struct rating *ratings;
+    struct rating_texts *texts; /* NULL without a text_sink */
+    size_t capacity;
+};
+
+/* line_chunk.note: what is known of the file's head. */
+enum { RATINGS_NOTE_BLANK = 0, RATINGS_NOTE_KNOWN, RATINGS_NOTE_REFUSED };
+
 struct ratings_reading {
+    const struct ratings_reader *reader;
     const char *name;
     const struct splits *splits;
     struct split_part part;
-    bool allow_unrated;
-    ratings_sink *sink;
-    void *context;
-    struct rating **buffers; /* by thread: LINE_CHUNK_BYTES / RATINGS_LINE_MIN */
+    struct ratings_room *rooms; /* by thread */
     struct ratings_outcome *outcomes;
 
-    /* Used by the calling thread alone. */
-    bool begun;     /* a chunk was looked at, so a header can't come any more */
-    bool found;     /* a line with data was seen */
-    uint64_t lines; /* lines of our part before the first chunk that is not retired */
+    /* Used by the calling thread alone; the layout by the parser threads, too, once it is known. */
+    struct ratings_head head;
+    uint64_t lines;  /* lines of our part before the first chunk that is not retired */
+    uint64_t filled; /* lines of them that are not blank */
     struct error *error;
 };
 
-static uint32_t ratings_note(struct ratings_layout layout) {
-    return (uint32_t)layout.separator << 1 | layout.unrated;
-}
-
-static struct ratings_layout ratings_layout_of(uint32_t note) {
-    return (struct ratings_layout){(enum text_separator)(note >> 1), (note & 1) != 0};
-}
-
 /* Finds the header and the layout (line_reading.head). */
-static bool ratings_head(void *context, struct line_chunk *chunk) {
+static bool ratings_find_head(void *context, struct line_chunk *chunk) {
     struct ratings_reading *reading = context;
-    chunk->skip = reading->begun ? 0 : ratings_header(chunk->text);
-    reading->begun = true;
-    struct ratings_layout layout =
-        ratings_detect(chunk->text + chunk->skip, chunk->size - chunk->skip, reading->allow_unrated);
-    chunk->note = ratings_note(layout);
-    for (const char *p = chunk->text + chunk->skip; p < chunk->text + chunk->size && !reading->found; p++) {
-        reading->found = !text_is_blank(*p) && !text_is_line_end(*p);
+    struct ratings_head *head = &reading->head;
+    chunk->skip = ratings_head_take(head, chunk->text, chunk->size);
+    chunk->note = head->phase == RATINGS_KNOWN     ? RATINGS_NOTE_KNOWN
+                  : head->phase == RATINGS_REFUSED ? RATINGS_NOTE_REFUSED
+                                                   : RATINGS_NOTE_BLANK;
+    if (head->phase == RATINGS_KNOWN && head->said[0] != '\0' && reading->reader->say != NULL) {
+        reading->reader->say(reading->reader->context, head->said);
     }
-    return layout.separator != TEXT_UNKNOWN;
+    return head->phase >= RATINGS_KNOWN;
+}
+
+static void ratings_make_room(struct ratings_room *room, size_t size, bool texts) {
+    size_t capacity = size / RATINGS_LINE_MIN + 1;
+    if (capacity > room->capacity) {
+        room->ratings = memory_resized(room->ratings, capacity, sizeof *room->ratings);
+        room->texts = texts ? memory_resized(room->texts, capacity, sizeof *room->texts) : NULL;
+        room->capacity = capacity;
+    }
 }
 
 static int ratings_take_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
     struct ratings_reading *reading = context;
+    const struct ratings_reader *reader = reading->reader;
     struct ratings_outcome *outcome = &reading->outcomes[chunk->slot];
-    struct rating *ratings = reading->buffers[thread];
-    outcome->by_sink = false;
-    int code = ratings_parse(chunk->text + chunk->skip, chunk->size - chunk->skip, ratings_layout_of(chunk->note),
-                             ratings, &outcome->parsed);
+    struct ratings_room *room = &reading->rooms[thread];
+    *outcome = (struct ratings_outcome){.by_sink = false};
+    if (chunk->note == RATINGS_NOTE_REFUSED) {
+        return AML_EINPUT;
+    }
+    size_t size = chunk->note == RATINGS_NOTE_KNOWN ? chunk->size - chunk->skip : 0;
+    ratings_make_room(room, size, reader->text_sink != NULL);
+    int code = ratings_parse(chunk->text + chunk->skip, size, &reading->head.layout, room->ratings, room->texts,
+                             &outcome->parsed);
     if (code == 0) {
-        code = reading->sink(reading->context, thread, chunk, ratings, outcome->parsed.count);
+        size_t count = outcome->parsed.count;
+        code = reader->text_sink != NULL ? reader->text_sink(reader->context, thread, room->ratings, room->texts, count)
+                                         : reader->sink(reader->context, thread, chunk, room->ratings, count);
         outcome->by_sink = code != 0;
     }
     return code;
 }
 
-/* The expected form of a line, for a message. */
-static const char *ratings_line_form(struct ratings_layout layout, bool allow_unrated) {
-    return layout.unrated                                      ? "'user item', as in the first line,"
-           : allow_unrated && layout.separator == TEXT_UNKNOWN ? "'user item [rating [time]]'"
-                                                               : "'user item rating [time]'";
+/* Copies what a message shows of a text. */
+static void ratings_show(char shown[RATINGS_SHOWN_MAX + 4], const char *text, size_t length) {
+    size_t count = length < RATINGS_SHOWN_MAX ? length : RATINGS_SHOWN_MAX;
+    for (size_t i = 0; i < count; i++) {
+        shown[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+    }
+    memcpy(shown + count, count < length ? "..." : "", count < length ? 4 : 1);
 }
 
-static int ratings_refuse_line(const char *name, uint64_t line, struct ratings_layout layout, bool allow_unrated,
-                               const struct ratings_fault *fault, struct error *error) {
+/* Names the expected form of a line. */
+static void ratings_line_form(const struct ratings_layout *layout, bool may_miss, char *to, size_t room) {
+    if (layout->users > 0 || layout->header) {
+        snprintf(to, room, "%zu fields%s, as in the %s,", layout->columns,
+                 layout->columns > RATING_ROLES || may_miss ? " or fewer" : "",
+                 layout->users > 0 ? "MatrixMarket format" : "first line");
+        return;
+    }
+    snprintf(to, room, "'%s'", may_miss ? "user item [rating [time]]" : "user item rating [time]");
+}
+
+static int ratings_refuse_line(const struct ratings_reading *reading, uint64_t line,
+                               const struct ratings_fault *fault) {
     static const char *const expected[] = {
-        [RATINGS_BAD_USER] = "a user from 0 to 18446744073709551615",
-        [RATINGS_BAD_ITEM] = "an item from 0 to 18446744073709551615",
+        [RATINGS_BAD_USER] = "a user, which is a number or a text",
+        [RATINGS_BAD_ITEM] = "an item, which is a number or a text",
         [RATINGS_BAD_RATING] = "a finite decimal number (float32) as rating",
-        [RATINGS_BAD_TIME] = "a decimal number as time",
+        [RATINGS_NO_RATING] = "a rating",
         [RATINGS_BAD_FIELDS] = "", /* ratings_line_form has the text */
         [RATINGS_BAD_QUOTES] = "a quoted field that ends on its line, then a separator",
-        [RATINGS_BAD_LENGTH] = "a line of at most 4096 bytes",
+        [RATINGS_BAD_LENGTH] = "a line of at most 1048576 bytes",
     };
-    static_assert(RATINGS_LINE_MAX == 4096, "the text above says so");
+    static_assert(RATINGS_LINE_MAX == 1048576, "the text above says so");
+    const struct ratings_options *options = &reading->reader->options;
+    const struct ratings_layout *layout = &reading->head.layout;
     bool fields = fault->reason == RATINGS_BAD_FIELDS;
-    char shown[RATINGS_SHOWN_MAX + 1];
-    size_t length = fault->length < RATINGS_SHOWN_MAX ? fault->length : RATINGS_SHOWN_MAX;
-    for (size_t i = 0; i < length; i++) {
-        char c = fault->text[i];
-        shown[i] = c >= ' ' && c <= '~' ? c : '?';
+    char shown[RATINGS_SHOWN_MAX + 4];
+    char form[128] = "";
+    ratings_show(shown, fault->text, fault->length);
+    if (fields) {
+        ratings_line_form(layout, options->missing != RATINGS_REFUSE_MISSING, form, sizeof form);
     }
-    shown[length] = '\0';
-    return error_set(error, AML_EINPUT, "%s:%" PRIu64 ": expected %s%s%s%s, got '%s%s'", name, line,
-                     expected[fault->reason], fields ? ratings_line_form(layout, allow_unrated) : "",
-                     fields ? " separated by " : "", fields ? text_separator_name(layout.separator) : "", shown,
-                     length < fault->length ? "..." : "");
+    const char *hint =
+        fault->reason == RATINGS_NO_RATING && options->has_options ? "; --missing-ratings skip leaves out such lines"
+        : fault->reason <= RATINGS_BAD_FIELDS && !layout->header && layout->users == 0 && options->has_options
+            ? "; --columns says which columns these are"
+            : "";
+    if (layout->users > 0 && fault->reason <= RATINGS_BAD_ITEM) {
+        bool user = fault->reason == RATINGS_BAD_USER;
+        return error_set(reading->error, AML_EINPUT, "%s:%" PRIu64 ": expected a %s from 1 to %" PRIu64 ", got '%s'",
+                         reading->name, line, user ? "row" : "column", user ? layout->users : layout->items, shown);
+    }
+    return error_set(reading->error, AML_EINPUT, "%s:%" PRIu64 ": expected %s%s%s%s, got '%s'%s", reading->name, line,
+                     expected[fault->reason], form, fields ? " separated by " : "",
+                     fields ? text_separator_name(layout->separator) : "", shown, hint);
 }
 
 /* The lines before the part. */
@@ -417,77 +489,133 @@ static uint64_t ratings_lines_before(const struct ratings_reading *reading) {
     return lines;
 }
 
+static int ratings_refuse_head(const struct ratings_reading *reading) {
+    return error_set(reading->error, AML_EINPUT, "%s:%" PRIu64 ": %s", reading->name, reading->head.lines,
+                     reading->head.refusal.text);
+}
+
 static void ratings_retire(void *context, const struct line_chunk *chunk, int code) {
     struct ratings_reading *reading = context;
     const struct ratings_outcome *outcome = &reading->outcomes[chunk->slot];
-    reading->lines += outcome->parsed.lines + (chunk->skip > 0);
+    if (code == AML_EINPUT && chunk->note == RATINGS_NOTE_REFUSED) {
+        ratings_refuse_head(reading);
+        return;
+    }
+    for (const char *p = chunk->text; p < chunk->text + chunk->skip; reading->lines++) {
+        const char *end = ratings_find_line_end(p);
+        reading->filled += text_skip_blanks(p) < end;
+        p = text_next_line(end);
+    }
+    reading->lines += outcome->parsed.lines;
+    reading->filled += outcome->parsed.count;
     if (code == 0 || outcome->by_sink) {
         return;
     }
     if (code == AML_EINPUT) {
-        ratings_refuse_line(reading->name, ratings_lines_before(reading) + reading->lines,
-                            ratings_layout_of(chunk->note), reading->allow_unrated, &outcome->parsed.fault,
-                            reading->error);
+        ratings_refuse_line(reading, ratings_lines_before(reading) + reading->lines, &outcome->parsed.fault);
     } else {
         error_set(reading->error, code, "%s: out of memory", reading->name);
     }
 }
 
-static void ratings_close(struct ratings_reading *reading, unsigned threads) {
-    for (unsigned t = 0; reading->buffers != NULL && t < threads; t++) {
-        free(reading->buffers[t]);
+static void ratings_close(struct ratings_reading *reading) {
+    for (unsigned t = 0; t < reading->reader->threads; t++) {
+        free(reading->rooms[t].ratings);
+        free(reading->rooms[t].texts);
     }
-    free(reading->buffers);
+    free(reading->rooms);
     free(reading->outcomes);
 }
 
-static int ratings_open(struct ratings_reading *reading, unsigned threads, struct error *error) {
-    reading->buffers = calloc(threads, sizeof *reading->buffers);
-    reading->outcomes = calloc(line_chunk_slots(threads), sizeof *reading->outcomes);
-    bool complete = reading->buffers != NULL && reading->outcomes != NULL;
-    for (unsigned t = 0; complete && t < threads; t++) {
-        reading->buffers[t] = malloc(LINE_CHUNK_BYTES / RATINGS_LINE_MIN * sizeof **reading->buffers);
-        complete = reading->buffers[t] != NULL;
+/* ---- MatrixMarket's number of entries ---- */
+
+/* Counts the lines of a chunk that are not blank. */
+static int ratings_count_chunk(void *context, unsigned thread, const struct line_chunk *chunk) {
+    uint64_t *lines = context;
+    uint64_t count = 0;
+    (void)thread;
+    for (const char *p = chunk->text; p < chunk->text + chunk->size;) {
+        const char *end = ratings_find_line_end(p);
+        count += text_skip_blanks(p) < end;
+        p = text_next_line(end);
     }
-    return complete ? 0 : error_set(error, AML_ENOMEM, "%s: out of memory", reading->name);
+    __atomic_fetch_add(lines, count, __ATOMIC_RELAXED);
+    return 0;
 }
 
-int ratings_read_part(const struct splits *splits, struct split_part part, bool allow_unrated, unsigned threads,
-                      ratings_sink *sink, void *context, struct error *error) {
-    struct ratings_reading reading = {.name = text_input_name(splits->path),
-                                      .splits = splits,
-                                      .part = part,
-                                      .allow_unrated = allow_unrated,
-                                      .sink = sink,
-                                      .context = context,
-                                      .error = error};
-    const struct line_reading lines = {.splits = splits,
-                                       .part = part,
-                                       .threads = threads,
+/* Checks the number of a MatrixMarket file's entries. For who has read the file's last split. */
+static int ratings_check_entries(const struct ratings_reading *reading, struct error *error) {
+    uint64_t before = 0;
+    const struct line_reading lines = {.splits = reading->splits,
+                                       .part = {.first = 0, .end = reading->part.first},
+                                       .threads = 1,
                                        .line_max = RATINGS_LINE_MAX,
-                                       .head = ratings_head,
-                                       .sink = ratings_take_chunk,
-                                       .retire = ratings_retire,
-                                       .context = &reading};
-    if (threads < 1 || threads > LINE_THREADS_MAX) {
-        return error_set(error, AML_ELIMIT, "expected 1 to %d parser threads, got %u", LINE_THREADS_MAX, threads);
+                                       .sink = ratings_count_chunk,
+                                       .context = &before};
+    int code = reading->part.first > 0 ? line_chunks_read(&lines, error) : 0;
+    uint64_t entries = before + reading->filled - reading->head.filled;
+    if (code == 0 && entries != reading->head.matrix.entries) {
+        code = error_set(error, AML_EINPUT,
+                         "%s: the MatrixMarket file is %s: it has %" PRIu64 " entries, and its size line says %" PRIu64,
+                         reading->name, entries < reading->head.matrix.entries ? "truncated" : "too long", entries,
+                         reading->head.matrix.entries);
     }
-    int code = ratings_open(&reading, threads, error);
-    code = code != 0 ? code : line_chunks_read(&lines, error);
-    if (code == 0 && !reading.found) {
-        code = error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", reading.name,
-                         ratings_line_form((struct ratings_layout){TEXT_UNKNOWN, false}, allow_unrated));
-    }
-    ratings_close(&reading, threads);
     return code;
 }
 
-int ratings_read(const char *path, bool allow_unrated, unsigned threads, ratings_sink *sink, void *context,
-                 struct error *error) {
+/* What can be known only at the end. */
+static int ratings_check_end(const struct ratings_reading *reading, struct error *error) {
+    const struct ratings_head *head = &reading->head;
+    char form[128];
+    if (head->phase == RATINGS_REFUSED) {
+        return ratings_refuse_head(reading);
+    }
+    if (head->matrix.lines > 0 && head->phase == RATINGS_MATRIX) {
+        return error_set(error, AML_EINPUT, "%s: MatrixMarket's size line 'rows columns entries' is missing",
+                         reading->name);
+    }
+    if (head->phase != RATINGS_KNOWN) {
+        const struct ratings_layout plain = {.separator = TEXT_UNKNOWN};
+        ratings_line_form(&plain, reading->reader->options.missing != RATINGS_REFUSE_MISSING, form, sizeof form);
+        return error_set(error, AML_EINPUT, "%s: no ratings, expected lines of %s", reading->name, form);
+    }
+    bool last = reading->part.first < reading->part.end && reading->part.end == reading->splits->count;
+    return last && head->matrix.lines > 0 ? ratings_check_entries(reading, error) : 0;
+}
+
+int ratings_read_part(const struct ratings_reader *reader, const struct splits *splits, struct split_part part,
+                      struct error *error) {
+    struct ratings_reading reading = {.reader = reader,
+                                      .name = text_input_name(splits->path),
+                                      .splits = splits,
+                                      .part = part,
+                                      .head = {.options = reader->options},
+                                      .error = error};
+    const struct line_reading lines = {.splits = splits,
+                                       .part = part,
+                                       .threads = reader->threads,
+                                       .line_max = RATINGS_LINE_MAX,
+                                       .head = ratings_find_head,
+                                       .sink = ratings_take_chunk,
+                                       .retire = ratings_retire,
+                                       .context = &reading};
+    if (reader->threads < 1 || reader->threads > LINE_THREADS_MAX) {
+        return error_set(error, AML_ELIMIT, "expected 1 to %d parser threads, got %u", LINE_THREADS_MAX,
+                         reader->threads);
+    }
+    reading.rooms = memory_zeroed(reader->threads, sizeof *reading.rooms);
+    reading.outcomes = memory_zeroed(line_chunk_slots(reader->threads), sizeof *reading.outcomes);
+    int code = line_chunks_read(&lines, error);
+    code = code != 0 ? code : ratings_check_end(&reading, error);
+    ratings_close(&reading);
+    return code;
+}
+
+int ratings_read(const struct ratings_reader *reader, const char *path, struct error *error) {
     struct splits splits;
     int code = splits_make(&splits, path, error);
     if (code == 0) {
-        code = ratings_read_part(&splits, splits_all(&splits), allow_unrated, threads, sink, context, error);
+        code = ratings_read_part(reader, &splits, splits_all(&splits), error);
         splits_close(&splits);
     }
     return code;

@@ -7,6 +7,7 @@
 #include "apps/mf/gradient.h"
 #include "apps/mf/kernel.h"
 #include "apps/mf/model.h"
+#include "apps/mf/names.h"
 #include "apps/mf/predict.h"
 #include "apps/optimizer.h"
 #include "apps/tool.h"
@@ -14,6 +15,7 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
@@ -35,6 +37,7 @@ struct mf_steps {
 
 struct mf {
     struct aml_strings data, test;
+    const char *columns, *missing; /* --columns, --missing-ratings */
     const char *model_out;
     int64_t rank;
     double test_fraction, rate, decay, lambda, lambda_bias, item_limit;
@@ -74,7 +77,10 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
     uint32_t width = (uint32_t)mf->rank + (mf_biases(mf) ? 1U : 0U);
     struct error error = {0};
     static const char *const optimizers[] = {"sgd", "adagrad", NULL};
+    static const char *const missing[] = {"refuse", "skip", NULL};
     if (app_choice("optimizer", mf->optimizer.name, optimizers, &error) < 0 ||
+        ratings_columns_check(mf->columns, &error) != 0 ||
+        app_choice("missing-ratings", mf->missing, missing, &error) < 0 ||
         optimizer_choose(&mf->optimizer, &error) != 0) {
         return app_result(worker, AML_EINPUT, &error);
     }
@@ -129,14 +135,19 @@ static int read_test(aml_worker *worker, const struct aml_rating *ratings, size_
     return emit_ratings(worker, context, ratings, count, true);
 }
 
+static bool skips_missing(const struct mf *mf) {
+    return strcmp(mf->missing, "skip") == 0;
+}
+
 static int mf_read(aml_worker *worker, void *context) {
     struct mf *mf = context;
+    const struct aml_ratings_options options = {.columns = mf->columns, .skip_missing = skips_missing(mf)};
     int result = 0;
     for (unsigned v = 0; v < mf->data.count && result == 0; v++) {
-        result = aml_read_ratings(worker, mf->data.values[v], read_training, mf);
+        result = aml_read_ratings_by(worker, mf->data.values[v], &options, read_training, mf);
     }
     for (unsigned v = 0; v < mf->test.count && result == 0; v++) {
-        result = aml_read_ratings(worker, mf->test.values[v], read_test, mf);
+        result = aml_read_ratings_by(worker, mf->test.values[v], &options, read_test, mf);
     }
     return result;
 }
@@ -256,12 +267,46 @@ struct mf_save {
     struct mf_model_writer *writer;
     enum mf_model_table table;
     size_t stride;
+    struct mf_names names[2];
 };
 
 static int save_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
     struct mf_save *save = context;
     struct error error = {0};
+    for (size_t i = 0; i < count; i++) {
+        mf_names_want(&save->names[save->table], keys[i]);
+    }
     int result = mf_model_writer_rows(save->writer, save->table, keys, rows, save->stride, count, &error);
+    return app_result(save->worker, result, &error);
+}
+
+/* Reads the names of the rows from the files that --data or --test names. */
+static int read_names(const struct mf *mf, const char *option, const struct aml_strings *values, struct mf_save *save,
+                      struct error *error) {
+    const struct ratings_options options = {
+        .columns = mf->columns, .missing = skips_missing(mf) ? RATINGS_SKIP_MISSING : RATINGS_REFUSE_MISSING};
+    struct input_list list;
+    if (values->count == 0) {
+        return 0;
+    }
+    int result = app_list_files(option, values, false, &list, error);
+    for (size_t n = 0; n < list.count && result == 0; n++) {
+        result = mf_names_read(save->names, list.names[n].path, &options, error);
+    }
+    input_list_close(&list);
+    return result;
+}
+
+/* Saves the ids that are texts. The input is read once more for them, if there are any. */
+static int save_names(const struct mf *mf, struct mf_save *save) {
+    struct error error = {0};
+    int result = 0;
+    if (save->names[MF_MODEL_USERS].count + save->names[MF_MODEL_ITEMS].count > 0) {
+        result = read_names(mf, "data", &mf->data, save, &error);
+        result = result != 0 ? result : read_names(mf, "test", &mf->test, save, &error);
+        result = result != 0 ? result : mf_names_check(save->names, &error);
+        result = result != 0 ? result : mf_model_writer_names(save->writer, save->names, &error);
+    }
     return app_result(save->worker, result, &error);
 }
 
@@ -287,6 +332,9 @@ static int mf_finish(aml_worker *worker, void *context) {
         save.table = MF_MODEL_ITEMS;
         result = aml_scan(worker, ITEMS, save_rows, &save);
     }
+    result = result != 0 ? result : save_names(mf, &save);
+    mf_names_close(&save.names[MF_MODEL_USERS]);
+    mf_names_close(&save.names[MF_MODEL_ITEMS]);
     return app_result(worker, mf_model_writer_close(save.writer, result, &error), &error);
 }
 
@@ -330,7 +378,8 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
 }
 
 int main(int argc, char **argv) {
-    struct mf mf = {.rank = 16,
+    struct mf mf = {.missing = "refuse",
+                    .rank = 16,
                     .rate = 0.025,
                     .decay = 0.92,
                     .lambda = 0.035,
@@ -344,6 +393,10 @@ int main(int argc, char **argv) {
          "plain, gzip or zstd; a file, folder or pattern, or several (docs/apps.md)"},
         {"test", "FILES", AML_OPTION_STRINGS, &mf.test, 0, 0, "ratings to test on"},
         {"test-fraction", "X", AML_OPTION_REAL, &mf.test_fraction, 0, 0.9, "hold out this part of the data to test on"},
+        {"columns", "TEXT", AML_OPTION_WORD, &mf.columns, 0, 0,
+         "which columns count: user=NAME,item=2,rating=NAME or some of these, by the header's names or by numbers from "
+         "1 on; default: by the header's names (docs/mf.md), or the first three"},
+        {"missing-ratings", "WORD", AML_OPTION_WORD, &mf.missing, 0, 0, "lines without a rating: refuse or skip"},
         {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
         {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},
         {"decay", "X", AML_OPTION_REAL, &mf.decay, 0.01, 1, "the rate's factor from iteration to iteration"},

@@ -4,18 +4,28 @@
 #include "agileml/base/memory.h"
 #include "apps/little_endian.h"
 #include "apps/mf/kernel.h"
+#include "apps/mf/names.h"
 #include "apps/model_file.h"
+#include "workers/rating_ids.h"
 
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_SIZE = 48, KEY_SIZE = 8, FLAG_BIASES = 1 };
+enum {
+    HEADER_SIZE = 48,
+    KEY_SIZE = 8,
+    NAME_SIZE = KEY_SIZE + 4, /* and the name itself */
+    FLAG_BIASES = 1,
+    FLAG_NAMES = 2,
+    VERSION_WITHOUT_NAMES = 1
+};
 
 static const struct model_file_kind model_kind = {.app = "mf",
                                                   .magic = {'A', 'M', 'L', 'M', 'F', 'M', 'D', 'L'},
                                                   .version = MF_MODEL_VERSION,
+                                                  .oldest = VERSION_WITHOUT_NAMES,
                                                   .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
 
 static uint32_t model_width(const struct mf_model_header *header) {
@@ -35,6 +45,7 @@ struct mf_model_writer {
     struct mf_model_header header;
     struct model_file_writer *file;
     uint64_t count[2]; /* by mf_model_table */
+    bool names;
 };
 
 int mf_model_writer_open(struct mf_model_writer **result, const char *path, const struct mf_model_header *header,
@@ -81,10 +92,35 @@ int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table tab
     return model_file_failed(writer->file, error);
 }
 
+static void write_name(struct mf_model_writer *writer, uint64_t key, const char *text) {
+    size_t length = strlen(text);
+    assert(length >= 1 && length <= RATING_ID_MAX);
+    unsigned char *to = model_file_room(writer->file, NAME_SIZE + length);
+    put64(to, key);
+    put32(to + KEY_SIZE, (uint32_t)length);
+    memcpy(to + NAME_SIZE, text, length);
+}
+
+int mf_model_writer_names(struct mf_model_writer *writer, const struct mf_names *names, struct error *error) {
+    writer->names = names[MF_MODEL_USERS].count + names[MF_MODEL_ITEMS].count > 0;
+    for (int t = 0; t < 2 && writer->names; t++) {
+        put64(model_file_room(writer->file, sizeof(uint64_t)), names[t].count);
+    }
+    for (int t = 0; t < 2; t++) {
+        for (size_t i = 0; i < names[t].count && model_file_failed(writer->file, error) == 0; i++) {
+            write_name(writer, names[t].keys[i], names[t].texts[i]);
+        }
+    }
+    return model_file_failed(writer->file, error);
+}
+
 int mf_model_writer_close(struct mf_model_writer *writer, int result, struct error *error) {
     const struct mf_model_header *header = &writer->header;
     unsigned char bytes[HEADER_SIZE - MODEL_FILE_START];
-    put32(bytes, header->biases ? FLAG_BIASES : 0);
+    put32(bytes, (header->biases ? FLAG_BIASES : 0U) | (writer->names ? FLAG_NAMES : 0U));
+    if (!writer->names) {
+        model_file_set_version(writer->file, VERSION_WITHOUT_NAMES);
+    }
     put32(bytes + 4, header->rank);
     put_float(bytes + 8, header->mean);
     put_float(bytes + 12, header->rating_min);
@@ -100,7 +136,8 @@ int mf_model_writer_close(struct mf_model_writer *writer, int result, struct err
 static int model_decode_header(const unsigned char *bytes, uint64_t size, const char *path, uint64_t count[2],
                                struct mf_model_header *header, struct error *error) {
     uint32_t flags = get32(bytes + 12);
-    if ((flags & ~(uint32_t)FLAG_BIASES) != 0) {
+    bool names = get32(bytes + MODEL_FILE_MAGIC) > VERSION_WITHOUT_NAMES && (flags & FLAG_NAMES) != 0;
+    if ((flags & ~(FLAG_BIASES | (names ? FLAG_NAMES : 0U))) != 0) {
         return error_set(error, AML_EINPUT, "%s: the model file has unknown flags 0x%x", path, flags);
     }
     header->biases = (flags & FLAG_BIASES) != 0;
@@ -126,7 +163,7 @@ static int model_decode_header(const unsigned char *bytes, uint64_t size, const 
     }
     uint64_t expected =
         HEADER_SIZE + (count[MF_MODEL_USERS] + count[MF_MODEL_ITEMS]) * (uint64_t)model_row_size(header);
-    if (size != expected) {
+    if (size < expected || (size > expected && !names)) {
         return error_set(error, AML_EINPUT, "%s: the model file is %s: %llu bytes, expected %llu", path,
                          size < expected ? "truncated" : "too long", (unsigned long long)size + MODEL_FILE_CHECKSUM,
                          (unsigned long long)expected + MODEL_FILE_CHECKSUM);
@@ -156,6 +193,55 @@ static int model_index(struct mf_model *model, enum mf_model_table table, const 
     return 0;
 }
 
+/* Checks the names of one table, which start at byte *at of the `size` bytes of the file, and sets *at to their end. */
+static int model_check_names(const struct mf_model *model, enum mf_model_table table, uint64_t count, size_t size,
+                             size_t *at, struct error *error) {
+    struct index_map seen = {0};
+    int code = 0;
+    for (uint64_t i = 0; i < count && code == 0; i++) {
+        const unsigned char *name = model->bytes + *at;
+        size_t left = size - *at;
+        size_t length = left >= NAME_SIZE ? get32(name + KEY_SIZE) : 0;
+        if (length == 0 || length > RATING_ID_MAX || length > left - NAME_SIZE) {
+            code = error_set(error, AML_EINPUT, "the names end too early or one is too long");
+            break;
+        }
+        uint64_t named = get64(name);
+        uint64_t key = 0;
+        const struct text_field field = {.text = (const char *)name + NAME_SIZE, .length = length};
+        bool known = index_map_find(&model->maps[table], named) != INDEX_NONE && rating_id_key(&field, &key);
+        if (!known || key != named || index_map_find(&seen, named) != INDEX_NONE) {
+            code = error_set(error, AML_EINPUT, "a name has another key than its own, or one without a row");
+        } else {
+            index_map_add(&seen, named, (uint32_t)i);
+        }
+        *at += NAME_SIZE + length;
+    }
+    index_map_close(&seen);
+    return code;
+}
+
+/* Checks the names of both tables, if the file has any. */
+static int model_check_all_names(const struct mf_model *model, size_t size, const char *path, struct error *error) {
+    struct error wrong = {0};
+    const size_t rows = model->maps[MF_MODEL_USERS].count + model->maps[MF_MODEL_ITEMS].count;
+    size_t at = HEADER_SIZE + rows * model_row_size(&model->header);
+    if ((get32(model->bytes + MODEL_FILE_START) & FLAG_NAMES) == 0) {
+        return 0;
+    }
+    if (size - at < 2 * sizeof(uint64_t)) {
+        return error_set(error, AML_EINPUT, "%s: the model file is truncated: its names are missing", path);
+    }
+    const unsigned char *counts = model->bytes + at;
+    at += 2 * sizeof(uint64_t);
+    int code = model_check_names(model, MF_MODEL_USERS, get64(counts), size, &at, &wrong);
+    code = code != 0 ? code : model_check_names(model, MF_MODEL_ITEMS, get64(counts + 8), size, &at, &wrong);
+    if (code == 0 && at != size) {
+        code = error_set(&wrong, AML_EINPUT, "bytes follow the names");
+    }
+    return code == 0 ? 0 : error_set(error, code, "%s: the model file is damaged: %s", path, wrong.text);
+}
+
 static int model_load_rows(struct mf_model *model, size_t size, const char *path, struct error *error) {
     uint64_t count[2] = {0, 0};
     int code = model_decode_header(model->bytes, size, path, count, &model->header, error);
@@ -167,7 +253,7 @@ static int model_load_rows(struct mf_model *model, size_t size, const char *path
         rows += count[MF_MODEL_USERS] * model_row_size(&model->header);
         code = model_index(model, MF_MODEL_ITEMS, rows, count[MF_MODEL_ITEMS], path, error);
     }
-    return code;
+    return code != 0 ? code : model_check_all_names(model, size, path, error);
 }
 
 int mf_model_load(const char *path, struct mf_model *model, struct error *error) {
@@ -190,6 +276,10 @@ void mf_model_close(struct mf_model *model) {
 
 size_t mf_model_count(const struct mf_model *model, enum mf_model_table table) {
     return model->maps[table].count;
+}
+
+bool mf_model_knows(const struct mf_model *model, enum mf_model_table table, uint64_t key) {
+    return index_map_find(&model->maps[table], key) != INDEX_NONE;
 }
 
 /* The floats of a row, or NULL for a key that the model does not know. */

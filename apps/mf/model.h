@@ -1,12 +1,13 @@
 /* The file of a trained factorization, and predictions from it. The writer takes rows in any order and leaves a whole
  * file or none. The reader checks everything.
  *
- * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
+ * The format, version 2; version 1 is a file without names, and written as such. All numbers are little-endian; "float"
+ * is an IEEE 754 binary32.
  *
  *     bytes  what
  *     8      magic: "AMLMFMDL"
- *     4      version: 1
- *     4      flags: bit 0: rows end with a bias; the others are 0
+ *     4      version: 1 or 2
+ *     4      flags: bit 0: rows end with a bias; bit 1 (of version 2): there are names; the others are 0
  *     4      rank, 1..MF_RANK_MAX
  *     4      float: the mean of the ratings, with which a prediction begins
  *     4      float: the lowest rating of the training data
@@ -16,6 +17,13 @@
  *     then the user rows, then the item rows, each table in any order and each key once:
  *     8      key
  *     4 * w  floats: `rank` factors, then the bias if there are biases (w = rank + biases)
+ *     if there are names: the ids that are texts; by workers/rating_ids.h each text has its key:
+ *     8      number of names of users
+ *     8      number of names of items
+ *     then the users' names, then the items', each in any order and each key once, of keys that have rows:
+ *     8      key
+ *     4      bytes of the name, 1..RATING_ID_MAX
+ *     n      the name, UTF-8 as in the input
  *     at the end of the file:
  *     4      CRC-32 (zlib's) of all bytes before
  *
@@ -31,7 +39,7 @@
 #include <stdint.h>
 
 enum {
-    MF_MODEL_VERSION = 1,
+    MF_MODEL_VERSION = 2,
     MF_MODEL_ROWS_MAX = 1U << 30 /* of one table */
 };
 
@@ -47,6 +55,7 @@ struct mf_model_header {
 
 /* Writing, by the rules of model_file.h. */
 struct mf_model_writer;
+struct mf_names; /* names.h */
 
 /* Starts a file. Returns 0 and a writer, which mf_model_writer_close frees; or a code as model_file_begin. */
 int mf_model_writer_open(struct mf_model_writer **writer, const char *path, const struct mf_model_header *header,
@@ -57,6 +66,10 @@ int mf_model_writer_open(struct mf_model_writer **writer, const char *path, cons
  * AML_ELIMIT (MF_MODEL_ROWS_MAX). After a failure further calls fail with its code. */
 int mf_model_writer_rows(struct mf_model_writer *writer, enum mf_model_table table, const uint64_t *keys,
                          const void *rows, size_t stride, size_t count, struct error *error);
+
+/* Adds the names of rows (names[2], by mf_model_table), after the last row; names without keys add nothing. Every key
+ * has its text. Returns what mf_model_writer_rows does. */
+int mf_model_writer_names(struct mf_model_writer *writer, const struct mf_names *names, struct error *error);
 
 /* Ends the file and frees the writer, as model_file_end does. */
 int mf_model_writer_close(struct mf_model_writer *writer, int result, struct error *error);
@@ -72,6 +85,8 @@ struct mf_model {
  * (one line: path, what is wrong), AML_EFAIL (reading failed) or AML_ENOMEM. */
 int mf_model_load(const char *path, struct mf_model *model, struct error *error);
 void mf_model_close(struct mf_model *model);
+
+bool mf_model_knows(const struct mf_model *model, enum mf_model_table table, uint64_t key);
 
 size_t mf_model_count(const struct mf_model *model, enum mf_model_table table);
 

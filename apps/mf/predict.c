@@ -4,49 +4,100 @@
 #include "apps/app.h"
 #include "apps/mf/model.h"
 #include "apps/tool.h"
+#include "workers/rating_ids.h"
 #include "workers/ratings.h"
 
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 struct prediction {
     const char *model_path;
     struct aml_strings data;
-    const char *path; /* of the file that is read */
+    const char *columns; /* --columns */
+    const char *path;    /* of the file that is read */
     struct mf_model model;
     struct tool_output out; /* without a path data with ratings gives the RMSE alone */
     double squared_error;
-    uint64_t count;
-    bool rated;
+    uint64_t count, rated; /* lines, and those that have a rating */
+    bool lines;            /* a line is written for each line that is read */
     struct error *error;
 };
 
-static int predict_chunk(void *context, unsigned thread, const struct line_chunk *chunk, const struct rating *ratings,
-                         size_t count) {
+/* Writes an id as it stands in the data, but without quotes that are not needed. */
+static void write_id(const struct text_field *id, FILE *file) {
+    char text[RATING_ID_MAX];
+    size_t length = text_field_copy(id, text, sizeof text);
+    if (length == 0 || (text[0] != '"' && memchr(text, '\t', length) == NULL)) {
+        (void)fwrite(text, 1, length, file);
+        return;
+    }
+    (void)putc('"', file);
+    for (size_t i = 0; i < length; i++) {
+        (void)fputs(text[i] == '"' ? "\"" : "", file);
+        (void)putc(text[i], file);
+    }
+    (void)putc('"', file);
+}
+
+/* Writes the line of a rating. Returns 0 or AML_EFAIL. */
+static int write_line(const struct prediction *prediction, const struct rating *rating,
+                      const struct rating_texts *texts, float value) {
+    static const char *const unknown[] = {"", "\tunknown user", "\tunknown item", "\tunknown user and item"};
+    FILE *file = prediction->out.file;
+    int missing = (mf_model_knows(&prediction->model, MF_MODEL_USERS, rating->user) ? 0 : 1) +
+                  (mf_model_knows(&prediction->model, MF_MODEL_ITEMS, rating->item) ? 0 : 2);
+    write_id(&texts->user, file);
+    (void)putc('\t', file);
+    write_id(&texts->item, file);
+    return fprintf(file, "\t%.6g%s\n", (double)value, unknown[missing]) < 0 || ferror(file)
+               ? tool_output_failed(&prediction->out, prediction->error)
+               : 0;
+}
+
+static int predict_ratings(void *context, unsigned thread, const struct rating *ratings,
+                           const struct rating_texts *texts, size_t count) {
     struct prediction *prediction = context;
     (void)thread;
-    (void)chunk;
-    bool rated = count > 0 && !isnan(ratings[0].value); /* all lines of a file have ratings, or none has */
     if (prediction->count == 0 && count > 0) {
-        prediction->rated = rated;
-    } else if (count > 0 && rated != prediction->rated) {
-        return error_set(prediction->error, AML_EINPUT, "%s: expected %s, as in the files before", prediction->path,
-                         prediction->rated ? "ratings" : "lines without ratings");
+        prediction->lines = prediction->out.path != NULL || isnan(ratings[0].value);
     }
-    bool lines = !prediction->rated || prediction->out.path != NULL;
-    for (size_t i = 0; i < count; i++) {
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
         float value = mf_model_predict(&prediction->model, ratings[i].user, ratings[i].item);
-        double error = (double)ratings[i].value - (double)value;
-        prediction->squared_error += error * error;
-        if (lines && fprintf(prediction->out.file, "%" PRIu64 "\t%" PRIu64 "\t%.6g\n", ratings[i].user, ratings[i].item,
-                             (double)value) < 0) {
-            return tool_output_failed(&prediction->out, prediction->error);
+        if (!isnan(ratings[i].value)) {
+            double error = (double)ratings[i].value - (double)value;
+            prediction->squared_error += error * error;
+            prediction->rated++;
         }
+        result = prediction->lines ? write_line(prediction, &ratings[i], &texts[i], value) : 0;
     }
     prediction->count += count;
-    return 0;
+    return result;
+}
+
+/* Prints what the ratings say of the predictions; to standard error when the predictions are on standard output. */
+static void print_summary(const struct prediction *prediction) {
+    FILE *file = prediction->lines && prediction->out.path == NULL ? stderr : stdout;
+    uint64_t unrated = prediction->count - prediction->rated;
+    if (prediction->rated > 0) {
+        fprintf(file, "ratings %" PRIu64 "  rmse %.6f", prediction->rated,
+                sqrt(prediction->squared_error / (double)prediction->rated));
+        if (unrated > 0) {
+            fprintf(file, "  without rating %" PRIu64 "%s", unrated,
+                    prediction->lines ? "" : " (--out FILE writes their predictions)");
+        }
+        fprintf(file, "\n");
+    } else if (prediction->out.path != NULL) {
+        fprintf(file, "predictions %" PRIu64 "\n", prediction->count);
+    }
+}
+
+static void say_header(void *context, const char *text) {
+    const struct prediction *prediction = context;
+    fprintf(stderr, "mf: %s: %s\n", prediction->path, text);
 }
 
 static int predict_file(struct prediction *prediction, struct error *error) {
@@ -56,18 +107,20 @@ static int predict_file(struct prediction *prediction, struct error *error) {
     }
     struct input_list list;
     result = app_list_files("data", &prediction->data, false, &list, error);
+    const struct ratings_reader reader = {
+        .options = {.columns = prediction->columns, .missing = RATINGS_TAKE_MISSING, .has_options = true},
+        .threads = 1, /* to keep the order of lines */
+        .text_sink = predict_ratings,
+        .say = say_header,
+        .context = prediction};
     for (size_t n = 0; n < list.count && result == 0; n++) {
         prediction->path = list.names[n].path;
-        /* In one thread, to keep the order of lines. */
-        result = ratings_read(prediction->path, true, 1, predict_chunk, prediction, error);
+        result = ratings_read(&reader, prediction->path, error);
     }
     input_list_close(&list);
     result = tool_output_close(&prediction->out, result, error);
-    if (result == 0 && prediction->rated) {
-        printf("ratings %" PRIu64 "  rmse %.6f\n", prediction->count,
-               sqrt(prediction->squared_error / (double)prediction->count));
-    } else if (result == 0 && prediction->out.path != NULL) {
-        printf("predictions %" PRIu64 "\n", prediction->count);
+    if (result == 0) {
+        print_summary(prediction);
     }
     return result;
 }
@@ -79,7 +132,8 @@ static int predict(void *context, struct error *error) {
         return error_set(error, AML_EINPUT,
                          "--data FILE is missing: expected lines of 'user item', or ratings to compare with");
     }
-    int result = mf_model_load(prediction->model_path, &prediction->model, error);
+    int result = ratings_columns_check(prediction->columns, error);
+    result = result != 0 ? result : mf_model_load(prediction->model_path, &prediction->model, error);
     if (result == 0) {
         result = predict_file(prediction, error);
         mf_model_close(&prediction->model);
@@ -93,6 +147,8 @@ int mf_predict_main(int argc, char **argv) {
         {"predict", "MODEL", AML_OPTION_STRING, &prediction.model_path, 0, 0, "a model that --model-out wrote"},
         {"data", "FILES", AML_OPTION_STRINGS, &prediction.data, 0, 0,
          "lines of 'user item' to predict, or ratings to compare with; as in training"},
+        {"columns", "TEXT", AML_OPTION_WORD, &prediction.columns, 0, 0,
+         "which columns count: user=NAME,item=2,rating=NAME or some of these; as in training"},
         {"out", "FILE", AML_OPTION_STRING, &prediction.out.path, 0, 0,
          "write lines of user, item, prediction there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
@@ -102,7 +158,8 @@ int mf_predict_main(int argc, char **argv) {
         .option = "predict",
         .usage = "mf --predict MODEL --data FILE [--out FILE]\n\n"
                  "With ratings as data: prints their RMSE, and with --out writes predictions. With lines\n"
-                 "of 'user item': prints predictions, or with --out writes them.",
+                 "of 'user item': prints predictions, or with --out writes them. There is a line of user,\n"
+                 "item, prediction for each line of the data; a fourth field says who is unknown.",
         .options = options,
         .run = predict,
         .context = &prediction};

@@ -53,7 +53,8 @@ static double read_once(const struct variant *variant, const char *path, unsigne
     variant->pin(&reading.data, own, count);
     double begin = measure_own_cpu();
     variant->read_begin(&reading.data);
-    int result = ratings_read(path, false, 1, emit_ratings, &reading, error);
+    const struct ratings_reader reader = {.threads = 1, .sink = emit_ratings, .context = &reading};
+    int result = ratings_read(&reader, path, error);
     variant->read_end(&reading.data, result == 0);
     double seconds = measure_own_cpu() - begin;
     variant->unpin(&reading.data, own, count);

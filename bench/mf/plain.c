@@ -75,7 +75,8 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     data_read_begin(&plain->data);
     plain->rating_sums = memory_zeroed(threads, sizeof(double));
     plain->squared_errors = memory_zeroed(threads, sizeof(double));
-    int result = ratings_read(path, false, threads, plain_ratings, plain, error);
+    const struct ratings_reader reader = {.threads = threads, .sink = plain_ratings, .context = plain};
+    int result = ratings_read(&reader, path, error);
     data_read_end(&plain->data, result == 0);
     if (result == 0) {
         const struct data_rows rows = {.slots = plain_slots, .context = plain};

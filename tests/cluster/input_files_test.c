@@ -153,8 +153,8 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- mf --data ratings-parts --model-out ratings-parts/part-2",
                 "--model-out: ratings-parts/part-2: this is an input file of the job");
     /* A bad line, and damaged data, in one of the parts. */
-    run_well("cp -r ratings-parts bad; echo 1,x,2 >bad/part-3a");
-    run_refused("$run -- mf --data bad", "bad/part-3a:1: expected an item");
+    run_well("cp -r ratings-parts bad; echo 1,2,x >bad/part-3a");
+    run_refused("$run -- mf --data bad", "bad/part-3a:1: expected a finite decimal number (float32) as rating");
     run_well("rm bad/part-3a; head -c 100 ratings-parts/part-2 >bad/part-2");
     run_refused("$run -- mf --data bad", "bad/part-2: truncated zstd data: the file ends too early");
     /* An empty part is none. */

@@ -103,7 +103,7 @@ static void test_quoted_fields_and_semicolons(void **state) {
     (void)state;
     assert_alike(
         "mf", "ratings", "train_rmse",
-        "(echo '\"userId\",\"movie, or \"\"film\"\"\",\"rating\",\"time\"'; sed 's/[^,]*/\"&\"/g' ratings) >new", "");
+        "(echo '\"userId\",\"movie\",\"rating\",\"time, or \"\"date\"\"\"'; sed 's/[^,]*/\"&\"/g' ratings) >new", "");
     assert_alike("mf", "ratings", "train_rmse", "(echo 'user;item;rating;time'; tr , ';' <ratings) >new", "");
     run_well("awk '{print $1 \",\" substr($2, 3) \",\" substr($3, 3) \",\" substr($4, 3)}' samples >table");
     assert_alike("mlr", "table", "loss", "(echo '\"kind\";\"a\";\"b\";\"c\"'; tr , ';' <table) >new", "");
@@ -133,9 +133,9 @@ static void test_messages_name_the_line_with_every_line_end(void **state) {
     static const char *const ends[] = {"\\n", "\\r\\n", "\\r"};
     for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
         char command[256];
-        snprintf(command, sizeof command, "printf 'u,i,r%s1,2,3%s%s1,x,3%s' >bad; $run -- mf --data bad", ends[e],
+        snprintf(command, sizeof command, "printf 'u,i,r%s1,2,3%s%s1,2,x%s' >bad; $run -- mf --data bad", ends[e],
                  ends[e], ends[e], ends[e]);
-        run_refused(command, "bad:4: expected an item");
+        run_refused(command, "bad:4: expected a finite decimal number (float32) as rating");
         snprintf(command, sizeof command, "printf '1 1:2%s2 1:3%s%s1 1:x%s' >bad; $run -- mlr --data bad", ends[e],
                  ends[e], ends[e], ends[e]);
         run_refused(command, "bad:4: expected a finite number");
@@ -195,8 +195,8 @@ static void test_mf_predict_takes_user_item_lines(void **state) {
         "(echo 'user;item'; tr , ';' <pairs) >new; $bin/mf --predict model --data new --out got; cmp got expected");
     assert_text("out", "predictions 60\n");
     run_well("$bin/mf --predict model --data /dev/stdin <pairs | cmp - expected");
-    run_refused("printf '1,2\\n1,2,3\\n' >new; $bin/mf --predict model --data new",
-                "new:2: expected 'user item', as in the first line, separated by comma, got '1,2,3'");
+    run_refused("printf '1,2\\n1\\n' >new; $bin/mf --predict model --data new",
+                "new:2: expected 'user item [rating [time]]' separated by comma, got '1'");
     run_refused("$run -- mf --data pairs", "pairs:1: expected 'user item rating [time]' separated by comma, got '1,1'");
     run_refused("$bin/mf --predict model",
                 "--data FILE is missing: expected lines of 'user item', or ratings to compare with");

@@ -287,8 +287,8 @@ static void test_wrong_contents_are_refused(void **state) {
         const char *text;
     } cases[] = {
         {0, 1, {'a'}, "not a model file"},
-        {8, 1, {2}, "version 2, expected 1"},
-        {12, 1, {3}, "unknown flags 0x3"},
+        {8, 1, {3}, "version 3, expected at most 2"},
+        {12, 1, {3}, "unknown flags 0x3"}, /* names are of version 2 */
         {12, 1, {0}, "too long"},
         {16, 1, {0}, "rank 0, expected 1..4096"},
         {16, 2, {1, 0x10}, "rank 4097"},

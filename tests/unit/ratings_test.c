@@ -88,7 +88,8 @@ struct collection {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     unsigned threads;
-    bool allow_unrated;
+    struct ratings_options options;
+    char said[RATINGS_SAID_MAX]; /* about the header */
     struct rating *ratings[TEST_CHUNKS_MAX];
     size_t count[TEST_CHUNKS_MAX];
     bool seen[TEST_CHUNKS_MAX];
@@ -127,12 +128,19 @@ static int collect(void *context, unsigned thread, const struct line_chunk *line
     return code;
 }
 
+static void keep_said(void *context, const char *text) {
+    struct collection *all = context;
+    snprintf(all->said, sizeof all->said, "%s", text);
+}
+
 static int read_with(struct collection *all, const char *path, unsigned threads, struct error *error) {
     *error = (struct error){0};
     all->threads = threads;
     pthread_mutex_init(&all->mutex, NULL);
     pthread_cond_init(&all->changed, NULL);
-    int code = ratings_read(path, all->allow_unrated, threads, collect, all, error);
+    const struct ratings_reader reader = {
+        .options = all->options, .threads = threads, .sink = collect, .say = keep_said, .context = all};
+    int code = ratings_read(&reader, path, error);
     pthread_mutex_destroy(&all->mutex);
     pthread_cond_destroy(&all->changed);
     assert_false(all->bad_call);
@@ -214,8 +222,9 @@ static void test_each_separator_with_and_without_time(void **state) {
 static void test_header_mark_line_ends_and_empty_lines(void **state) {
     (void)state;
     assert_reads(write_text("header", "userId,movieId,rating,timestamp\n1,10,3\n2,20,4.5\n3,30,-1e-2\n"), three, 3);
-    assert_reads(write_text("other_header", "User_ID\tAnime_ID\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n"), three, 3);
-    assert_reads(write_text("crlf", "user,item,rating\r\n1,10,3\r\n2,20,4.5,9\r\n\r\n3,30,-1e-2\r\n"), three, 3);
+    assert_reads(write_text("other_header", "User_ID\tAnime_ID\tFeedback\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n"), three,
+                 3);
+    assert_reads(write_text("crlf", "user,item,rating\r\n1,10,3\r\n2,20,4.5\r\n\r\n3,30,-1e-2\r\n"), three, 3);
     assert_reads(write_text("no_last_newline", "1,10,3\n2,20,4.5\n3,30,-1e-2"), three, 3);
     assert_reads(write_text("last_cr", "1,10,3\r\n2,20,4.5\r\n3,30,-1e-2\r"), three, 3);
     assert_reads(write_text("mark", "\xEF\xBB\xBF"
@@ -245,10 +254,11 @@ static void test_trailing_spaces_and_mixed_line_ends(void **state) {
 static void test_quoted_fields_and_semicolons(void **state) {
     (void)state;
     const struct rating expected[] = {{1, 10, 4.0F}, {1, 20, 4.5F}, {2, 30, 0.5F}};
-    assert_reads(write_text("quoted",
-                            "\"userId\",\"movie \"\"Id\"\"\",\"rating\"\n\"1\",\"10\",\"4.0\"\n1,\"20\",4.5\r\n"
-                            " \"2\" , \"30\" ,0.5,\"12\" \r"),
-                 expected, 3);
+    assert_reads(
+        write_text("quoted",
+                   "\"userId\",\"movie Id\",\"rating\",\"of \"\"1, 2\"\"\"\n\"1\",\"10\",\"4.0\"\n1,\"20\",4.5\r\n"
+                   " \"2\" , \"30\" ,0.5,\"12\" \r"),
+        expected, 3);
     assert_reads(write_text("no_header", "\"1\",\"10\",\"4.0\"\n1,20,4.5\n2,30,0.5"), expected, 3);
     assert_reads(write_text("semicolons", "1;10;4.0;3\n1; 20; 4.5\n\"2\";\"30\";\"0.5\"\n"), expected, 3);
     assert_reads(
@@ -264,15 +274,16 @@ static void test_lines_are_counted_with_every_line_end(void **state) {
     for (size_t e = 0; e < sizeof ends / sizeof ends[0]; e++) {
         for (size_t other = 0; other < sizeof ends / sizeof ends[0]; other++) {
             char text[256];
-            snprintf(text, sizeof text, "user,item,rating%s1,2,3%s%s1,2,3%s1,x,3%s", ends[e], ends[e], ends[e],
+            snprintf(text, sizeof text, "user,item,rating%s1,2,3%s%s1,2,3%s1,3,x%s", ends[e], ends[e], ends[e],
                      ends[other], ends[e]);
-            assert_refused(write_text("counted", text), "5: expected an item from 0 to 18446744073709551615, got 'x'");
+            assert_refused(write_text("counted", text),
+                           "5: expected a finite decimal number (float32) as rating, got 'x'");
         }
     }
 }
 
 static void read_unrated(const char *path, size_t expected_count) {
-    struct collection all = {.allow_unrated = true};
+    struct collection all = {.options = {.missing = RATINGS_TAKE_MISSING}};
     struct error error;
     size_t count;
     assert_int_equal(read_with(&all, path, 1, &error), 0);
@@ -286,7 +297,7 @@ static void read_unrated(const char *path, size_t expected_count) {
 }
 
 static void refuse_unrated(const char *path, const char *expected) {
-    struct collection all = {.allow_unrated = true};
+    struct collection all = {.options = {.missing = RATINGS_TAKE_MISSING}};
     struct error error;
     assert_int_equal(read_with(&all, path, 1, &error), AML_EINPUT);
     assert_non_null(strstr(error.text, expected));
@@ -298,11 +309,8 @@ static void test_files_without_ratings_where_they_are_allowed(void **state) {
     read_unrated(write_text("pairs", "1 10\n2 20\n3 30\n"), 3);
     read_unrated(write_text("pairs", "user,item\r\n1,10 \r\n\"2\",20\r\n\r\n3,30"), 3);
     read_unrated(write_text("pairs", "1\t10\r2\t20\r"), 2);
-    refuse_unrated(write_text("pairs", "1 10\n2 20 3\n"),
-                   ":2: expected 'user item', as in the first line, separated by spaces, got '2 20 3'");
-    refuse_unrated(write_text("pairs", "1 10 3\n2 20\n"),
-                   ":2: expected 'user item rating [time]' separated by spaces, got '2 20'");
-    refuse_unrated(write_text("pairs", "1 10\n2 x\n"), ":2: expected an item from 0 to 18446744073709551615, got 'x'");
+    refuse_unrated(write_text("pairs", "1 10\n2\n"),
+                   ":2: expected 'user item [rating [time]]' separated by spaces, got '2'");
     refuse_unrated(write_text("pairs", "\n"), ": no ratings, expected lines of 'user item [rating [time]]'");
     assert_refused(write_text("pairs", "1 10\n2 20\n"),
                    "1: expected 'user item rating [time]' separated by spaces, got '1 10'");
@@ -336,7 +344,7 @@ static void test_line_ends_around_a_chunks_end(void **state) {
 static void test_whole_range_of_ids(void **state) {
     (void)state;
     const struct rating expected[] = {{UINT64_MAX, 0, 1.0F}, {0, UINT64_MAX, 2.0F}, {7, UINT64_MAX - 5, 3.0F}};
-    assert_reads(write_text("huge", "18446744073709551615 0 1\n0 18446744073709551615 2\n007 18446744073709551610 3\n"),
+    assert_reads(write_text("huge", "18446744073709551615 0 1\n0 18446744073709551615 2\n7 18446744073709551610 3\n"),
                  expected, 3);
 }
 
@@ -369,10 +377,10 @@ static void test_ratings_round_as_strtof_does(void **state) {
                            (random >> 8) % (uint64_t)pow(10, decimals));
         }
         line[at] = '\n';
+        const struct ratings_layout blanks = {.separator = TEXT_BLANKS, .places = {0, 1, 2}, .columns = 4};
         struct rating rating[TEST_MANY_LINE_MAX / RATINGS_LINE_MIN];
         struct ratings_parsed parsed;
-        assert_int_equal(
-            ratings_parse(line, (size_t)at + 1, (struct ratings_layout){TEXT_BLANKS, false}, rating, &parsed), 0);
+        assert_int_equal(ratings_parse(line, (size_t)at + 1, &blanks, rating, NULL, &parsed), 0);
         float expected = strtof(line + 4, NULL);
         assert_int_equal(parsed.count, 1);
         assert_memory_equal(&rating[0].value, &expected, sizeof expected);
@@ -445,8 +453,7 @@ static void test_files_that_cannot_be_read(void **state) {
 
 static void test_files_without_ratings(void **state) {
     (void)state;
-    static const char *const texts[] = {"",    "\n\r\n  \n", "user,item,rating\n", "user,item,rating", "\xEF\xBB\xBF",
-                                        "\x1f"};
+    static const char *const texts[] = {"", "\n\r\n  \n", "user,item,rating\n", "user,item,rating", "\xEF\xBB\xBF"};
     for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
         assert_refused(write_text("empty", texts[i]), " no ratings, expected lines of 'user item rating [time]'");
     }
@@ -483,27 +490,28 @@ static void test_each_kind_of_bad_line(void **state) {
     } cases[] = {
         {"1\t1\t1\nabc\n", "2: expected 'user item rating [time]' separated by tab, got 'abc'"},
         {"1\t1\t1\n1\t2\n", "2: expected 'user item rating [time]' separated by tab, got '1?2'"},
-        {"1\t1\t1\n\t\t1\n", "2: expected a user from 0 to 18446744073709551615, got ''"},
+        {"1\t1\t1\n\t\t1\n", "2: expected a user, which is a number or a text, got ''"},
         {"1\t1\t1\n1 2 3\n", "2: expected 'user item rating [time]' separated by tab, got '1 2 3'"},
         {"1,1,1\n1,2,3,4,5\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,5'"},
-        {"1,1,1\n1,2,3,4,\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,'"},
+        {"1,1,1\n1,2,3,4,,\n", "2: expected 'user item rating [time]' separated by comma, got '1,2,3,4,,'"},
         {"1,1,1\n1\t2\t3\n", "2: expected 'user item rating [time]' separated by comma, got '1?2?3'"},
         {"1 1 1\n1 2 3 4 5\n", "2: expected 'user item rating [time]' separated by spaces, got '1 2 3 4 5'"},
-        {"1 1 1\n1 2 3 x \n", "2: expected a decimal number as time, got 'x'"},
         {"1::1::1\n1:2:3\n", "2: expected 'user item rating [time]' separated by '::', got '1:2:3'"},
+        {"\x1f", "1: expected 'user item rating [time]' separated by tab, comma, semicolon, '::' or spaces, got '?'"},
         {"u i r\n1|2|3\n",
-         "2: expected 'user item rating [time]' separated by tab, comma, semicolon, '::' or spaces, got '1|2|3'"},
-        {"\n\na,b,c\n1,2,3\n", "3: expected a user from 0 to 18446744073709551615, got 'a'"}, /* no header in line 3 */
-        {"h\n\n1,1,1\r\n\r\n-1,2,3\r\n", "5: expected a user from 0 to 18446744073709551615, got '-1'"},
-        {"-1,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '-1'"},
-        {"1x,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '1x'"},
-        {"1.5,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '1.5'"},
-        {"18446744073709551616,2,3\n", "1: expected a user from 0 to 18446744073709551615, got '18446744073709551616'"},
-        {"1,99999999999999999999,3\n",
-         "1: expected an item from 0 to 18446744073709551615, got '99999999999999999999'"},
-        {"1,,3\n", "1: expected an item from 0 to 18446744073709551615, got ''"},
-        {"1,0x2,3\n", "1: expected an item from 0 to 18446744073709551615, got '0x2'"},
-        {"1,2,\n", "1: expected a finite decimal number (float32) as rating, got ''"},
+         "2: expected 3 fields, as in the first line, separated by tab, comma, semicolon, '::' or spaces, got '1|2|3'"},
+        {"\n\na,b,c\n1,2,3\nd,e,f\n",
+         "5: expected a finite decimal number (float32) as rating, got 'f'"}, /* no header in line 5 */
+        {"u,i,r\n\n1,1,1\r\n\r\n1,2,x\r\n", "5: expected a finite decimal number (float32) as rating, got 'x'"},
+        {"1,,3\n", "1: expected an item, which is a number or a text, got ''"},
+        {"1,NaN,3\n", "1: expected an item, which is a number or a text, got 'NaN'"},
+        {"\\N,2,3\n", "1: expected a user, which is a number or a text, got '\\N'"},
+        {"1,2,\n", "1: expected a rating, got ''"},
+        {"1,2,?\n", "1: expected a rating, got '?'"},
+        {"1,2,nan\n", "1: expected a rating, got 'nan'"},
+        {"1,2,None,7\n", "1: expected a rating, got 'None'"},
+        {"1,2,\"1,000\"\n", "1: expected a finite decimal number (float32) as rating, got '1,000'"},
+        {"1,2,5 stars\n", "1: expected a finite decimal number (float32) as rating, got '5 stars'"},
         {"1,2,inf\n", "1: expected a finite decimal number (float32) as rating, got 'inf'"},
         {"1,2,-nan\n", "1: expected a finite decimal number (float32) as rating, got '-nan'"},
         {"1,2,0x1p3\n", "1: expected a finite decimal number (float32) as rating, got '0x1p3'"},
@@ -518,8 +526,6 @@ static void test_each_kind_of_bad_line(void **state) {
         {"1,2,\"3\n", "1: expected a quoted field that ends on its line, then a separator, got '\"3'"},
         {"1,2,\"3\" 4\n", "1: expected a quoted field that ends on its line, then a separator, got '\"3\" 4'"},
         {"1,2,\"\"\"3\"\n", "1: expected a finite decimal number (float32) as rating, got '\"\"3'"},
-        {"1,2,3,\n", "1: expected a decimal number as time, got ''"},
-        {"1,2,3,2020-01-01\n", "1: expected a decimal number as time, got '2020-01-01'"},
         {"1,2,3\rx\n", "2: expected 'user item rating [time]' separated by comma, got 'x'"},
         {"1,2,3\n\x01\x7f\xc3\xa9\n", "2: expected 'user item rating [time]' separated by comma, got '???"
                                       "?'"},                  /* no trigraph */
@@ -532,48 +538,51 @@ static void test_each_kind_of_bad_line(void **state) {
         assert_refused(write_text("ratings.csv", cases[i].text), cases[i].message);
     }
     assert_refused(write_bytes("nul.csv", "1,2,3\n1,2\0,3\n", 13),
-                   "2: expected an item from 0 to 18446744073709551615, got '2?'");
+                   "2: expected an item, which is a number or a text, got '2?'");
 }
 
 static void test_the_limit_of_a_line(void **state) {
     (void)state;
-    static char text[LINE_CHUNK_BYTES * 2];
+    static char text[RATINGS_LINE_MAX * 2];
     static const char message[] =
-        "2: expected a line of at most 4096 bytes, got '0000000000000000000000000000000000000000...'";
-    const struct rating expected[] = {{1, 10, 3.0F}, {0, 1, 2.0F}};
+        "2: expected a line of at most 1048576 bytes, got '5,1,2,0000000000000000000000000000000000...'";
+    const struct rating expected[] = {{1, 10, 3.0F}, {5, 1, 2.0F}};
     memset(text, '0', sizeof text);
     memcpy(text, "1,10,3\n", 7);
     char *line = text + 7;
-    memcpy(line + RATINGS_LINE_MAX - 4, ",1,2\r\n", 6);
+    memcpy(line, "5,1,2,", 6);
+    memcpy(line + RATINGS_LINE_MAX, "\r\n", 2);
     assert_reads(write_bytes("longest.csv", text, 7 + RATINGS_LINE_MAX), expected, 2);
     assert_reads(write_bytes("longest_crlf.csv", text, 7 + RATINGS_LINE_MAX + 2), expected, 2);
-    memcpy(line + RATINGS_LINE_MAX - 4, "0,1,2\n", 6);
+    memcpy(line + RATINGS_LINE_MAX, "0\n", 2);
     assert_refused(write_bytes("longer.csv", text, 7 + RATINGS_LINE_MAX + 1), message);
     assert_refused(write_bytes("longer_ended.csv", text, 7 + RATINGS_LINE_MAX + 2), message);
-    memset(line, '0', sizeof text - 7); /* no end of line in a whole chunk, and more */
+    memset(line + 6, '0', sizeof text - 13); /* no end of line in a whole chunk, and more */
     assert_refused(write_bytes("endless.csv", text, sizeof text), message);
     memset(text, 'x', sizeof text); /* nor any header as long as this */
     assert_refused(write_bytes("header.csv", text, sizeof text),
-                   "1: expected a line of at most 4096 bytes, got 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
+                   "1: expected a line of at most 1048576 bytes, got 'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'");
     memset(text, ' ', sizeof text);
-    memcpy(text + 5000, "\n1 1 1\n", 7);
-    assert_refused(write_bytes("blank.csv", text, 5007),
-                   "1: expected a line of at most 4096 bytes, got '                                        ...'");
+    memcpy(text + RATINGS_LINE_MAX + 1, "\n1 1 1\n", 7);
+    assert_refused(write_bytes("blank.csv", text, RATINGS_LINE_MAX + 8),
+                   "1: expected a line of at most 1048576 bytes, got '                                        ...'");
 }
 
 /* The longest line, with its CR as the last byte that is read for the first chunk. */
 static void test_the_longest_line_cut_before_its_last_byte(void **state) {
     (void)state;
-    enum { SHORT = 6, LINE_AT = LINE_CHUNK_BYTES - 2 - (RATINGS_LINE_MAX + 1), LINES = LINE_AT / SHORT };
-    static char text[LINE_AT + RATINGS_LINE_MAX + 2 + SHORT];
+    enum { SHORT = 6, LONG = 4096, LINE_AT = LINE_CHUNK_BYTES - 2 - (LONG + 1), LINES = LINE_AT / SHORT };
+    static char text[LINE_AT + LONG + 2 + SHORT];
     static struct rating expected[LINES + 2];
     memset(text, '0', sizeof text);
     for (int i = 0; i < LINES; i++) {
         memcpy(text + LINE_AT - SHORT * (LINES - i), "1,1,1\n", SHORT);
-        expected[i] = (struct rating){1, 1, 1.0F}; /* the first one with zeros before it */
+        expected[i] = (struct rating){1, 1, 1.0F};
     }
-    memcpy(text + LINE_AT + RATINGS_LINE_MAX - 4, ",1,2\r\n3,3,3\n", 12);
-    expected[LINES] = (struct rating){0, 1, 2.0F};
+    memset(text, ' ', (size_t)(LINE_AT - SHORT * LINES));
+    memcpy(text + LINE_AT, "5,1,2,", 6);
+    memcpy(text + LINE_AT + LONG, "\r\n3,3,3\n", 8);
+    expected[LINES] = (struct rating){5, 1, 2.0F};
     expected[LINES + 1] = (struct rating){3, 3, 3.0F};
     assert_reads(write_bytes("cut.csv", text, sizeof text), expected, LINES + 2);
 }
@@ -672,21 +681,21 @@ static void test_chunks_may_finish_in_another_order(void **state) {
 static void test_the_first_bad_line_of_the_file_is_reported(void **state) {
     (void)state;
     struct many many = make_many();
-    many.text[many.start[150000 - 1]] = 'x';
-    many.text[many.start[150001 - 1]] = 'y';
-    many.text[many.start[199999 - 1]] = 'z';
+    many.text[many.start[150000 - 1]] = '\x01';
+    many.text[many.start[150001 - 1]] = '\x02';
+    many.text[many.start[199999 - 1]] = '\x03';
     for (int repeat = 0; repeat < 10; repeat++) {
         assert_refused(write_bytes("late.csv", many.text, many.size),
-                       "150000: expected a user from 0 to 18446744073709551615, got 'x49999'");
+                       "150000: expected a user, which is a number or a text, got '?49999'");
     }
-    many.text[many.start[140000 - 1]] = 'w'; /* in the chunk before */
+    many.text[many.start[140000 - 1]] = '\x04'; /* in the chunk before */
     for (int repeat = 0; repeat < 10; repeat++) {
         assert_refused(write_bytes("earlier.csv", many.text, many.size),
-                       "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+                       "140000: expected a user, which is a number or a text, got '?39999'");
     }
-    assert_refused(write_many_gzip(&many, 100), "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+    assert_refused(write_many_gzip(&many, 100), "140000: expected a user, which is a number or a text, got '?39999'");
     /* A bad line comes before the place where the data are cut off, and after it no line counts. */
-    assert_refused(write_many_gzip(&many, 95), "140000: expected a user from 0 to 18446744073709551615, got 'w39999'");
+    assert_refused(write_many_gzip(&many, 95), "140000: expected a user, which is a number or a text, got '?39999'");
     assert_refused(write_many_gzip(&many, 30), " truncated gzip data: the file ends too early");
     free_many(&many);
 }
@@ -718,7 +727,7 @@ static void test_the_first_chunk_that_stops_decides(void **state) {
     assert_int_equal(error.code, 0);
     free_chunks(&all);
 
-    many.text[many.start[199999 - 1]] = 'z'; /* a bad line behind the stop is never reported */
+    many.text[many.start[199999 - 1]] = '\x01'; /* a bad line behind the stop is never reported */
     path = write_bytes("many.csv", many.text, many.size);
     struct collection stopped = {.stop_at = {2}, .stop_code = {AML_EINPUT}};
     assert_int_equal(read_with(&stopped, path, 4, &error), AML_EINPUT);
@@ -729,46 +738,46 @@ static void test_the_first_chunk_that_stops_decides(void **state) {
 
 /* ---- The pure parts ---- */
 
-static void assert_layout(const char *text, enum text_separator separator, bool unrated) {
-    struct ratings_layout layout = ratings_detect(text, strlen(text), true);
-    assert_int_equal(layout.separator, separator);
-    assert_int_equal(layout.unrated, unrated);
-    assert_false(ratings_detect(text, strlen(text), false).unrated);
+static void assert_separator(const char *text, enum text_separator separator) {
+    struct ratings_head head = {.options = {.missing = RATINGS_TAKE_MISSING}};
+    size_t taken = ratings_head_take(&head, text, strlen(text));
+    assert_int_equal(head.phase, text[taken] != '\0' ? RATINGS_KNOWN : RATINGS_BEGIN);
+    assert_int_equal(head.layout.separator, separator);
 }
 
-static void test_detect(void **state) {
+static void test_separators(void **state) {
     (void)state;
-    assert_layout("", TEXT_UNKNOWN, false);
-    assert_layout("\n  \n", TEXT_UNKNOWN, false);
-    assert_layout("\n 12 3\n", TEXT_BLANKS, true);
-    assert_layout("\r\r12 3 4\r", TEXT_BLANKS, false);
-    assert_layout("1\t2\t3,\n", TEXT_TAB, false);
-    assert_layout("1\t\t3\n", TEXT_TAB, false);
-    assert_layout("1\t2 3\n", TEXT_BLANKS, false);
-    assert_layout("1 \t 2 \t 3\n", TEXT_TAB, false);
-    assert_layout("1,2\t3\n", TEXT_COMMA, true);
-    assert_layout("1 , 2 , 3\n", TEXT_COMMA, false);
-    assert_layout("1;2;3,5\n", TEXT_SEMICOLON, false);
-    assert_layout("\"1;2\",3;4\n", TEXT_COMMA, true);
-    assert_layout("1::2\n", TEXT_COLONS, true);
-    assert_layout("1::2::3::4\n", TEXT_COLONS, false);
-    assert_layout("1:2\n", TEXT_UNKNOWN, false);
-    assert_layout("12\n1,2\n", TEXT_UNKNOWN, false);
+    assert_separator("", TEXT_UNKNOWN);
+    assert_separator("\n  \n", TEXT_UNKNOWN);
+    assert_separator("\n 12 3\n", TEXT_BLANKS);
+    assert_separator("\r\r12 3 4\r", TEXT_BLANKS);
+    assert_separator("1\t2\t3,\n", TEXT_TAB);
+    assert_separator("1\t\t3\n", TEXT_TAB);
+    assert_separator("1\t2 3\n", TEXT_BLANKS);
+    assert_separator("1 \t 2 \t 3\n", TEXT_TAB);
+    assert_separator("1,2\t3\n", TEXT_COMMA);
+    assert_separator("1 , 2 , 3\n", TEXT_COMMA);
+    assert_separator("1;2;3,5\n", TEXT_SEMICOLON);
+    assert_separator("\"1;2\",3;4\n", TEXT_COMMA);
+    assert_separator("1::2\n", TEXT_COLONS);
+    assert_separator("1::2::3::4\n", TEXT_COLONS);
+    assert_separator("1:2\n", TEXT_UNKNOWN);
+    assert_separator("12\n1,2\n", TEXT_UNKNOWN);
 }
 
 static void test_parse_counts_and_points_at_the_fault(void **state) {
     (void)state;
     static const char text[] = "1 1 1\n\n2 2 2\n3 3 x\n4 4 4\n";
-    const struct ratings_layout spaces = {TEXT_BLANKS, false};
+    const struct ratings_layout spaces = {.separator = TEXT_BLANKS, .places = {0, 1, 2}, .columns = 4};
     struct rating ratings[sizeof text / RATINGS_LINE_MIN];
     struct ratings_parsed parsed;
-    assert_int_equal(ratings_parse(text, sizeof text - 1, spaces, ratings, &parsed), AML_EINPUT);
+    assert_int_equal(ratings_parse(text, sizeof text - 1, &spaces, ratings, NULL, &parsed), AML_EINPUT);
     assert_int_equal(parsed.count, 2);
     assert_int_equal(parsed.lines, 4);
     assert_int_equal(parsed.fault.reason, RATINGS_BAD_RATING);
     assert_ptr_equal(parsed.fault.text, strchr(text, 'x'));
     assert_int_equal(parsed.fault.length, 1);
-    assert_int_equal(ratings_parse(text, 0, spaces, ratings, &parsed), 0);
+    assert_int_equal(ratings_parse(text, 0, &spaces, ratings, NULL, &parsed), 0);
     assert_int_equal(parsed.count + parsed.lines, 0);
 }
 
@@ -800,7 +809,7 @@ int main(void) {
         cmocka_unit_test(test_the_first_bad_line_of_the_file_is_reported),
         cmocka_unit_test(test_the_sink_stops_the_reading),
         cmocka_unit_test(test_the_first_chunk_that_stops_decides),
-        cmocka_unit_test(test_detect),
+        cmocka_unit_test(test_separators),
         cmocka_unit_test(test_parse_counts_and_points_at_the_fault),
     };
     return cmocka_run_group_tests(tests, open_folder, close_folder);

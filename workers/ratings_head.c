@@ -1,0 +1,568 @@
+/* See ratings_head.h. */
+#include "workers/ratings_head.h"
+
+#include "agileml/base/text_foreign.h"
+#include "workers/rating_ids.h"
+#include "workers/ratings_names.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    NAME_SHOWN_MAX = 30,   /* bytes of a column's name in a message */
+    NAMES_SHOWN_MAX = 160, /* bytes of all names of a header in a message */
+    COLUMNS_PLAIN = 4,     /* fields of a line without a header: user item rating time */
+    COLUMNS_MAX = 1 << 20
+};
+
+static const char *const role_names[RATING_ROLES] = {"user", "item", "rating"};
+
+/* A line of the head, and the text behind it. */
+struct head_line {
+    const char *text, *end;
+    const char *rest, *rest_end;
+    enum text_separator separator;
+};
+
+static int refuse(struct ratings_head *head, const char *text) {
+    head->phase = RATINGS_REFUSED;
+    return error_set(&head->refusal, AML_EINPUT, "%s", text);
+}
+
+static const char *find_line_end(const char *p) {
+    while (!text_is_line_end(*p)) {
+        p++;
+    }
+    return p;
+}
+
+/* ---- --columns ---- */
+
+/* What --columns says about a role. */
+struct choice {
+    int place;                           /* from a number, from 0; TEXT_COLUMN_NONE: none */
+    char name[TEXT_COLUMN_NAME_MAX + 1]; /* normalized; "": none */
+    char text[NAME_SHOWN_MAX + 1];       /* as given, for messages */
+};
+
+struct choices {
+    struct choice roles[RATING_ROLES];
+};
+
+static bool is_chosen(const struct choice *choice) {
+    return choice->place != TEXT_COLUMN_NONE || choice->name[0] != '\0';
+}
+
+static int refuse_columns(const char *columns, struct error *error) {
+    return error_set(error, AML_EINPUT,
+                     "--columns %s: expected user=COLUMN,item=COLUMN,rating=COLUMN, or some of these, each with the "
+                     "column's name in the header or its number from 1 on",
+                     columns);
+}
+
+/* Takes `text[length]`, what follows the `=`. */
+static bool take_choice(struct choice *choice, const char *text, size_t length) {
+    const struct text_field field = {.text = text, .length = length};
+    size_t digits = strspn(text, "0123456789");
+    snprintf(choice->text, sizeof choice->text, "%.*s", (int)length, text);
+    if (digits >= length) {
+        unsigned long number = strtoul(text, NULL, 10);
+        choice->place = (int)(number - 1);
+        return length > 0 && number >= 1 && number <= COLUMNS_MAX;
+    }
+    return text_column_normalize(&field, choice->name, sizeof choice->name) < sizeof choice->name &&
+           choice->name[0] != '\0';
+}
+
+static int parse_choices(const char *columns, struct choices *choices, struct error *error) {
+    for (int r = 0; r < RATING_ROLES; r++) {
+        choices->roles[r] = (struct choice){.place = TEXT_COLUMN_NONE};
+    }
+    for (const char *p = columns; p != NULL;) {
+        size_t length = strcspn(p, ",");
+        const char *equals = memchr(p, '=', length);
+        struct choice *choice = NULL;
+        for (int r = 0; r < RATING_ROLES && equals != NULL; r++) {
+            bool named =
+                strlen(role_names[r]) == (size_t)(equals - p) && strncmp(p, role_names[r], (size_t)(equals - p)) == 0;
+            choice = named ? &choices->roles[r] : choice;
+        }
+        if (choice == NULL || is_chosen(choice) ||
+            !take_choice(choice, equals + 1, length - (size_t)(equals + 1 - p))) {
+            return refuse_columns(columns, error);
+        }
+        p = p[length] == ',' ? p + length + 1 : NULL;
+    }
+    for (int r = 1; r < RATING_ROLES; r++) {
+        for (int other = 0; other < r; other++) {
+            if (choices->roles[r].place != TEXT_COLUMN_NONE && choices->roles[r].place == choices->roles[other].place) {
+                return error_set(error, AML_EINPUT, "--columns %s: %s and %s are one column", columns,
+                                 role_names[other], role_names[r]);
+            }
+        }
+    }
+    return 0;
+}
+
+int ratings_columns_check(const char *columns, struct error *error) {
+    struct choices choices;
+    return parse_choices(columns, &choices, error);
+}
+
+/* ---- Fields of a line ---- */
+
+/* Goes to the line's next field, at first with `number` -1. Returns false behind the last one and at bad quotes. */
+static bool next_field(const struct head_line *line, struct text_field *field, int *number) {
+    const char *next = *number < 0 ? line->text : field->next;
+    ++*number;
+    return next != NULL && *number < COLUMNS_MAX && text_field_take(next, line->end, line->separator, field);
+}
+
+static int count_fields(const struct head_line *line) {
+    struct text_field field;
+    int number = -1;
+    while (next_field(line, &field, &number)) {
+    }
+    return number;
+}
+
+/* The field of a column that exists. */
+static struct text_field field_of(const struct head_line *line, int place) {
+    struct text_field field = {.text = line->text};
+    for (int number = -1; number < place && next_field(line, &field, &number);) {
+    }
+    return field;
+}
+
+/* Whether the field is a decimal number, of any size. */
+static bool is_number(const struct text_field *field) {
+    static const char digits[] = "0123456789";
+    const char *end = field->text + field->length;
+    const char *p = field->text;
+    size_t count = 0;
+    p += p < end && (*p == '-' || *p == '+');
+    for (bool point = false; p < end && (memchr(digits, *p, 10) != NULL || (*p == '.' && !point)); p++) {
+        point = point || *p == '.';
+        count += *p != '.';
+    }
+    if (count > 0 && end - p > 1 && (*p == 'e' || *p == 'E')) {
+        p += p[1] == '-' || p[1] == '+' ? 2 : 1;
+        const char *exponent = p;
+        while (p < end && memchr(digits, *p, 10) != NULL) {
+            p++;
+        }
+        count = p > exponent ? count : 0;
+    }
+    return count > 0 && p == end;
+}
+
+static bool has_number(const struct head_line *line) {
+    struct text_field field;
+    for (int number = -1; next_field(line, &field, &number);) {
+        if (is_number(&field)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Whether the first `count` fields are numbers, and there are so many. */
+static bool begins_with_numbers(const struct head_line *line, int count) {
+    struct text_field field;
+    int number = -1;
+    while (next_field(line, &field, &number) && is_number(&field)) {
+        if (number + 1 == count) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- Columns by their names ---- */
+
+/* Appends the text of a column's name, in quotes and shortened. */
+static void append_name(char *to, size_t room, const struct text_field *field) {
+    size_t length = strlen(to);
+    bool whole = field->length <= NAME_SHOWN_MAX;
+    snprintf(to + length, room - length, "\"%.*s%s\"", (int)(whole ? field->length : NAME_SHOWN_MAX), field->text,
+             whole ? "" : "...");
+}
+
+static void append_names(char *to, size_t room, const struct head_line *line) {
+    struct text_field field;
+    for (int number = -1; next_field(line, &field, &number);) {
+        if (number > 0) {
+            strncat(to, ", ", room - strlen(to) - 1);
+        }
+        if (strlen(to) + NAME_SHOWN_MAX + sizeof "\"...\", ..." > room) {
+            strncat(to, "...", room - strlen(to) - 1);
+            return;
+        }
+        append_name(to, room, &field);
+    }
+}
+
+/* Whether a role's column is `place`. */
+static bool is_taken(const int places[RATING_ROLES], int place) {
+    return places[RATING_USER] == place || places[RATING_ITEM] == place || places[RATING_VALUE] == place;
+}
+
+/* Finds the column that --columns names. */
+static int find_chosen(struct ratings_head *head, const struct head_line *line, const struct choice *choice) {
+    struct text_field field;
+    char name[TEXT_COLUMN_NAME_MAX + 1];
+    char names[NAMES_SHOWN_MAX] = "";
+    int found = TEXT_COLUMN_NONE;
+    for (int number = -1; next_field(line, &field, &number);) {
+        if (text_column_normalize(&field, name, sizeof name) < sizeof name && strcmp(name, choice->name) == 0) {
+            if (found != TEXT_COLUMN_NONE) {
+                head->phase = RATINGS_REFUSED;
+                return error_set(&head->refusal, AML_EINPUT, "--columns: columns %d and %d are both named %s",
+                                 found + 1, number + 1, choice->text);
+            }
+            found = number;
+        }
+    }
+    if (found == TEXT_COLUMN_NONE) {
+        append_names(names, sizeof names, line);
+        head->phase = RATINGS_REFUSED;
+        return error_set(&head->refusal, AML_EINPUT, "--columns: no column is named %s: the first line has %s",
+                         choice->text, names);
+    }
+    return found;
+}
+
+/* Finds the column of one tier of a role. Returns the column, TEXT_COLUMN_NONE or AML_EINPUT. */
+static int find_tier(struct ratings_head *head, const struct head_line *line, const struct text_role *role) {
+    int place;
+    size_t columns;
+    struct error error = {0};
+    int code = text_columns_find(line->text, line->end, line->separator, role, 1, &place, &columns, &error);
+    if (code >= 0) {
+        return place;
+    }
+    head->phase = RATINGS_REFUSED;
+    return error_set(&head->refusal, AML_EINPUT, "%s%s%s%s", error.text,
+                     head->options.has_options ? "; --columns " : "", head->options.has_options ? role->name : "",
+                     head->options.has_options ? "=NAME says which one counts" : "");
+}
+
+/* Finds the columns of all roles that have none yet, by the header's names. Returns how many it found, or a code. */
+static int find_named(struct ratings_head *head, const struct head_line *line, int places[RATING_ROLES]) {
+    int found = 0;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        for (int t = 0; t < RATINGS_TIERS && places[r] == TEXT_COLUMN_NONE; t++) {
+            int place = find_tier(head, line, &ratings_names[r][t]);
+            if (head->phase == RATINGS_REFUSED) {
+                return place;
+            }
+            places[r] = is_taken(places, place) ? TEXT_COLUMN_NONE : place;
+            found += places[r] != TEXT_COLUMN_NONE;
+        }
+    }
+    return found;
+}
+
+/* Whether any column has a name that is known; also when two have one role. */
+static bool knows_names(const struct head_line *line) {
+    const struct text_role *const time = &ratings_time_names;
+    struct error error = {0};
+    size_t columns;
+    int place;
+    bool known = text_columns_find(line->text, line->end, line->separator, time, 1, &place, &columns, &error) != 0;
+    for (int i = 0; i < RATING_ROLES * RATINGS_TIERS && !known; i++) {
+        const struct text_role *role = &ratings_names[i / RATINGS_TIERS][i % RATINGS_TIERS];
+        known = text_columns_find(line->text, line->end, line->separator, role, 1, &place, &columns, &error) != 0;
+    }
+    return known;
+}
+
+/* If the user or the item alone has no column, gives it the one column that has no role and whose name ends in "id". */
+static void find_other_id(const struct head_line *line, int places[RATING_ROLES]) {
+    struct text_field field;
+    char name[TEXT_COLUMN_NAME_MAX + 1];
+    int found = TEXT_COLUMN_NONE;
+    int count = 0;
+    enum rating_role missing = places[RATING_USER] == TEXT_COLUMN_NONE ? RATING_USER : RATING_ITEM;
+    if ((places[RATING_USER] == TEXT_COLUMN_NONE) == (places[RATING_ITEM] == TEXT_COLUMN_NONE)) {
+        return;
+    }
+    for (int number = -1; next_field(line, &field, &number);) {
+        size_t length = text_column_normalize(&field, name, sizeof name);
+        if (length > 2 && length < sizeof name && strcmp(name + length - 2, "id") == 0 && !is_taken(places, number)) {
+            found = number;
+            count++;
+        }
+    }
+    if (count == 1) {
+        places[missing] = found;
+    }
+}
+
+/* Gives each role that has no column the first of the columns that have no role. Those that number the lines are left
+ * out, if the line is a header. */
+static void take_places(const struct head_line *line, bool header, int places[RATING_ROLES]) {
+    struct text_field field;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        for (int number = -1; places[r] == TEXT_COLUMN_NONE && next_field(line, &field, &number);) {
+            bool index = header && text_column_is_index(&field, (size_t)number);
+            places[r] = index || is_taken(places, number) ? TEXT_COLUMN_NONE : number;
+        }
+    }
+}
+
+/* Refuses a line in which a role that is needed has no column. */
+static int check_places(struct ratings_head *head, const struct head_line *line, int columns) {
+    static const char *const examples[RATING_ROLES] = {"user, userId, reviewerID", "item, movieId, asin",
+                                                       "rating, stars, score"};
+    const int *places = head->layout.places;
+    char names[NAMES_SHOWN_MAX] = "";
+    for (int r = 0; r < RATING_ROLES; r++) {
+        if (places[r] >= columns) {
+            head->phase = RATINGS_REFUSED;
+            return error_set(&head->refusal, AML_EINPUT, "--columns: column %d is the %s, and the line has %d",
+                             places[r] + 1, role_names[r], columns);
+        }
+        if (places[r] != TEXT_COLUMN_NONE || (r == RATING_VALUE && head->options.missing == RATINGS_TAKE_MISSING)) {
+            continue;
+        }
+        append_names(names, sizeof names, line);
+        head->phase = RATINGS_REFUSED;
+        return error_set(&head->refusal, AML_EINPUT,
+                         "the header names no %s: it has %s, and expected is a name such as %s%s%s%s", role_names[r],
+                         names, examples[r], head->options.has_options ? "; --columns " : "",
+                         head->options.has_options ? role_names[r] : "",
+                         head->options.has_options ? "=NAME says which column it is" : "");
+    }
+    return 0;
+}
+
+/* ---- A header ---- */
+
+/* Says what was taken for a header. */
+static void say_header(struct ratings_head *head, const struct head_line *line, bool known) {
+    size_t length = (size_t)snprintf(head->said, sizeof head->said,
+                                     "line %llu is taken as a header%s:", (unsigned long long)head->lines + 1,
+                                     known ? "" : " with names that are unknown");
+    for (int r = 0; r < RATING_ROLES && length < sizeof head->said; r++) {
+        int place = head->layout.places[r];
+        if (place == TEXT_COLUMN_NONE) {
+            continue;
+        }
+        struct text_field field = field_of(line, place);
+        char name[NAME_SHOWN_MAX + 8] = "";
+        append_name(name, sizeof name, &field);
+        length += (size_t)snprintf(head->said + length, sizeof head->said - length, "%s %s %s (column %d)",
+                                   r > 0 ? "," : "", role_names[r], name, place + 1);
+    }
+}
+
+/* Takes the columns from a header. */
+static int take_header(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
+    int *places = head->layout.places;
+    bool named = knows_names(line);
+    int columns = count_fields(line);
+    for (int r = 0; r < RATING_ROLES; r++) {
+        const struct choice *choice = &choices->roles[r];
+        places[r] = choice->name[0] != '\0' ? find_chosen(head, line, choice) : choice->place;
+        if (head->phase == RATINGS_REFUSED) {
+            return AML_EINPUT;
+        }
+        named = named || choice->name[0] != '\0';
+    }
+    if (!named) {
+        take_places(line, true, places);
+    } else if (find_named(head, line, places) < 0) {
+        return AML_EINPUT;
+    } else {
+        find_other_id(line, places);
+    }
+    head->layout.columns = (size_t)columns;
+    head->layout.header = true;
+    head->phase = RATINGS_BODY;
+    int code = check_places(head, line, columns);
+    if (code == 0) {
+        say_header(head, line, named);
+    }
+    return code;
+}
+
+/* Whether the file's first line is a header. A line with a number is none. Otherwise a known name makes it one. Lines
+ * without either are a header, unless ids that are texts stand there without a rating. */
+static bool is_header(const struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
+    int columns = count_fields(line);
+    int place = choices->roles[RATING_VALUE].place;
+    place = place != TEXT_COLUMN_NONE ? place : RATING_VALUE;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        if (choices->roles[r].name[0] != '\0') {
+            return true;
+        }
+    }
+    if (has_number(line)) {
+        return false;
+    }
+    if (knows_names(line)) {
+        return true;
+    }
+    if (head->options.missing == RATINGS_TAKE_MISSING && columns <= place) {
+        struct head_line next = {.text = line->rest};
+        if (line->rest == line->rest_end) {
+            return false;
+        }
+        next.end = find_line_end(next.text);
+        next.separator = text_separator_of(next.text, next.end);
+        return begins_with_numbers(&next, 2);
+    }
+    struct text_field field = field_of(line, place);
+    return columns > place && !rating_is_missing(&field);
+}
+
+/* ---- The first line of data ---- */
+
+static void take_plain(struct ratings_layout *layout) {
+    layout->columns = COLUMNS_PLAIN;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        layout->places[r] = r;
+    }
+}
+
+static void take_data(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
+    struct ratings_layout *layout = &head->layout;
+    layout->separator = line->separator;
+    layout->missing = head->options.missing;
+    if (head->phase == RATINGS_BEGIN) {
+        int columns = count_fields(line);
+        for (int r = 0; r < RATING_ROLES; r++) {
+            layout->places[r] = choices->roles[r].place;
+        }
+        if (head->options.columns != NULL) {
+            take_places(line, false, layout->places);
+            layout->header = true;
+            layout->columns = (size_t)columns;
+            if (check_places(head, line, columns) != 0) {
+                return;
+            }
+        } else {
+            take_plain(layout);
+        }
+    }
+    head->phase = RATINGS_KNOWN;
+}
+
+/* ---- MatrixMarket ---- */
+
+static int take_matrix(struct ratings_head *head, const struct head_line *line) {
+    struct ratings_layout *layout = &head->layout;
+    int code = matrix_market_take(&head->matrix, line->text, line->end, &head->refusal);
+    if (code < 0) {
+        head->phase = RATINGS_REFUSED;
+        return code;
+    }
+    if (code == 0) {
+        head->phase = RATINGS_MATRIX;
+        return 0;
+    }
+    bool pattern = head->matrix.field == MATRIX_MARKET_PATTERN;
+    if (pattern && head->options.missing != RATINGS_TAKE_MISSING) {
+        return refuse(head, "a MatrixMarket matrix of kind pattern, whose entries have no values: expected ratings");
+    }
+    layout->places[RATING_USER] = 0;
+    layout->places[RATING_ITEM] = 1;
+    layout->places[RATING_VALUE] = pattern ? TEXT_COLUMN_NONE : RATING_VALUE;
+    layout->columns = pattern ? 2 : 3;
+    layout->users = head->matrix.rows;
+    layout->items = head->matrix.columns;
+    head->phase = RATINGS_BODY;
+    snprintf(head->said, sizeof head->said, "a MatrixMarket matrix: rows are users, columns are items");
+    return 0;
+}
+
+/* ---- Lines ---- */
+
+/* Whether a line at the file's beginning is a comment, as sets of graphs and statistics programs have: it begins with
+ * '%' or with '#' and a blank. What is left behind these marks may still be a header (numpy.savetxt). */
+static bool is_comment(struct head_line *line) {
+    const char *p = text_skip_blanks(line->text);
+    const char *mark = p;
+    while (*p == '#' || *p == '%') {
+        p++;
+    }
+    bool comment = p > mark && (*mark == '%' || text_is_blank(*p) || p == line->end || p - mark > 1);
+    struct head_line rest = {
+        .text = text_skip_blanks(p), .end = line->end, .rest = line->rest, .rest_end = line->rest_end};
+    rest.separator = text_separator_of(rest.text, rest.end);
+    if (p == mark || rest.text >= rest.end) {
+        return comment;
+    }
+    struct ratings_head trial = {.options = {.missing = RATINGS_TAKE_MISSING}};
+    int places[RATING_ROLES] = {TEXT_COLUMN_NONE, TEXT_COLUMN_NONE, TEXT_COLUMN_NONE};
+    bool header = !has_number(&rest) && find_named(&trial, &rest, places) >= 2 &&
+                  places[RATING_USER] != TEXT_COLUMN_NONE && places[RATING_ITEM] != TEXT_COLUMN_NONE;
+    if (header) {
+        *line = rest;
+    }
+    return comment && !header;
+}
+
+/* Takes a line. Returns false for the first line of data, and for one that is wrong. */
+static bool take_line(struct ratings_head *head, struct head_line *line) {
+    struct choices choices;
+    if (head->phase == RATINGS_MATRIX) {
+        return take_matrix(head, line) == 0;
+    }
+    if (text_skip_blanks(line->text) >= line->end) {
+        return true;
+    }
+    if (head->phase == RATINGS_BODY) {
+        line->separator = head->matrix.lines > 0 ? TEXT_BLANKS : line->separator;
+        take_data(head, line, NULL);
+        return false;
+    }
+    if (matrix_market_begins(line->text, line->end)) {
+        return take_matrix(head, line) == 0;
+    }
+    if (is_comment(line)) {
+        return true;
+    }
+    const char *foreign = text_foreign_line(line->text, line->end);
+    if (foreign != NULL) {
+        refuse(head, foreign);
+        return false;
+    }
+    if (parse_choices(head->options.columns, &choices, &head->refusal) != 0) {
+        head->phase = RATINGS_REFUSED;
+        return false;
+    }
+    if (is_header(head, line, &choices)) {
+        return take_header(head, line, &choices) == 0;
+    }
+    take_data(head, line, &choices);
+    return false;
+}
+
+size_t ratings_head_take(struct ratings_head *head, const char *text, size_t size) {
+    const char *line = text;
+    while (line < text + size && head->phase < RATINGS_KNOWN) {
+        const char *line_end = find_line_end(line);
+        struct head_line taken = {
+            .text = line, .end = line_end, .rest = text_next_line(line_end), .rest_end = text + size};
+        const char *next = taken.rest;
+        if (line_end - line > RATINGS_LINE_MAX) { /* the parser refuses it */
+            take_plain(&head->layout);
+            head->phase = RATINGS_KNOWN;
+            break;
+        }
+        taken.separator = text_separator_of(line, line_end);
+        bool goes_on = take_line(head, &taken);
+        if (goes_on || head->phase == RATINGS_REFUSED) {
+            head->lines++;
+            head->filled += text_skip_blanks(line) < line_end;
+        }
+        if (!goes_on) {
+            break;
+        }
+        line = next;
+    }
+    return (size_t)(line - text);
+}
