@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_fields.h"
+#include "agileml/base/text_foreign.h"
 #include "agileml/base/text_lines.h"
 #include "agileml/input/estimate.h"
 #include "agileml/input/source_text.h"
@@ -24,10 +25,9 @@ enum {
     IDX_BYTES = 8,  /* the type of unsigned bytes */
     IDX_WORDS = 12, /* of signed numbers of 4 bytes, most significant first */
     IDX_DIMENSIONS_MAX = 4,
-    VALUES_START = 1024
+    VALUES_START = 1024,
+    LOOK_BYTES = 1 << 16 /* of a file's beginning are looked at, or more if it has no two lines there */
 };
-
-static const uint32_t NO_LABEL = UINT32_MAX;
 
 const char *const samples_formats[] = {"auto", "libsvm", "text", "csv", "idx", "criteo", "tar", NULL};
 
@@ -46,9 +46,8 @@ struct reading {
     uint32_t *features; /* [capacity] */
     float *values;      /* [capacity] */
     uint32_t capacity;
-    uint32_t columns;              /* text, csv: fields of a line, with the label; 0: not known yet */
-    uint32_t label;                /* text, csv: the label's field, from 0; NO_LABEL: no field is a label */
-    enum text_separator separator; /* text, csv: what separates fields */
+    struct columns own;            /* found by look */
+    const struct columns *columns; /* text, csv: `own`, or that of a run's head */
     bool skipping;                 /* the present line's label is missing, and such samples are left out */
     uint64_t left_out;             /* lines that were */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
@@ -264,61 +263,8 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
 
 /* ---- text and csv ---- */
 
-static bool is_number(const struct text_field *field) {
-    float value;
-    return take_value(field->text, &value) == field->text + field->length;
-}
-
-/* Finds out which of `columns` fields is the label. */
-static int find_label(struct reading *r, uint32_t columns) {
-    const struct samples_file *file = r->file;
-    int64_t wanted = file->label_column != 0 ? file->label_column : 1;
-    bool optional = file->label_optional && file->label_column == 0;
-    r->label = NO_LABEL;
-    if (optional && columns == file->features) {
-        return 0;
-    }
-    if (optional && columns != file->features + 1) {
-        return bad_line(r, "expected %u features, and perhaps a label, got %u fields", file->features, columns);
-    }
-    if (wanted > columns || wanted < -(int64_t)columns || columns < 2) {
-        return bad_line(r, "expected a label%s and features, got %u fields", columns < 2 ? "" : " in --label-column",
-                        columns);
-    }
-    r->label = (uint32_t)(wanted > 0 ? wanted - 1 : (int64_t)columns + wanted);
-    return 0;
-}
-
 static int bad_quotes(const struct reading *r, const struct text_field *field) {
     return refuse(r, "a quoted field that ends on its line, then a separator", field->text, field->length);
-}
-
-/* Counts the first line's fields, and finds out whether it is a header: no feature is a number. */
-static int read_columns(struct reading *r, const char *line, size_t length, bool *header) {
-    const char *end = line + length;
-    struct text_field field = {.next = line};
-    uint32_t columns = 0;
-    for (; field.next != NULL; columns++) {
-        if (!text_field_take(field.next, end, r->separator, &field)) {
-            return bad_quotes(r, &field);
-        }
-    }
-    if (columns - 1 > SAMPLES_VALUES_MAX) {
-        return bad_line(r, "expected at most %d features, got %u", SAMPLES_VALUES_MAX, columns - 1);
-    }
-    int result = find_label(r, columns);
-    if (result != 0) {
-        return result;
-    }
-    r->columns = columns;
-    r->sample.labelled = r->label != NO_LABEL;
-    *header = true;
-    field.next = line;
-    for (uint32_t column = 0; field.next != NULL && *header; column++) {
-        (void)text_field_take(field.next, end, r->separator, &field);
-        *header = column == r->label || !is_number(&field);
-    }
-    return 0;
 }
 
 /* Takes a feature at *p as it mostly is: a number without quotes, and no blanks before the separator. Moves *p to the
@@ -332,59 +278,80 @@ static bool take_plain_value(const struct reading *r, const char **p, float *val
         *p = NULL;
         return true;
     }
-    if (r->separator == TEXT_BLANKS && text_is_blank(*end)) {
+    enum text_separator separator = r->columns->separator;
+    if (separator == TEXT_BLANKS && text_is_blank(*end)) {
         end = text_skip_blanks(end);
         *p = *end != '\0' ? end : NULL;
         return true;
     }
-    if ((r->separator == TEXT_COMMA && *end == ',') || (r->separator == TEXT_SEMICOLON && *end == ';')) {
+    if ((separator == TEXT_COMMA && *end == ',') || (separator == TEXT_SEMICOLON && *end == ';') ||
+        (separator == TEXT_TAB && *end == '\t')) {
         *p = end + 1;
         return true;
     }
     return false;
 }
 
+/* Says why a feature can't be read: with its column, and what to do. */
+static int refuse_value(const struct reading *r, uint32_t column, const struct text_field *field) {
+    const struct column_names *names = &r->columns->names;
+    bool named = names->count > 0;
+    const char *name = named ? names->features[r->columns->roles[column]] : "";
+    const char *point = memchr(field->text, ',', field->length);
+    double number;
+    const char *hint =
+        mlr_label_is_missing(field->text, field->length) ? ": a missing value; fill it in, or leave the sample out"
+        : point != NULL && number_take(field->text, &number) == point && number_take(point + 1, &number) != NULL
+            ? ": write decimal points"
+        : number_take(field->text, &number) == field->text + field->length
+            ? ": too large"
+            : ": mlr and net take numbers; give each word of such a column a column of 0 and 1 (one-hot), or leave it "
+              "out";
+    return bad_line(r, "column %u%s%.*s%s: expected a finite number, got '%.*s'%s%s", column + 1, named ? " ('" : "",
+                    SHOWN_MAX, name, named ? "')" : "", (int)(field->length < SHOWN_MAX ? field->length : SHOWN_MAX),
+                    field->text, field->length > SHOWN_MAX ? "..." : "", hint);
+}
+
+/* Takes a feature that is written in any way. */
+static int take_field_value(struct reading *r, uint32_t column, const struct text_field *field) {
+    double number;
+    if (!column_value(field->text, field->length, &number) || fabs(number) > (double)FLT_MAX) {
+        return refuse_value(r, column, field);
+    }
+    r->values[r->columns->roles[column]] = (float)number;
+    return 0;
+}
+
 /* Takes the field at *p, number `column`, into the sample, and moves *p as take_plain_value. */
 static int take_column(struct reading *r, const char **p, const char *end, uint32_t column) {
-    struct sample *sample = &r->sample;
+    const struct columns *table = r->columns;
     struct text_field field;
-    if (column != r->label && column < r->columns && take_plain_value(r, p, &r->values[sample->count])) {
-        sample->count++;
+    int32_t role = column < table->count ? table->roles[column] : COLUMN_LEFT_OUT; /* too many: see read_column_line */
+    if (role >= 0 && take_plain_value(r, p, &r->values[role])) {
         return 0;
     }
-    if (!text_field_take(*p, end, r->separator, &field)) {
+    if (!text_field_take(*p, end, table->separator, &field)) {
         return bad_quotes(r, &field);
     }
     *p = field.next;
-    if (column >= r->columns) {
-        return 0; /* read_column_line reports too many fields */
-    }
-    if (column == r->label) {
+    if (role == COLUMN_LABEL) {
         char text[MLR_LABEL_MAX + 1];
         size_t length = text_field_copy(&field, text, MLR_LABEL_MAX);
         return take_label(r, text, length, "a label of 1 to 55 bytes");
     }
-    if (take_value(field.text, &r->values[sample->count]) != field.text + field.length) {
-        return refuse(r, "a finite number", field.text, field.length);
+    if (role == COLUMN_EMPTY && field.length > 0) {
+        return refuse(r, "nothing behind the last separator, as in the first lines", field.text, field.length);
     }
-    sample->count++;
-    return 0;
+    return role >= 0 ? take_field_value(r, column, &field) : 0;
 }
 
 static int read_column_line(struct reading *r, const char *line, size_t length) {
     struct sample *sample = &r->sample;
-    if (*text_skip_blanks(line) == '\0') {
+    const struct columns *table = r->columns;
+    if (*text_skip_blanks(line) == '\0' || (r->run == NULL && r->lines.number < table->first)) {
         return 0;
     }
-    if (r->columns == 0) {
-        bool header = false;
-        int result = read_columns(r, line, length, &header);
-        if (result != 0 || header) {
-            return result;
-        }
-    }
-    make_room(r, r->columns);
-    sample->count = 0;
+    make_room(r, table->features);
     uint32_t column = 0;
     for (const char *p = line; p != NULL; column++) {
         int result = take_column(r, &p, line + length, column);
@@ -392,12 +359,14 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
             return result;
         }
     }
-    if (column != r->columns) {
-        return bad_line(r, "expected %u fields as in the first line, got '%.*s'%s", r->columns,
+    if (column != table->count) {
+        return bad_line(r, "expected %u fields as in the first line, got %u: '%.*s'%s", table->count, column,
                         (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
     }
+    sample->labelled = table->label >= 0;
     sample->features = NULL;
     sample->values = r->values;
+    sample->count = table->features;
     return give_sample(r);
 }
 
@@ -463,9 +432,6 @@ static int read_criteo_line(struct reading *r, char *line, size_t length) {
 /* Sets the format by a line that is neither empty nor a comment. */
 static void detect_format(struct reading *r, const char *line, size_t length) {
     const char *first = text_skip_blanks(line);
-    if (*first == '\0' || *first == '#') {
-        return;
-    }
     const char *second = text_skip_blanks(skip_field(first));
     bool pairs = memchr(second, ':', (size_t)(skip_field(second) - second)) != NULL ||
                  (r->file->label_optional && begins_with_pair(first));
@@ -480,27 +446,106 @@ static void detect_format(struct reading *r, const char *line, size_t length) {
     }
 }
 
-/* Sets the separator; of csv by the first line that is not empty. */
-static void detect_separator(struct reading *r, const char *line, size_t length) {
-    if (r->format == SAMPLES_TEXT) {
-        r->separator = TEXT_BLANKS;
-    } else if (*text_skip_blanks(line) != '\0') {
-        r->separator = text_separator_of(line, line + length) == TEXT_SEMICOLON ? TEXT_SEMICOLON : TEXT_COMMA;
+/* The first lines of a file, without those that are empty. */
+struct look {
+    char *text; /* a copy, in which each line ends in a 0 */
+    struct columns_line lines[COLUMNS_LOOK_LINES];
+    size_t count, comments; /* of the lines, leading comments */
+};
+
+/* Finds the lines in the text's first `size` bytes. `whole`: nothing follows. */
+static void look_at_text(struct look *look, size_t size, bool whole) {
+    char *end = look->text + size;
+    uint64_t number = 0;
+    look->count = look->comments = 0;
+    for (char *line = look->text; line < end && look->count < COLUMNS_LOOK_LINES;) {
+        size_t length = strcspn(line, "\r\n");
+        char *next = line + length;
+        bool complete = next + 1 < end || whole;
+        if (!complete || length > SAMPLES_LINE_MAX || (*next == '\0' && next < end)) {
+            return; /* cut off, too long, or with a zero byte */
+        }
+        next = next < end ? (char *)(uintptr_t)text_next_line(next) : end;
+        number++;
+        line[length] = '\0';
+        const char *first = text_skip_blanks(line);
+        if (*first != '\0') {
+            look->comments += *first == '#' && look->comments == look->count;
+            look->lines[look->count++] = (struct columns_line){.text = line, .length = length, .number = number};
+        }
+        line = next;
     }
+}
+
+/* Looks at the lines that a file begins with, and takes none. */
+static int look_at_lines(struct text_lines *lines, struct look *look, struct error *error) {
+    *look = (struct look){.count = 0};
+    for (size_t size = LOOK_BYTES;; size *= 2) {
+        int result = text_lines_fill(lines, size, error);
+        if (result != 0) {
+            return result;
+        }
+        bool whole = lines->held < size;
+        size_t known = lines->held;
+        look->text = memory_resized(look->text, known + 1, 1);
+        memcpy(look->text, lines->bytes, known);
+        look->text[known] = '\0';
+        look_at_text(look, known, whole);
+        if (whole || look->count >= look->comments + 2 || size > 2 * (size_t)SAMPLES_LINE_MAX) {
+            return 0;
+        }
+    }
+}
+
+/* Finds the columns of a table. */
+static int find_table(struct reading *r, const struct look *look) {
+    const struct samples_file *file = r->file;
+    const char *column = file->label_column;
+    const struct columns_wish wish = {.csv = r->format == SAMPLES_CSV,
+                                      .label_column = column != NULL && strcmp(column, "0") != 0 ? column : NULL,
+                                      .label_optional = file->label_optional,
+                                      .features = file->features,
+                                      .like = file->like};
+    struct error error = {0};
+    uint64_t line = 0;
+    int result = columns_find(&wish, look->lines, look->count, &r->own, &line, &error);
+    if (result == 0 && r->own.features > SAMPLES_VALUES_MAX) {
+        line = r->own.first;
+        result =
+            error_set(&error, AML_EINPUT, "expected at most %d features, got %u", SAMPLES_VALUES_MAX, r->own.features);
+    }
+    return result == 0 ? 0
+                       : error_set(r->error, result, "%s:%llu: %s", file->path, (unsigned long long)line, error.text);
+}
+
+/* Sets the format, if it is not known, and of a table the columns, by the lines that the file begins with. */
+static int look_at_file(struct reading *r, struct text_lines *lines) {
+    struct look look;
+    int result = look_at_lines(lines, &look, r->error);
+    if (result == 0 && look.comments < look.count) {
+        const struct columns_line *first = &look.lines[look.comments];
+        const char *foreign = text_foreign_line(first->text, first->text + first->length);
+        if (foreign != NULL) {
+            result = error_set(r->error, AML_EINPUT, "%s:%llu: %s", r->file->path, (unsigned long long)first->number,
+                               foreign);
+        } else if (r->format == SAMPLES_AUTO) {
+            detect_format(r, first->text, first->length);
+        }
+    }
+    if (result == 0 && (r->format == SAMPLES_TEXT || r->format == SAMPLES_CSV)) {
+        result = find_table(r, &look);
+    }
+    r->columns = &r->own;
+    free(look.text);
+    return result;
 }
 
 static int read_line(struct reading *r, char *line, size_t length) {
     if (r->format == SAMPLES_CRITEO) {
         return read_criteo_line(r, line, length);
     }
-    if (r->format == SAMPLES_AUTO) {
-        detect_format(r, line, length);
-    }
     if (r->format == SAMPLES_AUTO || r->format == SAMPLES_LIBSVM) { /* AUTO: empty, or a comment */
         return read_libsvm_line(r, line, length);
-    }
-    if (r->separator == TEXT_UNKNOWN) {
-        detect_separator(r, line, length);
     }
     return read_column_line(r, line, length);
 }
@@ -737,7 +782,10 @@ static int read_any(struct reading *r) {
     if (result == 0 && r->format == SAMPLES_IDX && file_count(r->file) > 1) {
         return refuse_idx_files(r->file, r->error);
     }
-    result = result == 0 && r->format != SAMPLES_IDX ? check_labels_path(r) : result;
+    if (result == 0 && r->format != SAMPLES_IDX) {
+        result = check_labels_path(r);
+        result = result == 0 && r->format != SAMPLES_CRITEO ? look_at_file(r, &r->lines) : result;
+    }
     if (result == 0) {
         result = r->format == SAMPLES_IDX ? read_idx(r) : read_lines(r);
     }
@@ -746,15 +794,24 @@ static int read_any(struct reading *r) {
 
 static void reading_close(struct reading *r) {
     text_lines_close(&r->lines);
+    columns_close(&r->own);
     free(r->features);
     free(r->values);
     free(r->criteo);
 }
 
-/* Reads the file at file->path. Sets *format to the format that was detected, and *end to the place behind its
- * lines. */
+/* Takes over what was found of the first file's columns, unless that of another is known. */
+static void keep_table(struct columns *first, struct columns *found) {
+    if (first->count == 0 && found->count > 0) {
+        *first = *found;
+        *found = (struct columns){0};
+    }
+}
+
+/* Reads the file at file->path. Sets *format to the format that was detected, *table to the columns of the first file
+ * that is a table, and *end to the place behind its lines. */
 static int read_file(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
-                     uint64_t *end, struct error *error) {
+                     struct columns *table, uint64_t *end, struct error *error) {
     struct reading reading = {.file = file, .format = file->format, .sink = sink, .context = context, .error = error};
     reading.sample.labelled = true;
     int result = source_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
@@ -764,6 +821,7 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
     *format = reading.format;
     *end = file->first_place + reading.lines.taken;
     *end = reading.end_place > *end ? reading.end_place : *end;
+    keep_table(table, &reading.own);
     reading_close(&reading);
     return result;
 }
@@ -772,12 +830,15 @@ static int read_file(const struct samples_file *file, samples_sink *sink, void *
 static int read_files(const struct samples_file *file, samples_sink *sink, void *context, enum samples_format *format,
                       struct error *error) {
     struct samples_file one = *file;
+    struct columns table = {0};
     int result = 0;
     for (size_t f = 0; f < file_count(file) && result == 0; f++) {
         one.path = file->files != NULL ? file->files->names[f].path : file->path;
-        result = read_file(&one, sink, context, format, &one.first_place, error);
+        result = read_file(&one, sink, context, format, &table, &one.first_place, error);
         one.format = *format;
+        one.like = file->like != NULL ? file->like : &table;
     }
+    columns_close(&table);
     return result;
 }
 
@@ -887,9 +948,10 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
         *usual = shape_libsvm(line, end, SAMPLES_FEATURES_MAX, &shape) && shape.values <= SAMPLES_VALUES_MAX &&
                  (shape.values == 0 || shape.first >= base);
         features = shape.values > 0 ? shape.last - base + 1 : 0;
-    } else if (r->columns > 0) {
-        *usual = shape_columns(line, end, r->separator, r->label, r->columns, &shape);
-        features = shape.values;
+    } else if (r->columns->label >= 0 && r->lines.number >= r->columns->first) {
+        *usual =
+            shape_columns(line, end, r->columns->separator, (uint32_t)r->columns->label, r->columns->count, &shape);
+        features = shape.values = r->columns->features;
     }
     *usual = *usual && survey_label(surveyor, shape.label, shape.label_length, &result, &error);
     if (*usual) {
@@ -963,6 +1025,9 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
 static int survey_file(struct surveyor *surveyor, struct reading *r) {
     struct splits splits;
     int result = check_labels_path(r);
+    result = result == 0 ? source_lines_open(&r->lines, r->file->path, SAMPLES_LINE_MAX, r->error) : result;
+    result = result == 0 ? look_at_file(r, &r->lines) : result;
+    text_lines_close(&r->lines);
     result = result == 0 ? splits_make(&splits, r->file->path, r->error) : result;
     if (result != 0) {
         return result;
@@ -992,6 +1057,8 @@ static int survey_lines(const struct samples_file *file, struct surveyor *survey
         result = survey_file(surveyor, &reading);
         one.format = reading.format;
         surveyor->survey->left_out += reading.left_out;
+        keep_table(&surveyor->survey->columns, &reading.own);
+        one.like = &surveyor->survey->columns;
         reading_close(&reading);
     }
     free(surveyor->line);
@@ -1108,18 +1175,20 @@ int samples_read_head(const struct samples_file *file, struct samples_head *head
     reading.sample.labelled = true;
     int result = source_lines_open(&reading.lines, file->path, SAMPLES_LINE_MAX, error);
     result = result == 0 ? check_labels_path(&reading) : result;
+    result = result == 0 && file->format != SAMPLES_CRITEO ? look_at_file(&reading, &reading.lines) : result;
     result = result == 0 ? read_lines(&reading) : result;
     result = result == 0 ? check_samples(&reading) : result;
-    *head = (struct samples_head){.format = reading.format,
-                                  .begin = reading.lines.start,
-                                  .separator = reading.separator,
-                                  .columns = reading.columns,
-                                  .label = reading.label};
-    if (result == HEAD_READ && reading.criteo != NULL) {
-        head->criteo = reading.criteo->columns;
+    *head = (struct samples_head){.format = reading.format, .begin = reading.lines.start};
+    if (result == HEAD_READ) {
+        keep_table(&head->columns, &reading.own);
+        head->criteo = reading.criteo != NULL ? reading.criteo->columns : head->criteo;
     }
     reading_close(&reading);
     return result == HEAD_READ ? 0 : result;
+}
+
+void samples_head_close(struct samples_head *head) {
+    columns_close(&head->columns);
 }
 
 static uint64_t place_in(const struct samples_run *run, const char *line) {
@@ -1168,9 +1237,7 @@ int samples_read_run(const struct samples_file *file, const struct samples_head 
                         .context = context,
                         .error = error,
                         .run = run,
-                        .separator = head->separator,
-                        .columns = head->columns,
-                        .label = head->label};
+                        .columns = &head->columns};
     const char *zero = memchr(run->text, '\0', run->size);
     bool criteo = head->format == SAMPLES_CRITEO;
     bool copies = !criteo || criteo_is_special(head, run);
@@ -1266,6 +1333,7 @@ int samples_survey_criteo(const struct samples_file *file, struct samples_survey
 
 void samples_survey_close(struct samples_survey *survey) {
     mlr_labels_close(&survey->labels);
+    columns_close(&survey->columns);
     free(survey->maxima);
     free(survey->places.chunks);
     survey->maxima = NULL;

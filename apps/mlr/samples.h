@@ -5,10 +5,9 @@
  * Formats:
  * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; `#` begins a
  *   comment. Indexes count from 0 or 1.
- * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them (the first, see
- *   label_column) the label, which may be a word.
- * - csv: the same with commas or semicolons, with or without a header: the first line is one when none of its features
- *   is a number.
+ * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them the label, which may be a
+ *   word, with or without a header: columns.h finds the columns by the first lines.
+ * - csv: the same with commas, semicolons or tabs.
  * - idx: MNIST's format, images of unsigned bytes in one file, labels of one byte (or of 4, signed) in another.
  * - criteo: lines of a label, 13 integers and 26 categories (criteo.h), whose features are hashed (hash.h).
  * - tar: compressed images, read by images.h alone.
@@ -21,6 +20,7 @@
 #include "agileml/base/error.h"
 #include "agileml/base/text_fields.h"
 #include "agileml/input/list.h"
+#include "apps/mlr/columns.h"
 #include "apps/mlr/criteo.h"
 #include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
@@ -77,7 +77,8 @@ struct samples_file {
     uint64_t first_place;       /* added to the samples' places */
     const char *labels_path;    /* idx: the labels; else NULL */
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
-    int64_t label_column;       /* text, csv: from 1, or from -1 backwards from the last; 0: 1 */
+    const char *label_column;   /* text, csv: see struct columns_wish */
+    const struct columns *like; /* text, csv: the training data's columns; NULL: these are the training data */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
     struct mlr_hash hash;       /* criteo: how a line's fields become features */
     struct images_form images;  /* tar */
@@ -114,10 +115,9 @@ int samples_read(const struct samples_file *file, samples_sink *sink, void *cont
 
 /* What the beginning of a file of lines says of all its lines. */
 struct samples_head {
-    enum samples_format format;    /* not SAMPLES_AUTO and not SAMPLES_IDX */
-    uint64_t begin;                /* bytes of the text before the first sample: a header, comments, empty lines */
-    enum text_separator separator; /* text, csv: of the fields */
-    uint32_t columns, label;       /* text, csv: fields of a line, and the label's, from 0 */
+    enum samples_format format; /* not SAMPLES_AUTO and not SAMPLES_IDX */
+    uint64_t begin;             /* bytes of the text before the first sample: a header, comments, empty lines */
+    struct columns columns;     /* text, csv */
     struct criteo_columns criteo;
 };
 
@@ -136,9 +136,10 @@ struct samples_run {
 
 /* Sets *lines to whether the file has lines: whether it is not idx. */
 int samples_are_lines(const struct samples_file *file, bool *lines, struct error *error);
-/* Reads the beginning of the file at file->path, up to its first sample. file->label_optional must be false. Returns
- * what samples_read does. */
+/* Reads the beginning of the file at file->path, up to its first sample. file->label_optional must be false. Returns 0,
+ * and samples_head_close must follow; or what samples_read does. */
 int samples_read_head(const struct samples_file *file, struct samples_head *head, struct error *error);
+void samples_head_close(struct samples_head *head);
 /* Passes the samples of a run to `sink`, in any thread. Returns 0; AML_EINPUT or what the sink returned, with *at the
  * line and no place in *error; AML_ENOMEM. */
 int samples_read_run(const struct samples_file *file, const struct samples_head *head, const struct samples_run *run,
@@ -171,6 +172,7 @@ struct samples_survey {
     uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */
     bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
+    struct columns columns;       /* text, csv: the columns of the first file */
     float *maxima;                /* [features] largest absolute value of each, when `with_maxima`; else NULL */
     struct samples_places places; /* libsvm, text and csv; tar: a chunk for each file; else none */
     uint64_t text;                /* the sum of hashes of all chunks; tar: a hash of the images' names and sizes */

@@ -116,9 +116,12 @@ bool shape_columns(const char *line, const char *end, enum text_separator separa
     if (memchr(line, '"', (size_t)(end - line)) != NULL || skip_blanks(line, end) == end) {
         return false;
     }
-    const char *p = separator == TEXT_BLANKS
-                        ? find_word(line, end, column, columns)
-                        : find_field(line, end, separator == TEXT_COMMA ? ',' : ';', column, columns);
+    const char *p = separator == TEXT_BLANKS ? find_word(line, end, column, columns)
+                                             : find_field(line, end,
+                                                          separator == TEXT_COMMA ? ','
+                                                          : separator == TEXT_TAB ? '\t'
+                                                                                  : ';',
+                                                          column, columns);
     if (p == NULL || !text_field_take(p, end, separator, &field)) {
         return false;
     }

@@ -396,10 +396,12 @@ static int read_lines(aml_worker *worker, const struct samples_input *input, con
     int result = 0;
     for (size_t f = 0; f < files->files->count && result == 0; f++) {
         file.path = files->files->names[f].path;
+        file.like = input->survey.columns.count > 0 && (use == AML_TEST || f > 0) ? &input->survey.columns : NULL;
         struct line_file lines = {.input = input, .file = &file, .use = use};
         result = app_result(worker, samples_read_head(&file, &lines.head, &error), &error);
         result = result == 0 ? aml_read_lines(worker, file.path, emit_lines, &lines) : result;
         file.format = lines.head.format;
+        samples_head_close(&lines.head);
     }
     return result;
 }

@@ -198,9 +198,9 @@ int samples_predict_main(const struct samples_predictor *predictor, int argc, ch
          "samples, with labels to compare with or without; format as in training"},
         {"labels", "FILE", AML_OPTION_STRING, &run.file.labels_path, 0, 0, "the labels of idx data, if there are any"},
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, predictor->formats},
-        {"label-column", "N", AML_OPTION_INTEGER, &run.file.label_column, -(1 << 20), 1 << 20,
-         "the label's field in text and csv: from 1, or from -1 for the last; 0: field 1, if a line has one field more "
-         "than the model has features"},
+        {"label-column", "NAME", AML_OPTION_WORD, &run.file.label_column, 0, 0,
+         "the label's name in the header of text and csv, or its number: from 1, or from -1 for the last; default: by "
+         "the header, or field 1 if a line has one field more than the model has features"},
         {"out", "FILE", AML_OPTION_STRING, &run.out.path, 0, 0,
          "write lines of label (if there is one), prediction and its probability there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},

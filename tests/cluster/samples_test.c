@@ -85,6 +85,62 @@ static void test_cases_of_labels(void **state) {
     assert_text("got", "9007199254740992\n9007199254740993\n");
 }
 
+/* ---- Columns ---- */
+
+/* Makes a table of three classes, f.csv, of columns a, b, class and, before them, their number. */
+static void make_table(void) {
+    run_well("(echo ,a,b,class; for i in 1 2 3 4 5 6 7 8; do printf '%%d,9,%%d,x\n%%d,-9,%%d,y\n%%d,%%d,9,z\n' "
+             "$((3 * i)) $i $((3 * i + 1)) $i $((3 * i + 2)) $i; done) >f.csv; test -s f.csv");
+}
+
+/* A label in any place, an index, another order in the test data and without a header: the same losses. */
+static void test_columns_by_their_names(void **state) {
+    (void)state;
+    make_table();
+    run_well("$run -- mlr --data f.csv --test f.csv --iterations 5");
+    double loss = summary("test_loss");
+    run_well("cut -d, -f2- f.csv | awk -F, '{print $3 \",\" $2 \",more,\" $1}' | sed 's/more/1/; 1s/1/more/' >g.csv; "
+             "sed 1d f.csv | cut -d, -f2- >h.csv; awk -F, '{print $4 \",\" $2 \",\" $3}' f.csv | tail -n +2 >i.csv; "
+             "$run --reliable 2 -- mlr --data f.csv --test g.csv --iterations 5");
+    assert_true(fabs(summary("test_loss") - loss) < 1e-4 * loss);
+    run_well("$run -- mlr --data h.csv --test h.csv --label-column -1 --iterations 5");
+    assert_true(fabs(summary("test_loss") - loss) < 1e-4 * loss);
+    run_well("$run -- mlr --data i.csv --test i.csv --iterations 5");
+    assert_true(fabs(summary("test_loss") - loss) < 1e-4 * loss);
+    run_well("$run -- mlr --data f.csv,g.csv --test f.csv --label-column class --iterations 5");
+    assert_true(summary("items_processed") == 5 * 48);
+    run_refused("sed 's/class/kind/' f.csv >k.csv; $run -- mlr --data f.csv --test k.csv",
+                "k.csv:1: no column 'class', the label of the training data; the header has: , a, b, kind");
+    run_refused("cut -d, -f1,2,4 f.csv >k.csv; $run -- net --data f.csv --test k.csv",
+                "k.csv:1: no column 'b', a feature of the training data");
+    run_refused("$run -- mlr --data f.csv --label-column kind",
+                "f.csv:1: --label-column kind: no such name in the header: , a, b, class");
+}
+
+static void test_cases_of_columns(void **state) {
+    (void)state;
+    static const char *const cases[] = {"H7.csv", "N5.csv", "S4.csv"};
+    find_cases();
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
+        run_well("$run -- mlr --data $cases/%s --iterations 1", cases[c]);
+        assert_true(summary("items_processed") == 120);
+    }
+}
+
+/* What other programs read is named. */
+static void test_foreign_lines(void **state) {
+    (void)state;
+    static const char *const lines[][2] = {{"1 |f a:1 b:2", "Vowpal Wabbit"},
+                                           {"%%%%MatrixMarket matrix coordinate real general", "MatrixMarket"},
+                                           {"@relation iris", "ARFF"},
+                                           {"{\"label\": 1}", "JSON"}};
+    for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
+        char command[256];
+        snprintf(command, sizeof command, "printf '%s\n1 1 2\n' >foreign; $run -- mlr --data foreign", lines[l][0]);
+        run_refused(command, lines[l][1]);
+    }
+}
+
 static int set_up(void **state) {
     (void)state;
     return shell_open("samples_test");
@@ -96,6 +152,9 @@ int main(void) {
         cmocka_unit_test(test_quantities_are_no_classes),
         cmocka_unit_test(test_labels_come_back_as_they_stood),
         cmocka_unit_test(test_cases_of_labels),
+        cmocka_unit_test(test_columns_by_their_names),
+        cmocka_unit_test(test_cases_of_columns),
+        cmocka_unit_test(test_foreign_lines),
     };
     return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);
 }

@@ -141,11 +141,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char labels_path[32];
     int images = make_file(data + FUZZ_HEAD, cut, path);
     int labels = make_file(data + FUZZ_HEAD + cut, rest - cut, labels_path);
+    static const char *const columns[] = {NULL, "-3", "-2", "-1", "0", "1", "2", "class"};
     const struct samples_file file = {.path = path,
                                       .labels_path = cut < rest ? labels_path : NULL,
                                       .format = (enum samples_format)(data[0] % 6),
                                       .index_base = data[1] % 2,
-                                      .label_column = (int64_t)(data[1] / 4 % 8) - 4,
+                                      .label_column = columns[data[1] / 4 % 8],
                                       .hash = fuzz_hash(data[1]),
                                       .missing = (enum samples_missing)(data[2] / 16 % 3),
                                       .label_optional = data[0] >= 128,
