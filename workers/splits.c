@@ -36,7 +36,7 @@ int splits_make(struct splits *splits, const char *path, struct error *error) {
 }
 
 int splits_make_whole(struct splits *splits, const char *path, struct error *error) {
-    return make_splits(splits, path, UINT64_MAX, error);
+    return make_splits(splits, path, INPUT_SPLIT_WHOLE, error);
 }
 
 void splits_close(struct splits *splits) {

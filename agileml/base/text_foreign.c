@@ -163,6 +163,9 @@ static const char *zip_kind(const unsigned char *bytes, size_t size) {
     if (held > 4 && memcmp(name + held - 4, ".npy", 4) == 0) {
         return "an npz file of numpy: expected text (numpy.savetxt(..., numpy.load(FILE)[...]) writes it)";
     }
+    if (size >= 30 + 8 + 21 && held == 8 && memcmp(name, "mimetypeapplication/vnd.oasis", 29) == 0) {
+        return "an OpenDocument file: expected text (save it as CSV)";
+    }
     if ((held == 19 && memcmp(name, "[Content_Types].xml", 19) == 0) || (held > 3 && memcmp(name, "xl/", 3) == 0)) {
         return "an Excel or Word file: expected text (save it as CSV)";
     }
@@ -182,6 +185,10 @@ static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, s
         }
     }
     return looked >= UTF_MIN;
+}
+
+static bool begins_as_tar(const unsigned char *bytes, size_t size) {
+    return size >= TAR_MAGIC_AT + 5 && memcmp(bytes + TAR_MAGIC_AT, "ustar", 5) == 0;
 }
 
 static bool begins_as_idx(const unsigned char *bytes, size_t size) {
@@ -234,12 +241,34 @@ static const char *markup_kind(const char *text, const char *end) {
     return NULL;
 }
 
+/* Names what a server says when it has no file, if that is all. */
+static const char *refusal_kind(const char *text, const char *end) {
+    static const char *const refusals[] = {"404: Not Found", "404 Not Found", "404 page not found",  "Entry not found",
+                                           "403 Forbidden",  "Access Denied", "Repository not found"};
+    while (end > text && (text_is_blank(end[-1]) || text_is_line_end(end[-1]) || end[-1] == '.')) {
+        end--;
+    }
+    for (size_t r = 0; r < sizeof refusals / sizeof refusals[0]; r++) {
+        size_t length = strlen(refusals[r]);
+        if ((size_t)(end - text) == length && memcmp(text, refusals[r], length) == 0) {
+            return "a server's message that it has no such file, not the data itself";
+        }
+    }
+    return NULL;
+}
+
+const char *text_foreign_container(const void *bytes, size_t size) {
+    return begins_as_tar(bytes, size)   ? "a tar archive: expected a text file ('tar -xf' unpacks it)"
+           : begins_as_idx(bytes, size) ? "idx data (as MNIST's): expected text"
+                                        : NULL;
+}
+
 const char *text_foreign_bytes(const void *data, size_t size) {
     const unsigned char *bytes = data;
     if (size > TEXT_FOREIGN_BYTES) {
         size = TEXT_FOREIGN_BYTES;
     }
-    if ((size >= TAR_MAGIC_AT + 5 && memcmp(bytes + TAR_MAGIC_AT, "ustar", 5) == 0) || begins_as_idx(bytes, size)) {
+    if (begins_as_tar(bytes, size) || begins_as_idx(bytes, size)) {
         return NULL;
     }
     const struct magic *magic = find_magic(bytes, size);
@@ -254,6 +283,7 @@ const char *text_foreign_bytes(const void *data, size_t size) {
         text++;
     }
     const char *markup = markup_kind(text, end);
+    markup = markup != NULL ? markup : refusal_kind(text, end);
     if (markup != NULL) {
         return markup;
     }
@@ -326,9 +356,22 @@ static bool has_features(const char *bar, const char *end) {
     return false;
 }
 
+/* Whether each bar has a blank before and behind it, as psql draws a table. */
+static bool is_drawn(const char *line, const char *end) {
+    for (const char *p = line; p < end; p++) {
+        if (*p == '|' && (p == line || !text_is_blank(p[-1]) || p + 1 == end || !text_is_blank(p[1]))) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Names a line whose fields bars separate or begin. */
 static const char *bars_kind(const char *line, const char *end) {
     const char *bar = memchr(line, '|', (size_t)(end - line));
+    if (end - line > 2 && *line == '+' && (line[1] == '-' || line[1] == '=') && end[-1] == '+') {
+        return "a table drawn with lines (mysql): expected fields separated by tabs or commas";
+    }
     if (bar == NULL) {
         return NULL;
     }
@@ -340,10 +383,12 @@ static const char *bars_kind(const char *line, const char *end) {
     for (const char *p = bar; p < end; p++) {
         bars += *p == '|';
     }
-    if (bars > 1 && skip_blanks(line, end) == bar && last[-1] == '|') {
+    bool begins_bar = skip_blanks(line, end) == bar;
+    bool drawn = begins_bar ? bars > 1 && last[-1] == '|' : text_is_blank(*line) && is_drawn(line, end);
+    if (drawn) {
         return "a table drawn with bars: expected fields separated by tabs or commas";
     }
-    if (is_vowpal_head(line, bar) && (bar == skip_blanks(line, end) || has_features(bar, end) || bars == 1)) {
+    if (is_vowpal_head(line, bar) && (begins_bar || has_features(bar, end) || bars == 1)) {
         return "Vowpal Wabbit data ('|' begins features), which this reader does not take: expected plain text";
     }
     for (const char *p = line; p < bar; p++) {
@@ -352,6 +397,35 @@ static const char *bars_kind(const char *line, const char *end) {
         }
     }
     return bars > 1 ? "fields separated by '|': expected tabs or commas (tr '|' '\\t' converts it)" : NULL;
+}
+
+/* Whether the word [word, behind) is FIELD:INDEX:VALUE. */
+static bool is_ffm_feature(const char *word, const char *behind) {
+    unsigned colons = 0;
+    for (const char *p = word; p < behind; p++) {
+        colons += *p == ':';
+        bool digit = *p >= '0' && *p <= '9';
+        if (!digit && *p != ':' && (colons < 2 || memchr("+-.eE", *p, 5) == NULL)) {
+            return false;
+        }
+    }
+    return colons == 2 && behind - word >= 5;
+}
+
+/* Whether the line is a number, and then features of libffm: two at least, as a time looks like one. */
+static bool is_ffm(const char *line, const char *end) {
+    size_t words = 0;
+    for (const char *p = line; p < end && words < 3; words++) {
+        const char *word = p;
+        while (p < end && !text_is_blank(*p)) {
+            p++;
+        }
+        if (words == 0 ? memchr("+-0123456789", *word, 12) == NULL : !is_ffm_feature(word, p)) {
+            return false;
+        }
+        p = skip_blanks(p, end);
+    }
+    return words == 3;
 }
 
 static bool is_sql(const char *line, const char *end) {
@@ -367,6 +441,7 @@ static bool is_sql(const char *line, const char *end) {
 }
 
 const char *text_foreign_line(const char *line, const char *end) {
+    const char *begin = line;
     line = skip_blanks(line, end);
     if (matrix_market_begins(line, end)) {
         return "a MatrixMarket matrix, which this reader does not take: expected plain text (scipy.io.mmread reads it)";
@@ -380,11 +455,20 @@ const char *text_foreign_line(const char *line, const char *end) {
     if (line < end && *line == '%' && (line + 1 == end || text_is_blank(line[1]) || line[1] == '%')) {
         return "a comment that begins with '%', as in ARFF (Weka) and MATLAB: expected the data alone";
     }
+    if (begins_word(line, end, "__label__")) {
+        return "fastText data (__label__NAME), which this reader does not take: expected plain text";
+    }
+    if (is_ffm(line, end)) {
+        return "libffm data (field:index:value), which this reader does not take: expected index:value";
+    }
+    if (begins_word(line, end, "sep=") && end - line <= 6) {
+        return "a line for Excel that names the separator: expected the table alone (sed 1d takes it)";
+    }
     if (is_sql(line, end)) {
         return "an SQL dump: expected text (a query's result as CSV or TSV)";
     }
     if (end - line > 1 && *line == '<' && (is_letter(line[1]) || line[1] == '!' || line[1] == '?' || line[1] == '/')) {
         return "HTML or XML: expected plain text";
     }
-    return bars_kind(line, end);
+    return bars_kind(begin, end);
 }

@@ -14,9 +14,13 @@ enum { TEXT_FOREIGN_BYTES = 512 /* of a text's first bytes decide */ };
  * text_foreign_line. */
 const char *text_foreign_bytes(const void *bytes, size_t size);
 
+/* The same of tar and idx, for readers of lines. */
+const char *text_foreign_container(const void *bytes, size_t size);
+
 /* Returns what a file's first line [line, end) tells of a text format that no reader of numbers or words takes, and
- * what to do about it; NULL: none is known. Names MatrixMarket, Vowpal Wabbit, JSON, ARFF, SQL, HTML and XML, fields
- * between bars: a reader of one of these looks for it before. For the reader's message FILE:1: ... */
+ * what to do about it; NULL: none is known. Names MatrixMarket, Vowpal Wabbit, fastText, libffm, JSON,
+ * ARFF, SQL, HTML and XML, fields between bars: a reader of one of these looks for it before. For the reader's message
+ * FILE:1: ... */
 const char *text_foreign_line(const char *line, const char *end);
 
 #endif

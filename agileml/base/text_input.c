@@ -26,6 +26,7 @@ struct text_input {
     void (*close)(void *context);
     enum text_form form;
     bool in_member; /* gzip, zstd: between the start and the end of a member or frame */
+    bool lines;     /* see text_piece */
     bool checked;   /* the text's first bytes are known to be no foreign format */
     bool begun;     /* the first read is over, in which a byte order mark is skipped */
     ZSTD_DStream *zstd;
@@ -77,6 +78,11 @@ int text_form_detect(const char *name, const void *bytes, size_t size, enum text
     }
     const char *foreign = *form == TEXT_FORM_PLAIN ? text_foreign_bytes(bytes, size) : NULL;
     return foreign != NULL ? error_set(error, AML_EINPUT, "%s: %s", name, foreign) : 0;
+}
+
+int text_input_check_lines(const char *name, const void *bytes, size_t size, struct error *error) {
+    const char *container = text_foreign_container(bytes, size);
+    return container != NULL ? error_set(error, AML_EINPUT, "%s: %s", name, container) : 0;
 }
 
 /* Prepares for the input's form. */
@@ -153,6 +159,7 @@ int text_input_open_piece(struct text_input **opened, const struct text_piece *p
                                  .source = piece->source,
                                  .context = piece->context,
                                  .close = piece->close,
+                                 .lines = piece->lines,
                                  .checked = piece->checked,
                                  .begun = !piece->first,
                                  .next = input->buffer};
@@ -254,9 +261,10 @@ static int read_some(struct text_input *input, char *bytes, size_t size, size_t 
 static int check_text(const struct text_input *input, const char *bytes, size_t size, struct error *error) {
     enum text_form form;
     int code = text_form_detect(input->name, bytes, size, &form, error);
-    return code == 0 && form != TEXT_FORM_PLAIN
-               ? error_set(error, AML_EINPUT, "%s: compressed twice: expected text inside; unpack it once", input->name)
-               : code;
+    if (code == 0 && form != TEXT_FORM_PLAIN) {
+        return error_set(error, AML_EINPUT, "%s: compressed twice: expected text inside; unpack it once", input->name);
+    }
+    return code == 0 && input->lines ? text_input_check_lines(input->name, bytes, size, error) : code;
 }
 
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error) {

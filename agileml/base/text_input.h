@@ -31,6 +31,9 @@ typedef int text_source(void *context, void *bytes, size_t size, size_t *got, st
 /* Finds the form of a file that begins with bytes[size]: its first TEXT_FORM_BYTES, or all that it has. Returns 0, or
  * AML_EINPUT when the format is rejected. */
 int text_form_detect(const char *name, const void *bytes, size_t size, enum text_form *form, struct error *error);
+/* Rejects tar and idx, for readers of lines: by the text's first TEXT_FORM_BYTES, or all that it has. Returns 0 or
+ * AML_EINPUT. */
+int text_input_check_lines(const char *name, const void *bytes, size_t size, struct error *error);
 
 /* Opens the file at `path`, which may be a pipe. Returns 0, and text_input_close must follow. Returns AML_EINPUT (the
  * file can't be opened or read, or has a rejected format) or AML_ENOMEM, and *input is NULL. */
@@ -45,6 +48,7 @@ struct text_piece {
     const char *name;    /* for messages; must remain valid */
     enum text_form form; /* of the source's bytes, which are whole members or frames; unknown: the first bytes decide */
     bool first;          /* the text's beginning, where a byte order mark is skipped */
+    bool lines;          /* the text is read by lines, so that it is no tar and no idx data */
     bool checked;        /* text_form_detect has seen the beginning of this text */
     text_source *source;
     void *context;                /* the source's */

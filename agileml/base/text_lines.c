@@ -126,15 +126,21 @@ static inline bool take_plain_line(struct text_lines *lines, char **line, size_t
     return true;
 }
 
+static int check_first(struct text_lines *lines, struct error *error) {
+    int code = text_lines_fill(lines, TEXT_FORM_BYTES, error);
+    return code == 0 ? text_input_check_lines(text_input_name(lines->path), lines->bytes, lines->held, error) : code;
+}
+
 int text_lines_next(struct text_lines *lines, char **line, size_t *length, struct error *error) {
     size_t end = 0;
     if (take_plain_line(lines, line, length)) {
         return 0;
     }
-    lines->number++;
     *line = NULL;
     *length = 0;
-    int code = find_line(lines, length, &end, error);
+    int code = lines->number == 0 ? check_first(lines, error) : 0;
+    lines->number++;
+    code = code == 0 ? find_line(lines, length, &end, error) : code;
     if (code != 0) {
         return code;
     }

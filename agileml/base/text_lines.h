@@ -36,8 +36,8 @@ int text_lines_open(struct text_lines *lines, const char *path, size_t longest, 
 void text_lines_take(struct text_lines *lines, const char *path, struct text_input *input, size_t longest);
 
 /* Takes the next line. *line is its text without its end, with a 0 behind it; the caller may change it until the next
- * call. At the file's end *line is NULL. Returns 0; AML_EINPUT when a line is too long or has a zero byte; or an error
- * of text_input_read. */
+ * call. At the file's end *line is NULL. Returns 0; AML_EINPUT when a line is too long or has a zero byte, or the file
+ * is tar or idx; or an error of text_input_read. */
 int text_lines_next(struct text_lines *lines, char **line, size_t *length, struct error *error);
 
 /* For data that is not text: reads until `held` is at least `size` or the file ends. Returns what text_input_read

@@ -260,6 +260,7 @@ static int open_lines(struct text_input **input, const struct input_splits *spli
     const struct text_piece text = {.name = file->path,
                                     .form = TEXT_FORM_PLAIN,
                                     .first = index == file->first,
+                                    .lines = true,
                                     .checked = file->form == TEXT_FORM_PLAIN,
                                     .source = read_lines,
                                     .context = lines,

@@ -46,6 +46,9 @@ struct input_splits {
     size_t count;
 };
 
+/* As the size of splits: files are not cut, and may be no text of lines, as tar. */
+#define INPUT_SPLIT_WHOLE UINT64_MAX
+
 /* Cuts the list's files. `size` bytes are what a split should have; 0: input_split_size of the file. The list must
  * remain as long as the splits. Returns 0, and input_splits_close must follow; AML_EINPUT (a file can't be read, has a
  * format that is rejected, or an index that does not fit it); AML_ELIMIT (too many splits); AML_ENOMEM. */

@@ -414,7 +414,8 @@ int images_survey(const struct samples_file *file, struct images_form *form, str
     places->end = survey->samples;
     if (result == 0 && survey->samples == 0) {
         result =
-            error_set(error, AML_EINPUT, "%s: no images: expected .jpg, .jpeg or .png", text_input_name(file->path));
+            error_set(error, AML_EINPUT, "%s: no images: expected .jpg, .jpeg or .png (tables are not read from a tar)",
+                      text_input_name(file->path));
     }
     if (result != 0) {
         samples_survey_close(survey);

@@ -181,6 +181,11 @@ static void test_foreign_formats_are_named(void **state) {
     run_refused("$run -- lda --data words --stop-words page", "page: an HTML page");
     run_refused("$run -- lda --data words --vocabulary array", "array: an npy file");
     run_refused("$run -- mf --data 'pointer*'", "pointer: a Git LFS pointer");
+    run_well("tar cf packed.tar two words; gzip -c packed.tar >packed.tgz");
+    run_refused("$run -- mf --data packed.tar", "packed.tar: a tar archive: expected a text file");
+    run_refused("$run -- mf --data packed.tgz", "packed.tgz: a tar archive: expected a text file");
+    run_refused("$run -- lda --data packed.tgz", "packed.tgz: a tar archive: expected a text file");
+    run_refused("$run -- mlr --data packed.tgz", "packed.tgz: no images");
 }
 
 /* ---- Data without ratings or labels ---- */

@@ -2,7 +2,7 @@
  * of compressed data, and which text is not taken for them. */
 #include "agileml/base/text_foreign.h"
 
-#include "agileml/base/text_input.h"
+#include "agileml/base/text_lines.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -110,6 +110,10 @@ static const struct text texts[] = {
          "5\x01"
          "6\n",
          "the control character 1"),
+    TEXT("404: Not Found", "a server's message"),
+    TEXT("Entry not found\n", "a server's message"),
+    TEXT("Access Denied.\r\n", "a server's message"),
+    TEXT("Not Found in this text\n", NULL),
     TEXT("\x06\x1E\x02\x13\x7F\xA0\xB1\x04\x05", "binary data"),
     /* Text, and idx */
     TEXT("", NULL),
@@ -165,6 +169,29 @@ static void test_only_the_beginning_decides(void **state) {
     memset(bytes, 'x', TEXT_FOREIGN_BYTES);
     memset(bytes + TEXT_FOREIGN_BYTES, 1, TEXT_FOREIGN_BYTES);
     assert_null(text_foreign_bytes(bytes, sizeof bytes));
+}
+
+/* Who reads lines refuses tar and idx, too. */
+static void test_containers_for_readers_of_lines(void **state) {
+    (void)state;
+    static const char idx[] = "\0\0\x08\x01\0\0\0\x04\x01\x02\n\x04";
+    char tar[1024] = "ratings.csv";
+    memcpy(tar + 257, "ustar", 5);
+    assert_non_null(strstr(text_foreign_container(tar, sizeof tar), "a tar archive: expected a text file"));
+    assert_non_null(strstr(text_foreign_container(idx, sizeof idx), "idx data (as MNIST's): expected text"));
+    assert_null(text_foreign_container("1,2,3\n", 6));
+    for (unsigned t = 0; t < 2; t++) {
+        struct text_lines lines;
+        struct error error = {0};
+        char *line;
+        size_t length;
+        int file = file_of(t == 0 ? tar : idx, t == 0 ? sizeof tar : sizeof idx);
+        assert_int_equal(text_lines_open(&lines, path, 1, &error), 0);
+        assert_int_equal(text_lines_next(&lines, &line, &length, &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, t == 0 ? ": a tar archive" : ": idx data"));
+        text_lines_close(&lines);
+        close(file);
+    }
 }
 
 static void assert_file(const void *bytes, size_t size, const char *kind) {
@@ -241,6 +268,13 @@ static void test_kinds_of_lines(void **state) {
         {"1|24|M|technician|85711", "fields separated by '|'"},
         {"196|242|3", "fields separated by '|'"},
         {"1|Toy Story (1995)|01-Jan-1995||http://us.imdb.com/M/title-exact?Toy%20Story", "fields separated by '|'"},
+        {" user_id | item_id ", "a table drawn with bars"},
+        {"+---------+---------+", "a table drawn with lines"},
+        {"__label__pos a text", "fastText"},
+        {"1 0:5:1 1:7:0.5", "libffm"},
+        {"-1 0:0:1 3:12:-1e-3 4:1:1", "libffm"},
+        {"sep=;", "a line for Excel"},
+        {"1 12:30:45 a time", NULL},
         {"user|item|rating", "fields separated by '|'"},
         {"{\"user\": 1, \"item\": 2}", "JSON"},
         {" {", "JSON"},
@@ -289,6 +323,7 @@ int main(void) {
         cmocka_unit_test(test_kinds_of_bytes),
         cmocka_unit_test(test_tar_is_none_of_them),
         cmocka_unit_test(test_only_the_beginning_decides),
+        cmocka_unit_test(test_containers_for_readers_of_lines),
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_compressed_twice),
         cmocka_unit_test(test_kinds_of_lines),
