@@ -63,8 +63,9 @@ struct ratings_head {
 };
 
 /* Takes the head's lines from the file's next text[size], which must be empty or end in a line's end. The byte at
- * text[size] must be readable and no LF. Returns how many bytes were taken. In the phase KNOWN the lines of data begin
-/* Takes the lines of the head from the file's next text[size], which must be empty or end in a line's end. The byte at
+ * text[size] must be readable and no LF. Returns how many bytes were taken: in the phase KNOWN the lines of data begin
+ * behind them, in REFUSED there is nothing more to read, and otherwise all lines were taken, and the next text is
+ * needed. */
 size_t ratings_head_take(struct ratings_head *head, const char *text, size_t size);
 
 #endif
