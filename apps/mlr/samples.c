@@ -1323,6 +1323,7 @@ int samples_survey_criteo(const struct samples_file *file, struct samples_survey
         struct mlr_label label;
         (void)mlr_label_make(&label, texts[k], 1);
         (void)mlr_labels_add(&survey->labels, &label);
+        survey->labels.items[k].count = 0; /* nobody has counted */
     }
     mlr_labels_sort(&survey->labels);
     if (result != 0) {

@@ -4,6 +4,7 @@
 #include "agileml/base/hash.h"
 #include "apps/samples/images.h"
 #include "apps/samples/input_images.h"
+#include "apps/samples/summary.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -128,6 +129,9 @@ int samples_input_survey(aml_worker *worker, struct samples_input *input) {
 
 void samples_input_mark(aml_worker *worker, const struct samples_input *input) {
     const struct samples_survey *survey = &input->survey;
+    char summary[AML_NOTE_BYTES_MAX + 1];
+    samples_summary(&input->file, survey, summary, sizeof summary);
+    aml_note(worker, "%s", summary);
     uint64_t labels = survey->labels.count;
     for (uint32_t l = 0; l < survey->labels.count; l++) {
         const char *text = survey->labels.items[l].text;

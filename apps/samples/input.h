@@ -66,7 +66,7 @@ static inline bool samples_input_has_images(const struct samples_input *input) {
 }
 /* Reads all samples, which are not Criteo lines, to make the survey. In `configure`. */
 int samples_input_survey(aml_worker *worker, struct samples_input *input);
-/* Has the processes of the job compare what their surveys have found. In `configure`. */
+/* Has the processes of the job compare what their surveys have found, and says it in a note. In `configure`. */
 void samples_input_mark(aml_worker *worker, const struct samples_input *input);
 
 /* Sets `image`, after the survey: of images in tar files their shape, else by image_width and channels. Returns false

@@ -40,6 +40,8 @@ static void test_missing_labels_are_refused_or_left_out(void **state) {
         run_refused(command, "f.csv:3: the label is missing, got '");
         run_well("$run -- mlr --iterations 1 --data f.csv --missing-labels skip");
         assert_true(summary("items_processed") == 10);
+        assert_text("out", "f.csv: 10 samples of 2 features, csv (the label is column 1), 2 classes: a 5, b 5; 5 lines "
+                           "without a label left out\n");
         run_well("$run -- net --iterations 1 --data f.csv --missing-labels keep");
         assert_true(summary("items_processed") == 15);
     }
@@ -109,6 +111,9 @@ static void test_columns_by_their_names(void **state) {
     assert_true(fabs(summary("test_loss") - loss) < 1e-4 * loss);
     run_well("$run -- mlr --data f.csv,g.csv --test f.csv --label-column class --iterations 5");
     assert_true(summary("items_processed") == 5 * 48);
+    assert_text("report",
+                "f.csv and 1 other file: 48 samples of 2 features, csv (line 1 is a header, column 1 ('') numbers "
+                "the rows and is left out, the label is column 4 ('class')), 3 classes: x 16, y 16, z 16\"");
     run_refused("sed 's/class/kind/' f.csv >k.csv; $run -- mlr --data f.csv --test k.csv",
                 "k.csv:1: no column 'class', the label of the training data; the header has: , a, b, kind");
     run_refused("cut -d, -f1,2,4 f.csv >k.csv; $run -- net --data f.csv --test k.csv",
