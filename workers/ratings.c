@@ -464,11 +464,12 @@ static int ratings_refuse_line(const struct ratings_reading *reading, uint64_t l
     if (fields) {
         ratings_line_form(layout, options->missing != RATINGS_REFUSE_MISSING, form, sizeof form);
     }
-    const char *hint =
-        fault->reason == RATINGS_NO_RATING && options->has_options ? "; --missing-ratings skip leaves out such lines"
-        : fault->reason <= RATINGS_BAD_FIELDS && !layout->header && layout->users == 0 && options->has_options
-            ? "; --columns says which columns these are"
-            : "";
+    const char *hint = fault->reason == RATINGS_NO_RATING && options->has_options
+                           ? "; --missing-ratings skip leaves out such lines"
+                       : fault->reason <= RATINGS_BAD_FIELDS && !layout->header && layout->users == 0 &&
+                               options->has_options && line == reading->head.lines + 1
+                           ? "; --columns says which columns these are"
+                           : "";
     if (layout->users > 0 && fault->reason <= RATINGS_BAD_ITEM) {
         bool user = fault->reason == RATINGS_BAD_USER;
         return error_set(reading->error, AML_EINPUT, "%s:%" PRIu64 ": expected a %s from 1 to %" PRIu64 ", got '%s'",

@@ -13,7 +13,8 @@ enum {
     NAME_SHOWN_MAX = 30,   /* bytes of a column's name in a message */
     NAMES_SHOWN_MAX = 160, /* bytes of all names of a header in a message */
     COLUMNS_PLAIN = 4,     /* fields of a line without a header: user item rating time */
-    COLUMNS_MAX = 1 << 20
+    COLUMNS_MAX = 1 << 20,
+    NEXT_LINES = 3 /* that are looked at behind a first line of texts */
 };
 
 static const char *const role_names[RATING_ROLES] = {"user", "item", "rating"};
@@ -157,6 +158,23 @@ static bool is_number(const struct text_field *field) {
     return count > 0 && p == end;
 }
 
+/* Returns the separator of a line's fields. In a line of tabs and spaces, tabs separate names with spaces in them, but
+ * both separate numbers. */
+static enum text_separator separator_of(const char *line, const char *end) {
+    struct head_line blanks = {.text = line, .end = end, .separator = text_separator_of(line, end)};
+    struct text_field field;
+    bool numbers = true;
+    for (int number = -1; blanks.separator == TEXT_BLANKS && numbers && next_field(&blanks, &field, &number);) {
+        numbers = is_number(&field) || rating_is_missing(&field);
+    }
+    const char *first = text_skip_blanks(line);
+    const char *last = end;
+    while (last > first && text_is_blank(last[-1])) {
+        last--;
+    }
+    return !numbers && memchr(first, '\t', (size_t)(last - first)) != NULL ? TEXT_TAB : blanks.separator;
+}
+
 static bool has_number(const struct head_line *line) {
     struct text_field field;
     for (int number = -1; next_field(line, &field, &number);) {
@@ -167,12 +185,13 @@ static bool has_number(const struct head_line *line) {
     return false;
 }
 
-/* Whether the first `count` fields are numbers, and there are so many. */
-static bool begins_with_numbers(const struct head_line *line, int count) {
+/* Whether the first two fields are ids that are numbers, and there are so many. */
+static bool has_number_ids(const struct head_line *line) {
     struct text_field field;
+    uint64_t key;
     int number = -1;
-    while (next_field(line, &field, &number) && is_number(&field)) {
-        if (number + 1 == count) {
+    while (next_field(line, &field, &number) && rating_id_key(&field, &key) && (key & RATING_ID_TEXT) == 0) {
+        if (number == 1) {
             return true;
         }
     }
@@ -388,8 +407,21 @@ static int take_header(struct ratings_head *head, const struct head_line *line, 
     return code;
 }
 
-/* Whether the file's first line is a header. A line with a number is none. Otherwise a known name makes it one. Lines
- * without either are a header, unless ids that are texts stand there without a rating. */
+/* Whether the ids of the next lines are numbers. */
+static bool numbers_follow(const struct head_line *line) {
+    const char *p = line->rest;
+    bool numbers = p < line->rest_end;
+    for (int i = 0; i < NEXT_LINES && p < line->rest_end && numbers; i++) {
+        struct head_line next = {.text = p, .end = find_line_end(p)};
+        next.separator = separator_of(next.text, next.end);
+        numbers = has_number_ids(&next);
+        p = text_next_line(next.end);
+    }
+    return numbers;
+}
+
+/* Whether the file's first line is a header. A line with a number is none. Otherwise a known name makes it one. A line
+ * without either is one, too; but where ratings may be missing, two texts are ids unless numbers follow. */
 static bool is_header(const struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
     int columns = count_fields(line);
     int place = choices->roles[RATING_VALUE].place;
@@ -406,13 +438,7 @@ static bool is_header(const struct ratings_head *head, const struct head_line *l
         return true;
     }
     if (head->options.missing == RATINGS_TAKE_MISSING && columns <= place) {
-        struct head_line next = {.text = line->rest};
-        if (line->rest == line->rest_end) {
-            return false;
-        }
-        next.end = find_line_end(next.text);
-        next.separator = text_separator_of(next.text, next.end);
-        return begins_with_numbers(&next, 2);
+        return numbers_follow(line);
     }
     struct text_field field = field_of(line, place);
     return columns > place && !rating_is_missing(&field);
@@ -465,7 +491,9 @@ static int take_matrix(struct ratings_head *head, const struct head_line *line) 
     }
     bool pattern = head->matrix.field == MATRIX_MARKET_PATTERN;
     if (pattern && head->options.missing != RATINGS_TAKE_MISSING) {
-        return refuse(head, "a MatrixMarket matrix of kind pattern, whose entries have no values: expected ratings");
+        return refuse(head,
+                      "a MatrixMarket matrix of kind pattern has no values: expected ratings, by which users judge "
+                      "items (kind real or integer)");
     }
     layout->places[RATING_USER] = 0;
     layout->places[RATING_ITEM] = 1;
@@ -484,6 +512,9 @@ static int take_matrix(struct ratings_head *head, const struct head_line *line) 
  * '%' or with '#' and a blank. What is left behind these marks may still be a header (numpy.savetxt). */
 static bool is_comment(struct head_line *line) {
     const char *p = text_skip_blanks(line->text);
+    if (line->end - p == 5 && strncmp(p, "sep=", 4) == 0) { /* which tells spreadsheets the separator */
+        return true;
+    }
     const char *mark = p;
     while (*p == '#' || *p == '%') {
         p++;
@@ -491,7 +522,7 @@ static bool is_comment(struct head_line *line) {
     bool comment = p > mark && (*mark == '%' || text_is_blank(*p) || p == line->end || p - mark > 1);
     struct head_line rest = {
         .text = text_skip_blanks(p), .end = line->end, .rest = line->rest, .rest_end = line->rest_end};
-    rest.separator = text_separator_of(rest.text, rest.end);
+    rest.separator = separator_of(rest.text, rest.end);
     if (p == mark || rest.text >= rest.end) {
         return comment;
     }
@@ -553,7 +584,7 @@ size_t ratings_head_take(struct ratings_head *head, const char *text, size_t siz
             head->phase = RATINGS_KNOWN;
             break;
         }
-        taken.separator = text_separator_of(line, line_end);
+        taken.separator = separator_of(line, line_end);
         bool goes_on = take_line(head, &taken);
         if (goes_on || head->phase == RATINGS_REFUSED) {
             head->lines++;

@@ -5,6 +5,7 @@ last bits."""
 import io
 import os
 import pathlib
+import re
 import struct
 import subprocess
 import tempfile
@@ -116,7 +117,8 @@ class MatrixFactorizationModel:
     """A model of mf: prediction = mean + user bias + item bias + user factors . item factors, clipped to the range of
     the training ratings.
 
-    users, items                [n] uint64: the keys, ascending.
+    users, items                [n] uint64: the keys, ascending. An id that is a number is its own key.
+    user_names, item_names      {key: str} of the ids that are texts, such as ISBNs; empty if there are none.
     user_factors, item_factors  [n, rank] float32.
     user_biases, item_biases    [n] float32; None if the model has no biases.
     mean                        of the training ratings.
@@ -124,9 +126,12 @@ class MatrixFactorizationModel:
     """
 
     def __init__(self, users, user_factors, items, item_factors, mean, rating_min, rating_max, user_biases=None,
-                 item_biases=None):
+                 item_biases=None, user_names=None, item_names=None):
         self.users, self.user_factors, self.user_biases = self._sorted("user", users, user_factors, user_biases)
         self.items, self.item_factors, self.item_biases = self._sorted("item", items, item_factors, item_biases)
+        self.user_names, self.item_names = dict(user_names or {}), dict(item_names or {})
+        self._user_keys = {name: key for key, name in self.user_names.items()}
+        self._item_keys = {name: key for key, name in self.item_names.items()}
         if self.user_factors.shape[1] != self.item_factors.shape[1]:
             raise ValueError(f"factors of users {self.user_factors.shape} and items {self.item_factors.shape}: "
                              "expected one rank")
@@ -155,25 +160,42 @@ class MatrixFactorizationModel:
     @classmethod
     def _read(cls, reader):
         version, flags, rank = reader.numbers("III")
-        if version != 1 or flags > 1:
-            reader.refuse(f"version {version}, flags {flags}: expected version 1")
+        if version not in (1, 2) or flags > 2 * version - 1:
+            reader.refuse(f"version {version}, flags {flags}: expected version 1 or 2")
+        named, flags = flags & 2, flags & 1
         _within("rank", rank, 1, 4096)
         mean, low, high = reader.numbers("fff")
         counts = reader.numbers("QQ")
         row = np.dtype([("key", "<u8"), ("values", "<f4", (rank + flags,))])
-        if (counts[0] + counts[1]) * row.itemsize != len(reader.data) - reader.at:
+        rest = len(reader.data) - reader.at - (counts[0] + counts[1]) * row.itemsize
+        if rest < 0 or (rest > 0 and not named):
             reader.refuse("damaged: its size does not follow from its header")
         tables = [reader.array(row, count) for count in counts]
         for table in tables:
             if not np.isfinite(table["values"]).all():
                 reader.refuse("damaged: a number is not finite")
         (users, items) = tables
+        names = cls._read_names(reader, tables) if named else ({}, {})
         return cls(users["key"], users["values"][:, :rank], items["key"], items["values"][:, :rank], mean, low, high,
-                   users["values"][:, rank] if flags else None, items["values"][:, rank] if flags else None)
+                   users["values"][:, rank] if flags else None, items["values"][:, rank] if flags else None, *names)
+
+    @staticmethod
+    def _read_names(reader, tables):
+        names = ({}, {})
+        for table, known, count in zip(tables, names, reader.numbers("QQ")):
+            keys = set(table["key"].tolist())
+            for _ in range(count):
+                key, length = reader.numbers("QI")
+                if key not in keys or key in known or length == 0:
+                    reader.refuse("damaged: a name has no row, or a row two names")
+                known[key] = reader.bytes(length).decode("utf-8", "surrogateescape")
+        return names
 
     def save(self, path):
         """Writes the model for `mf --predict` and load."""
-        content = b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1, self.user_biases is not None, self.rank, self.mean,
+        named = bool(self.user_names or self.item_names)
+        flags = (self.user_biases is not None) + 2 * named
+        content = b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1 + named, flags, self.rank, self.mean,
                                             self.rating_min, self.rating_max, self.users.size, self.items.size)
         for keys, factors, biases in ((self.users, self.user_factors, self.user_biases),
                                       (self.items, self.item_factors, self.item_biases)):
@@ -181,7 +203,23 @@ class MatrixFactorizationModel:
             rows = np.empty(keys.size, [("key", "<u8"), ("values", "<f4", (values.shape[1],))])
             rows["key"], rows["values"] = keys, values
             content += rows.tobytes()
+        if named:
+            content += struct.pack("<QQ", len(self.user_names), len(self.item_names))
+            for names in (self.user_names, self.item_names):
+                texts = ((key, name.encode("utf-8", "surrogateescape")) for key, name in names.items())
+                content += b"".join(struct.pack("<QI", key, len(text)) + text for key, text in texts)
         _write(path, content)
+
+    @staticmethod
+    def _keys(known, named, ids):
+        """The keys of ids: whole numbers, which are keys, or str. A name that is not known gets an unknown key."""
+        array = np.asarray(ids)
+        if array.dtype.kind not in "UO" or not all(isinstance(name, str) for name in array.flat):
+            return as_keys(ids)
+        unknown = next(key for key in range(2**63, 2**64) if key not in known)
+        keys = [named[name] if name in named else int(name) if re.fullmatch("0|[1-9][0-9]{0,18}", name) else unknown
+                for name in array.flat]
+        return np.array(keys, np.uint64).reshape(array.shape)
 
     @staticmethod
     def _find(known, keys):
@@ -192,9 +230,11 @@ class MatrixFactorizationModel:
         return places, known[places] == keys
 
     def predict(self, users, items) -> np.ndarray:
-        """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. The bias and the factors of
-        a user or item that the model does not have are left out."""
-        users, items = np.broadcast_arrays(as_keys(users), as_keys(items))
+        """Predicted ratings of pairs, float32 of the shape of both, which may be broadcast. Users and items are keys,
+        or ids as str. The bias and the factors of a user or item that the model does not have are left out."""
+        users = self._keys(self.users, self._user_keys, users)
+        items = self._keys(self.items, self._item_keys, items)
+        users, items = np.broadcast_arrays(users, items)
         (u, has_u), (i, has_i) = self._find(self.users, users), self._find(self.items, items)
         value = np.full(users.shape, self.mean)
         if self.user_biases is not None:
@@ -206,18 +246,21 @@ class MatrixFactorizationModel:
             value += np.where(has_u & has_i, products, 0)
         return np.clip(value, self.rating_min, self.rating_max).astype(np.float32)
 
-    def recommend(self, user: int, n: int = 10, without=()) -> list:
-        """The n items with the highest predicted ratings for a user, but for those in `without` (rated already, say): a
-        list of (item, prediction), the best first; of equal ones the smaller key."""
-        rest = self.items[~np.isin(self.items, as_keys(list(without)))]
+    def recommend(self, user, n: int = 10, without=()) -> list:
+        """The n items with the highest predicted ratings for a user (a key, or an id as str), but for those in
+        `without` (rated already, say): a list of (item, prediction), the best first; of equal ones the smaller key. An
+        item that has a name is given by it."""
+        rest = self.items[~np.isin(self.items, self._keys(self.items, self._item_keys, list(without)))]
         # Not clipped: else the best ones may all be equal.
-        place, known = self._find(self.users, as_keys(user))
+        user = self._keys(self.users, self._user_keys, user)
+        place, known = self._find(self.users, user)
         at = np.searchsorted(self.items, rest)
         scores = np.zeros(rest.size) if self.item_biases is None else self.item_biases[at].astype(np.float64)
         if known:
             scores = scores + self.item_factors[at].astype(np.float64) @ self.user_factors[place]
         best = np.lexsort((rest, -scores))[:n]
-        return list(zip(rest[best].tolist(), self.predict(user, rest[best]).tolist()))
+        items = [self.item_names.get(item, item) for item in rest[best].tolist()]
+        return list(zip(items, self.predict(user, rest[best]).tolist()))
 
     def __repr__(self):
         return f"<{type(self).__name__}: {self.users.size} users, {self.items.size} items, rank {self.rank}>"

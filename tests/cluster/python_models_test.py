@@ -74,6 +74,27 @@ class Models(unittest.TestCase):
             self.assertAlmostEqual(best[0][1], model.predict(5, rest).max(), places=5)
         self.check_damage()
 
+    def test_mf_of_ids_that_are_texts(self):
+        users, items = [f"A{u:03d}" for u in range(12)], ['The "X", part 2', "007", "0345104502", "7", "Größe"]
+        quoted = ['"' + item.replace('"', '""') + '"' for item in items]
+        pairs = [(u, i) for u in range(len(users)) for i in range(len(items))]
+        self.data.write_text("user_id,title,stars\n" +
+                             "".join(f"{users[u]},{quoted[i]},{1 + (u + i) % 5}\n" for u, i in pairs))
+        model = self.train("mf", iterations=5, rank=4)
+        self.assertEqual(sorted(model.user_names.values()), users)
+        self.assertEqual(sorted(model.item_names.values()), sorted(set(items) - {"7"}))
+        self.assertIn(7, model.items)
+        mine = model.predict([users[u] for u, _ in pairs], [items[i] for _, i in pairs])
+        for path in (self.model, self.saved(model)):
+            lines = self.program("mf", "--predict", path, "--data", self.data, "--columns", "user=1,item=2,rating=3",
+                                 "--out", self.path / "out") and (self.path / "out").read_text().splitlines()
+            self.assertEqual([line.split("\t")[:2] for line in lines], [[users[u], items[i]] for u, i in pairs])
+            np.testing.assert_allclose(mine, [float(line.split("\t")[2]) for line in lines], atol=2e-4)
+        self.assertEqual({item for item, _ in model.recommend(users[0], 5)}, set(items) - {"7"} | {7})
+        self.assertEqual(len(model.recommend(users[0], 5, without=["007"])), 4)
+        self.assertEqual(model.predict("nobody", "nothing"), np.float32(model.mean))
+        self.check_damage()
+
     def test_mlr(self):
         x = self.random.normal(size=(300, 5)).astype(np.float32)
         y = np.array(["7", "8", "word"])[np.argmax(x[:, :3], axis=1)]

@@ -2,6 +2,9 @@
  * real files in a temporary folder, with one and with several parser threads. Speed is bench's subject, not this. */
 #include "workers/ratings.h"
 
+#include "agileml/base/hash.h"
+#include "workers/rating_ids.h"
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -25,6 +28,10 @@ enum {
     TEST_MANY_LINES = 200000, /* about ten chunks */
     TEST_MANY_LINE_MAX = 40   /* bytes of one of them */
 };
+
+/* As they were when texts became ids. */
+#define TEXT_KEY_OF_A00028Z UINT64_C(0xBD497D83020410AA)
+#define TEXT_KEY_OF_A_TITLE UINT64_C(0xF631AAF74AF77FC1)
 
 static char folder[] = "/tmp/ratings_test.XXXXXX";
 
@@ -402,6 +409,322 @@ static void test_numbers_do_not_depend_on_the_locale(void **state) {
     setlocale(LC_ALL, "C");
 }
 
+/* ---- Headers and --columns ---- */
+
+/* The three ratings are read, also by the parser that gives the ids' texts, and what is said ends with `said`. */
+static void assert_three_by(const char *text, const char *columns, const char *said) {
+    const char *path = write_text("table", text);
+    struct collection all = {.options = {.columns = columns}};
+    struct error error;
+    size_t count;
+    int code = read_with(&all, path, 2, &error);
+    assert_string_equal(error.text, "");
+    assert_int_equal(code, 0);
+    struct rating *ratings = join_chunks(&all, &count);
+    assert_int_equal(count, 3);
+    assert_memory_equal(ratings, three, sizeof three);
+    size_t length = strlen(all.said);
+    assert_string_equal(all.said + (length > strlen(said) ? length - strlen(said) : 0), said);
+    free(ratings);
+    free_chunks(&all);
+}
+
+static void test_columns_by_the_names_of_a_header(void **state) {
+    (void)state;
+    assert_three_by(",userId,movieId,rating\n0,1,10,3\n1,2,20,4.5\n2,3,30,-1e-2\n", NULL,
+                    "line 1 is taken as a header: user \"userId\" (column 2), item \"movieId\" (column 3), rating "
+                    "\"rating\" (column 4)");
+    assert_three_by("timestamp,user_id,item_id,rating\n9,1,10,3\n,2,20,4.5\nx,3,30,-1e-2\n", NULL,
+                    "\"rating\" (column 4)");
+    assert_three_by("item-id\tUser ID\tStars\n10\t1\t3\n20\t2\t4.5\n30\t3\t-1e-2\n", NULL, "\"Stars\" (column 3)");
+    assert_three_by("\"Book-Rating\";\"ISBN\";\"User-ID\"\n\"3\";\"10\";\"1\"\n4.5;20;2\n-.01;30;3\n", NULL,
+                    "\"Book-Rating\" (column 1)");
+    assert_three_by("reader id\tbook id\tmy rating\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n", NULL,
+                    "\"my rating\" (column 3)");
+    /* The more exact of two names; further columns with separators in quotes; names behind a comment's mark. */
+    assert_three_by("user_name,user,item_name,asin,overall,summary\nA,1,\"x, y\",10,3,\"a, b\"\n"
+                    "B,2,y,20,4.5,\n,3,,30,-1e-2,c\n",
+                    NULL, "user \"user\" (column 2), item \"asin\" (column 4), rating \"overall\" (column 5)");
+    assert_three_by("# user item plays\n1 10 3\n2 20 4.5\n3 30 -1e-2\n", NULL, "\"plays\" (column 3)");
+    /* A name that is not known but ends in "id" is the id that is missing. */
+    assert_three_by("pub_id,user_id,score\n10,1,3\n20,2,4.5\n30,3,-1e-2\n", NULL,
+                    "item \"pub_id\" (column 1), rating "
+                    "\"score\" (column 3)");
+    /* Names that are all unknown say nothing but that they are a header; a column without a name is an index. */
+    assert_three_by(
+        ",a,b,c\n0,1,10,3\n1,2,20,4.5\n2,3,30,-1e-2\n", NULL,
+        "with names that are unknown: user \"a\" (column 2), item \"b\" (column 3), rating \"c\" (column 4)");
+    assert_three_by("% bip weighted\n% 3 3 3\n1 10 3\n2 20 4.5\n3 30 -1e-2\n", NULL, "");
+    assert_three_by("1,10,3,2005-09-13 10:00,\n2,20,4.5\n,,,\n3,30,-1e-2,\n", NULL, "");
+}
+
+static void test_columns_by_the_option(void **state) {
+    (void)state;
+    assert_three_by("3;10;x;1\n4.5;20;y;2\n-.01;30;z;3\n", "user=4,item=2,rating=1", "");
+    assert_three_by("10,1,3\n20,2,4.5\n30,3,-.01\n", "item=1,user=2", "");
+    assert_three_by("user,item,rating,hours\n10,1,5,3\n20,2,5,4.5\n30,3,5,-.01\n", "user=item,item=1,rating=Hours",
+                    "user \"item\" (column 2), item \"user\" (column 1), rating \"hours\" (column 4)");
+    assert_three_by("x,a,b\n1,10,3\n2,20,4.5\n3,30,-.01\n", "rating=b,item=A,user=x", "\"b\" (column 3)");
+    static const char *const bad[] = {"",         "user",          "user=",         "user=0",       "user=1,",
+                                      "users=1",  "user=1,user=2", "user=1,item=1", "user=9999999", ",item=1",
+                                      "user=_ _-"};
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        struct error error = {0};
+        assert_int_equal(ratings_columns_check(bad[i], &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "--columns"));
+    }
+    assert_int_equal(ratings_columns_check(NULL, NULL), 0);
+}
+
+static void refuse_table(const char *text, const char *columns, const char *message) {
+    struct collection all = {.options = {.columns = columns, .has_options = true}};
+    struct error error;
+    assert_int_equal(read_with(&all, write_text("table", text), 1, &error), AML_EINPUT);
+    if (strstr(error.text, message) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.text, message);
+    }
+    free_chunks(&all);
+}
+
+static void test_headers_that_are_refused(void **state) {
+    (void)state;
+    refuse_table(
+        "user,rating,timestamp\n1,2,3\n", NULL,
+        "table:1: the header names no item: it has \"user\", \"rating\", \"timestamp\", and expected is a name "
+        "such as item, movieId, asin; --columns item=NAME says which column it is");
+    refuse_table("user,item,enjoyment\n1,2,3\n", NULL, "table:1: the header names no rating");
+    refuse_table("date,who,movie\n1,2,3\n", NULL, "table:1: the header names no user");
+    refuse_table(
+        "user_id,uid,item,rating\n1,2,3,4\n", NULL,
+        "table:1: two columns name the user: 1 (user_id) and 2 (uid); --columns user=NAME says which one counts");
+    refuse_table("user,item,rating,2005\n1,2,3,4\n", NULL,
+                 "table:1: expected a finite decimal number (float32) as rating, got 'rating'; --columns");
+    refuse_table("1,2,x\n1,2,3\n", NULL, "table:1: expected a finite decimal number (float32) as rating, got 'x'");
+    refuse_table("a,b,\na,b,3\n", NULL, "table:1: expected a rating, got ''; --missing-ratings skip");
+    refuse_table("a,b,c\n1,2,3\n", "user=d", "table:1: --columns: no column is named d: the first line has \"a\"");
+    refuse_table("a,A,c\n1,2,3\n", "user=a", "table:1: --columns: columns 1 and 2 are both named a");
+    refuse_table("a,b,c\n1,2,3\n", "user=5", "table:1: --columns: column 5 is the user, and the line has 3");
+    refuse_table("userId movieId rating\n1 28 4 3\n", NULL, "table:2: expected 3 fields, as in the first line,");
+    refuse_table("user,item,rating\n1,28,4,3\n", NULL, "table:2: expected 3 fields, as in the first line,");
+    refuse_table("[{\"user\": 1}]\n", NULL, "table:1: JSON");
+    refuse_table("5 |user 28 |item 4\n", NULL, "table:1: Vowpal Wabbit");
+}
+
+/* The header of a file is found by whoever reads a part of it. */
+static void test_parts_of_a_file_have_its_header(void **state) {
+    (void)state;
+    enum { LINES = 600000 };
+    char *text = malloc((size_t)LINES * TEST_MANY_LINE_MAX);
+    assert_non_null(text);
+    int size = sprintf(text, "rating,item,title,user\n");
+    for (int i = 0; i < LINES; i++) {
+        size += sprintf(text + size, "%d,%d,\"a, %d\",u%d\n", i % 5, i % 100, i, i);
+    }
+    struct splits splits;
+    struct error error = {0};
+    assert_int_equal(splits_make(&splits, write_bytes("parts", text, (size_t)size), &error), 0);
+    assert_true(splits.count > 1);
+    size_t found = 0;
+    for (uint32_t split = 0; split < splits.count; split++) {
+        struct collection all = {.threads = 1};
+        pthread_mutex_init(&all.mutex, NULL);
+        pthread_cond_init(&all.changed, NULL);
+        const struct ratings_reader reader = {.threads = 1, .sink = collect, .say = keep_said, .context = &all};
+        assert_int_equal(
+            ratings_read_part(&reader, &splits, (struct split_part){.first = split, .end = split + 1}, &error), 0);
+        assert_non_null(strstr(all.said, "user \"user\" (column 4)"));
+        size_t count;
+        struct rating *ratings = join_chunks(&all, &count);
+        for (size_t i = 0; i < count; i++, found++) {
+            char id[16];
+            uint64_t key;
+            int length = snprintf(id, sizeof id, "u%zu", found);
+            assert_true(rating_id_key(&(struct text_field){.text = id, .length = (size_t)length}, &key));
+            assert_true(ratings[i].user == key && ratings[i].item == found % 100);
+            assert_true(ratings[i].value == (float)(found % 5));
+        }
+        free(ratings);
+        free_chunks(&all);
+    }
+    assert_int_equal(found, LINES);
+    splits_close(&splits);
+    free(text);
+}
+
+/* ---- Ids ---- */
+
+static uint64_t key_of(const char *text, bool quoted) {
+    uint64_t key = 0;
+    const struct text_field field = {.text = text, .length = strlen(text), .quoted = quoted};
+    assert_true(rating_id_key(&field, &key));
+    return key;
+}
+
+static void test_ids_that_are_numbers(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t key;
+    } numbers[] = {{"0", 0},
+                   {"12", 12},
+                   {"12.0", 12},
+                   {"12.", 12},
+                   {"0.00", 0},
+                   {"1e+05", 100000},
+                   {"1.25e+02", 125},
+                   {"9e+15", 9000000000000000},
+                   {"18446744073709551615", UINT64_MAX}};
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        assert_true(key_of(numbers[i].text, false) == numbers[i].key);
+        assert_true(key_of(numbers[i].text, true) == numbers[i].key);
+    }
+}
+
+/* Model files depend on these keys. */
+static void test_ids_that_are_texts(void **state) {
+    (void)state;
+    static const char *const texts[] = {"007",
+                                        "00",
+                                        "12.5",
+                                        "-1",
+                                        "+5",
+                                        "1e5",
+                                        "1e+99",
+                                        "1.25e+01",
+                                        "0e+05",
+                                        "12e+01",
+                                        "18446744073709551616",
+                                        "0345104502",
+                                        "080410751X",
+                                        "A00028Z",
+                                        "Smith, J",
+                                        "Gr\xC3\xB6\xC3\x9F\x65",
+                                        "B00000004",
+                                        "none of these",
+                                        "--"};
+    enum { COUNT = sizeof texts / sizeof texts[0] };
+    uint64_t keys[COUNT];
+    for (size_t i = 0; i < COUNT; i++) {
+        keys[i] = key_of(texts[i], false);
+        assert_true((keys[i] & RATING_ID_TEXT) != 0);
+        assert_true(key_of(texts[i], true) == keys[i]);
+        for (size_t other = 0; other < i; other++) {
+            assert_true(keys[other] != keys[i]);
+        }
+    }
+    assert_true(key_of("the \"\"X\"\"", true) == key_of("the \"X\"", false));
+    assert_true(key_of("NA", true) != 0);
+    assert_true(key_of("A00028Z", false) == TEXT_KEY_OF_A00028Z);
+    assert_true(key_of("The Elder Scrolls V: Skyrim, Special Edition of 2016", false) == TEXT_KEY_OF_A_TITLE);
+}
+
+static void test_ids_that_are_missing_or_no_text(void **state) {
+    (void)state;
+    static const char *const missing[] = {"",     "nan",  "NaN",  "NA",  "N/A", "<NA>",
+                                          "null", "NULL", "None", "\\N", "?",   "-"};
+    uint64_t key;
+    for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
+        assert_false(rating_id_key(&(struct text_field){.text = missing[i], .length = strlen(missing[i])}, &key));
+    }
+    static char text[RATING_ID_MAX + 2];
+    memset(text, 'x', sizeof text);
+    assert_true(rating_id_key(&(struct text_field){.text = text, .length = RATING_ID_MAX}, &key));
+    assert_false(rating_id_key(&(struct text_field){.text = text, .length = RATING_ID_MAX + 1}, &key));
+    memset(text, '"', sizeof text);
+    assert_true(rating_id_key(&(struct text_field){.text = text, .length = sizeof text, .quoted = true}, &key));
+    memset(text, '1', sizeof text);
+    assert_false(rating_id_key(&(struct text_field){.text = text, .length = RATING_ID_MAX + 1}, &key));
+    assert_false(rating_id_key(&(struct text_field){.text = "a\0b", .length = 3}, &key));
+    assert_false(rating_id_key(&(struct text_field){.text = "", .length = 0, .quoted = true}, &key));
+}
+
+static void test_no_two_of_a_million_texts_have_one_key(void **state) {
+    (void)state;
+    enum { TEXTS = 1000000 };
+    struct index_map seen = {0};
+    for (uint32_t i = 0; i < TEXTS; i++) {
+        char text[24];
+        snprintf(text, sizeof text, i % 2 == 0 ? "B%09u" : "%010uX", i);
+        uint64_t key = key_of(text, false);
+        assert_int_equal(index_map_find(&seen, key), INDEX_NONE);
+        index_map_add(&seen, key, i);
+    }
+    index_map_close(&seen);
+}
+
+/* ---- Ratings that are missing ---- */
+
+static void test_ratings_that_are_missing(void **state) {
+    (void)state;
+    static const char text[] = "user,item,rating,date\n1,10,3,x\n8,80,,x\n2,20,4.5,x\n8,80,NaN,x\n9,90\n3,30,-1e-2,x\n";
+    struct error error;
+    size_t count;
+    struct collection skipped = {.options = {.missing = RATINGS_SKIP_MISSING}};
+    assert_int_equal(read_with(&skipped, write_text("gaps", text), 1, &error), 0);
+    struct rating *ratings = join_chunks(&skipped, &count);
+    assert_int_equal(count, 3);
+    assert_memory_equal(ratings, three, sizeof three);
+    free(ratings);
+    free_chunks(&skipped);
+
+    struct collection taken = {.options = {.missing = RATINGS_TAKE_MISSING}};
+    assert_int_equal(read_with(&taken, write_text("gaps", text), 1, &error), 0);
+    ratings = join_chunks(&taken, &count);
+    assert_int_equal(count, 6);
+    assert_true(isnan(ratings[1].value) && isnan(ratings[3].value) && isnan(ratings[4].value));
+    assert_true(ratings[4].user == 9 && ratings[4].item == 90);
+    free(ratings);
+    free_chunks(&taken);
+    assert_refused(write_text("gaps", text), "3: expected a rating, got ''");
+}
+
+/* Pairs of texts are no header, but a line of words before pairs of numbers is one. */
+static void test_pairs_of_texts(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t count;
+    } cases[] = {{"alice,dune\nbob,emma\n", 2},       {"alice,dune\n", 1},        {"user,item\nalice,dune\n", 1},
+                 {"usuario,pelicula\n1,2\n3,4\n", 2}, {"alice,dune\n007,7\n", 2}, {"alice,dune\nbob,7\n8,9\n", 3},
+                 {"alice,dune,NA\n1,2,3\n", 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct collection all = {.options = {.missing = RATINGS_TAKE_MISSING}};
+        struct error error;
+        size_t count;
+        assert_int_equal(read_with(&all, write_text("pairs", cases[i].text), 1, &error), 0);
+        free(join_chunks(&all, &count));
+        assert_int_equal(count, cases[i].count);
+        free_chunks(&all);
+    }
+}
+
+/* ---- MatrixMarket ---- */
+
+static void test_matrix_market(void **state) {
+    (void)state;
+    assert_three_by("%%MatrixMarket matrix coordinate real general\n% made\n\n3 30 3\n1 10 3\n2 20 4.5\n3 30 -1e-2\n",
+                    NULL, "a MatrixMarket matrix: rows are users, columns are items");
+    assert_three_by(
+        "%%MatrixMarket MATRIX Coordinate Real General\r\n9 99 3\r\n1\t10\t3\r\n2 20 4.5\r\n\r\n3 30 -1e-2 ", NULL,
+        "columns are items");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 3\n1 1 3\n2 2 4\n", NULL,
+                 "table: the MatrixMarket file is truncated: it has 2 entries, and its size line says 3");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 1\n1 1 3\n2 2 4\n", NULL,
+                 "is too long: it has 2");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 1 3\n4 2 4\n", NULL,
+                 "table:4: expected a row from 1 to 3, got '4'");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 0 3\n2 2 4\n", NULL,
+                 "table:3: expected a column from 1 to 3, got '0'");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 a 3\n2 2 4\n", NULL,
+                 "table:3: expected a column");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 1 3 4\n2 2 4\n", NULL,
+                 "table:3: expected 3 fields, as in the MatrixMarket format,");
+    refuse_table("%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 1\n2 2\n", NULL, "pattern has no values");
+    refuse_table("%%MatrixMarket matrix array real general\n3 3\n1\n", NULL, "table:1: a dense MatrixMarket matrix");
+    refuse_table("%%MatrixMarket matrix coordinate real general\n% 1 2 3\n", NULL,
+                 "size line 'rows columns entries' is missing");
+}
+
 /* ---- gzip and other inputs ---- */
 
 static void test_gzip_of_one_and_of_more_members(void **state) {
@@ -763,6 +1086,9 @@ static void test_separators(void **state) {
     assert_separator("1::2::3::4\n", TEXT_COLONS);
     assert_separator("1:2\n", TEXT_UNKNOWN);
     assert_separator("12\n1,2\n", TEXT_UNKNOWN);
+    assert_separator("u1\tHobbit 2\t5\n", TEXT_TAB);
+    assert_separator("u1\tHobbit, The\n", TEXT_TAB);
+    assert_separator("\tu1 Hobbit 5 \t\n", TEXT_BLANKS);
 }
 
 static void test_parse_counts_and_points_at_the_fault(void **state) {
@@ -794,6 +1120,17 @@ int main(void) {
         cmocka_unit_test(test_ways_to_write_a_rating),
         cmocka_unit_test(test_ratings_round_as_strtof_does),
         cmocka_unit_test(test_numbers_do_not_depend_on_the_locale),
+        cmocka_unit_test(test_columns_by_the_names_of_a_header),
+        cmocka_unit_test(test_columns_by_the_option),
+        cmocka_unit_test(test_headers_that_are_refused),
+        cmocka_unit_test(test_parts_of_a_file_have_its_header),
+        cmocka_unit_test(test_ids_that_are_numbers),
+        cmocka_unit_test(test_ids_that_are_texts),
+        cmocka_unit_test(test_ids_that_are_missing_or_no_text),
+        cmocka_unit_test(test_no_two_of_a_million_texts_have_one_key),
+        cmocka_unit_test(test_ratings_that_are_missing),
+        cmocka_unit_test(test_pairs_of_texts),
+        cmocka_unit_test(test_matrix_market),
         cmocka_unit_test(test_gzip_of_one_and_of_more_members),
         cmocka_unit_test(test_damaged_gzip_is_refused),
         cmocka_unit_test(test_files_that_cannot_be_read),

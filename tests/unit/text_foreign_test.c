@@ -259,6 +259,7 @@ static void test_kinds_of_lines(void **state) {
         {"%%MatrixMarket matrix coordinate real general", "a MatrixMarket matrix"},
         {"%%matrixmarket MATRIX array", "a MatrixMarket matrix"},
         {"1 |ns a:1 b:2", "Vowpal Wabbit"},
+        {"5 |user 28 |item 4", "Vowpal Wabbit"},
         {"| price:.23 sqft:.25", "Vowpal Wabbit"},
         {"|a waax:4 wabx:3", "Vowpal Wabbit"},
         {"-1 2.0 0.5 'tag|ns a b c:3 |other d", "Vowpal Wabbit"},
