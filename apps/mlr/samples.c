@@ -26,6 +26,8 @@ enum {
     IDX_WORDS = 12, /* of signed numbers of 4 bytes, most significant first */
     IDX_DIMENSIONS_MAX = 4,
     VALUES_START = 1024,
+    INDEX_LINES = 4, /* lines of equal length, with as many ascending whole numbers, that are taken for indexes */
+    INDEX_COUNT = 3,
     LOOK_BYTES = 1 << 16 /* of a file's beginning are looked at, or more if it has no two lines there */
 };
 
@@ -50,6 +52,8 @@ struct reading {
     const struct columns *columns; /* text, csv: `own`, or that of a run's head */
     bool skipping;                 /* the present line's label is missing, and such samples are left out */
     uint64_t left_out;             /* lines that were */
+    bool indexes;                  /* libsvm: the present line has indexes alone, whose values are 1 */
+    bool indexes_alone;            /* some line had */
     uint64_t empty_line;           /* libsvm: the first empty line behind the last sample; 0: none */
     struct criteo_reading *criteo; /* NULL: not begun */
     const struct samples_run *run; /* NULL: the lines of a file are read in order */
@@ -173,11 +177,13 @@ static int take_pair(struct reading *r, const char **p) {
     size_t length = (size_t)(skip_field(field) - field);
     uint32_t index;
     const char *end = take_index(field, &index);
-    if (end == NULL || *end != ':') {
+    bool alone = end == field + length; /* the index, whose value is 1 */
+    r->indexes = sample->count == 0 ? alone : r->indexes;
+    if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
         return refuse(r, "index:value with an index up to 16777216", field, length);
     }
-    const char *after = take_value(end + 1, &r->values[sample->count]);
-    if (after != field + length) {
+    r->values[sample->count] = 1;
+    if (!alone && take_value(end + 1, &r->values[sample->count]) != field + length) {
         return refuse(r, "a finite number behind the index", field, length);
     }
     uint32_t feature = index - r->file->index_base;
@@ -212,12 +218,31 @@ static int take_libsvm_label(struct reading *r, const char **p) {
     if (!sample->labelled) {
         return begins_with_pair(*p) ? 0 : refuse(r, "index:value without a label, as in the first line", *p, length);
     }
-    if (memchr(*p, ':', length) != NULL || memchr(*p, ',', length) != NULL) {
-        return refuse(r, "one label, then index:value", *p, length);
+    if (memchr(*p, ',', length) != NULL) {
+        return bad_line(r,
+                        "expected one label, then index:value, got '%.*s': of several labels mlr and net learn none; "
+                        "make a file for each label",
+                        (int)(length < SHOWN_MAX ? length : SHOWN_MAX), *p);
+    }
+    if (memchr(*p, ':', length) != NULL) {
+        return bad_line(
+            r,
+            "expected one label, then index:value, got '%.*s': the label is missing, or has a weight, which "
+            "mlr and net do not take",
+            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), *p);
     }
     int result = take_label(r, *p, length, "one label, then index:value");
     *p = text_skip_blanks(end);
     return result;
+}
+
+/* Skips svmlight's `qid:NUMBER`, which tells queries apart. */
+static const char *skip_query(const char *p) {
+    if (strncmp(p, "qid:", 4) != 0) {
+        return p;
+    }
+    size_t digits = strspn(p + 4, "0123456789");
+    return digits > 0 && (p[4 + digits] == '\0' || text_is_blank(p[4 + digits])) ? text_skip_blanks(p + 4 + digits) : p;
 }
 
 /* Skips empty lines, but refuses them between samples without labels, where one could mean a sample of zeros. */
@@ -246,9 +271,12 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     if (*p == '\0') {
         return comment != NULL ? 0 : check_empty_line(r, true);
     }
+    p = skip_query(p);
     int result = take_libsvm_label(r, &p);
     result = result != 0 ? result : check_empty_line(r, false);
     sample->count = 0;
+    r->indexes = false;
+    p = skip_query(p);
     for (; result == 0 && *p != '\0'; p = text_skip_blanks(p)) {
         if (sample->count == SAMPLES_VALUES_MAX) {
             return refuse(r, "at most 262000 values in a sample", p, (size_t)(skip_field(p) - p));
@@ -258,6 +286,8 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     }
     sample->features = r->features;
     sample->values = r->values;
+    sample->ones = r->indexes;
+    r->indexes_alone = r->indexes_alone || r->indexes;
     return result != 0 ? result : give_sample(r);
 }
 
@@ -518,6 +548,40 @@ static int find_table(struct reading *r, const struct look *look) {
                        : error_set(r->error, result, "%s:%llu: %s", file->path, (unsigned long long)line, error.text);
 }
 
+/* Takes a line of a label and ascending indexes. Returns how many indexes there are; 0: it is no such line. */
+static uint32_t count_indexes(const struct columns_line *line) {
+    const char *p = text_skip_blanks(line->text);
+    uint32_t before = 0;
+    uint32_t count = 0;
+    for (p = text_skip_blanks(skip_field(p)); *p != '\0'; p = text_skip_blanks(p)) {
+        uint32_t index;
+        const char *end = take_index(p, &index);
+        if (end == NULL || end != skip_field(p) || index <= before) {
+            return 0;
+        }
+        before = index;
+        p = end;
+        count++;
+    }
+    return count;
+}
+
+/* Whether lines without a colon are libsvm's all the same, of indexes alone: all ascend, and the lines differ in length
+ * or are too many for chance. */
+static bool are_indexes(const struct reading *r, const struct look *look) {
+    uint32_t first = count_indexes(&look->lines[look->comments]);
+    bool differ = false;
+    for (size_t l = look->comments; l < look->count; l++) {
+        uint32_t count = count_indexes(&look->lines[l]);
+        if (count == 0) {
+            return false;
+        }
+        differ = differ || count != first;
+    }
+    bool many = look->count - look->comments >= INDEX_LINES && first >= INDEX_COUNT && !r->file->label_optional;
+    return differ || many;
+}
+
 /* Sets the format, if it is not known, and of a table the columns, by the lines that the file begins with. */
 static int look_at_file(struct reading *r, struct text_lines *lines) {
     struct look look;
@@ -530,6 +594,8 @@ static int look_at_file(struct reading *r, struct text_lines *lines) {
                                foreign);
         } else if (r->format == SAMPLES_AUTO) {
             detect_format(r, first->text, first->length);
+            bool indexes = r->format == SAMPLES_TEXT && are_indexes(r, &look);
+            r->format = indexes ? SAMPLES_LIBSVM : r->format;
         }
     }
     if (result == 0 && (r->format == SAMPLES_TEXT || r->format == SAMPLES_CSV)) {
@@ -1057,6 +1123,7 @@ static int survey_lines(const struct samples_file *file, struct surveyor *survey
         result = survey_file(surveyor, &reading);
         one.format = reading.format;
         surveyor->survey->left_out += reading.left_out;
+        surveyor->survey->indexes_alone = surveyor->survey->indexes_alone || reading.indexes_alone;
         keep_table(&surveyor->survey->columns, &reading.own);
         one.like = &surveyor->survey->columns;
         reading_close(&reading);

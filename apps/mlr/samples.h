@@ -4,7 +4,8 @@
  *
  * Formats:
  * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; `#` begins a
- *   comment. Indexes count from 0 or 1.
+ *   comment, `qid:NUMBER` behind the label is skipped. Indexes count from 0 or 1; a line may have indexes alone, whose
+ *   values are 1.
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them the label, which may be a
  *   word, with or without a header: columns.h finds the columns by the first lines.
  * - csv: the same with commas, semicolons or tabs.
@@ -170,6 +171,7 @@ struct samples_survey {
     uint64_t values;            /* written in the file; of idx, all */
     uint32_t features;          /* the largest feature of a sample + 1, at least 1 */
     uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */
+    bool indexes_alone;         /* libsvm: lines have indexes without values, which are 1 */
     bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
     struct columns columns;       /* text, csv: the columns of the first file */

@@ -54,7 +54,7 @@ void samples_summary(const struct samples_file *file, const struct samples_surve
     if (survey->columns.said[0] != '\0') {
         add(&line, " (%s)", survey->columns.said);
     } else if (survey->format == SAMPLES_LIBSVM) {
-        add(&line, " (indexes from %u)", survey->index_base);
+        add(&line, " (indexes %sfrom %u)", survey->indexes_alone ? "alone, " : "", survey->index_base);
     }
     add_classes(&line, &survey->labels);
     if (survey->left_out > 0) {

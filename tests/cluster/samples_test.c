@@ -132,6 +132,18 @@ static void test_cases_of_columns(void **state) {
     }
 }
 
+/* ---- libsvm ---- */
+
+static void test_cases_of_libsvm(void **state) {
+    (void)state;
+    find_cases();
+    run_well("$run -- mlr --data $cases/N8.svm --iterations 1");
+    assert_text("out", "24 samples of 4 features, libsvm (indexes from 1), 2 classes: 1 12, 2 12");
+    run_well("$run -- mlr --data $cases/N17.svm --iterations 30");
+    assert_text("out", "16 samples of 5 features, libsvm (indexes alone, from 1), 2 classes: 1 8, 2 8");
+    assert_true(summary("train_accuracy") == 1);
+}
+
 /* What other programs read is named. */
 static void test_foreign_lines(void **state) {
     (void)state;
@@ -159,6 +171,7 @@ int main(void) {
         cmocka_unit_test(test_cases_of_labels),
         cmocka_unit_test(test_columns_by_their_names),
         cmocka_unit_test(test_cases_of_columns),
+        cmocka_unit_test(test_cases_of_libsvm),
         cmocka_unit_test(test_foreign_lines),
     };
     return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);

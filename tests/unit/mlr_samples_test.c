@@ -125,7 +125,26 @@ static void test_libsvm(void **state) {
     expect_refused(&ANY, "1 2:1x\n", ":1: expected a finite number behind the index, got '2:1x'");
     expect_refused(&ANY, "1 2:1\n1,2 2:1\n", ":2: expected one label, then index:value, got '1,2'");
     expect_refused(&ANY, "1 2:1\n2:1 3:1\n", ":2: expected one label, then index:value, got '2:1'");
-    expect_refused(&ANY, "1 qid:3 2:1\n", ":1: expected index:value with an index up to 16777216, got 'qid:3'");
+    expect_read(&ANY, "1 qid:3 2:1\n2 qid:17\n", "1 1:1;2;");
+    expect_refused(&ANY, "1 qid:x 2:1\n", ":1: expected index:value with an index up to 16777216, got 'qid:x'");
+    expect_refused(&ANY, "1 2:1 qid:3\n", ":1: expected index:value with an index up to 16777216, got 'qid:3'");
+    expect_refused(&ANY, "1:0.5 1:2\n",
+                   ":1: expected one label, then index:value, got '1:0.5': the label is missing, or");
+    expect_refused(&ANY, "1,3 1:2\n", ":1: expected one label, then index:value, got '1,3': of several labels");
+}
+
+/* Indexes alone are libsvm's where it is asked for, and where they can be nothing else. */
+static void test_indexes_alone(void **state) {
+    (void)state;
+    const struct samples_file libsvm = {.format = SAMPLES_LIBSVM, .index_base = 1};
+    expect_read(&libsvm, "1 1 3\n2 2 # text\n3\n1 2:0.5\n", "1 0:1 2:1;2 1:1;3;1 1:0.5;");
+    expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 16777216, got '3:2'");
+    expect_refused(&libsvm, "1 3 1\n", ":1: expected indexes in ascending order, got '1'");
+    expect_read(&ANY, "1 1 2 3\n2 2 5\n", "1 0:1 1:1 2:1;2 1:1 4:1;");
+    expect_read(&ANY, "a 1 2 9\nb 2 5 7\na 1 3 4\nb 2 5 6\n",
+                "a 0:1 1:1 8:1;b 1:1 4:1 6:1;a 0:1 2:1 3:1;b 1:1 4:1 5:1;");
+    expect_read(&ANY, "1 1 2\n2 2 5\n1 3 4\n", "1 0:1 1:2;2 0:2 1:5;1 0:3 1:4;");
+    expect_refused(&ANY, "1 1 2 3\n2 2 1\n", ":2: expected 4 fields as in the first line, got 3: '2 2 1'");
 }
 
 static void test_columns(void **state) {
@@ -139,7 +158,7 @@ static void test_columns(void **state) {
     expect_read(&second, "1 b 2\n3 a 4\n", "b 0:1 1:2;a 0:3 1:4;");
     expect_refused(&ANY, "1,2,3\n1,2\n", ":2: expected 3 fields as in the first line, got 2: '1,2'");
     expect_refused(&ANY, "1,2,3\n1,2,3,4\n", ":2: expected 3 fields as in the first line, got 4: '1,2,3,4'");
-    expect_refused(&ANY, "1 2 3\n1 2\n", ":2: expected 3 fields as in the first line, got 2: '1 2'");
+    expect_refused(&ANY, "1 3 2\n1 2\n", ":2: expected 3 fields as in the first line, got 2: '1 2'");
     expect_refused(&ANY, "1,2,3\n1,,3\n", ":2: column 2: expected a finite number, got ''");
     expect_refused(&ANY, "1,2,x\n", ":1: column 3: expected a finite number, got 'x'"); /* no header: 2 is a number */
     expect_refused(&ANY, "1,2,3\n1,2,inf\n", ":2: column 3: expected a finite number, got 'inf'");
@@ -956,6 +975,7 @@ static void test_long_criteo_lines(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_libsvm),
+        cmocka_unit_test(test_indexes_alone),
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_quoted_fields_and_semicolons),
         cmocka_unit_test(test_line_ends_marks_and_blanks),
