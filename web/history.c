@@ -21,8 +21,18 @@ struct kept {
     uint64_t stride;
 };
 
-enum kind { KIND_ITERATION, KIND_CLOCK, KIND_USAGE, KIND_MONEY, KIND_NODES, KIND_DECISION, KIND_EVENT, KINDS };
-static const char *const NAMES[KINDS] = {"iteration", "clock", "usage", "money", "nodes", "decision", "event"};
+enum kind {
+    KIND_ITERATION,
+    KIND_CLOCK,
+    KIND_USAGE,
+    KIND_MONEY,
+    KIND_NODES,
+    KIND_DECISION,
+    KIND_NOTE,
+    KIND_EVENT,
+    KINDS
+};
+static const char *const NAMES[KINDS] = {"iteration", "clock", "usage", "money", "nodes", "decision", "note", "event"};
 #define THINNED KIND_NODES /* the kinds before it */
 
 struct history {
@@ -218,9 +228,9 @@ const char *history_run(const struct history *history) {
 
 static struct report_line *head_line(const struct history *history) {
     char text[256];
-    int size = snprintf(text, sizeof text,
-                        "{\"type\":\"history\",\"run\":\"%s\",\"next\":%llu,\"whole\":%s,\"strides\":[",
-                        history->run, (unsigned long long)history->next, history->whole ? "true" : "false");
+    int size =
+        snprintf(text, sizeof text, "{\"type\":\"history\",\"run\":\"%s\",\"next\":%llu,\"whole\":%s,\"strides\":[",
+                 history->run, (unsigned long long)history->next, history->whole ? "true" : "false");
     for (unsigned k = 0; k < THINNED; k++) {
         size += snprintf(text + size, sizeof text - (size_t)size, "%s%llu", k > 0 ? "," : "",
                          (unsigned long long)history->kept[k].stride);

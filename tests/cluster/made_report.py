@@ -170,6 +170,7 @@ class Job:
             node.state = "started"
         self.place()
         yield self.about(started)
+        yield self.moment("note", node="node-1", text="ratings.csv: line 1 is taken as a header: user,item,rating")
         yield self.event("start")
         yield self.event("stage", reason="stage 2")
         usage_each = max(1.0, len(started) / 10, self.length / 5000)
@@ -195,6 +196,7 @@ class Job:
                 if self.iteration % 7 == 0:
                     yield self.decision(now, "decision: 2 x hi1.4xlarge/us-east-1b spot at $0.2734, bid $0.3172")
         if self.with_end:
+            yield self.moment("note", node="node-2", text="the model <3 the mean rating")
             yield {"type": "summary", "iterations": self.iteration, "clocks": 4 * self.iteration,
                    "seconds": self.seconds, **self.metrics(), "stage": 2, "reliable": self.reliable,
                    "transient": self.wanted, "memory_bytes": 31200000, "items_processed": self.items,

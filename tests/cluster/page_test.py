@@ -261,6 +261,7 @@ POINTS = """return Object.fromEntries([...document.querySelectorAll(arguments[0]
     [figure.querySelector("figcaption").textContent, figure.querySelector(".plot").getAttribute("aria-label")]))"""
 ROWS = "return document.querySelectorAll(arguments[0] + ' tbody tr').length"
 TEXT = "return document.querySelector(arguments[0]).textContent"
+NOTES = "return document.querySelectorAll('#notes li').length"
 COLOURED = """const canvas = document.getElementById("timeline-canvas");
     const bytes = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
     const wanted = [16, 8, 0].map(shift => arguments[0] >> shift & 255);
@@ -302,6 +303,8 @@ class FilePage(Folder):
         with browser.Browser() as page:
             self.open(page, address)
             self.assertEqual(page.run(TEXT, "#state"), "ended well")
+            notes = [line["text"] for line in lines if line["type"] == "note"]
+            self.assertEqual(page.run("return document.getElementById('notes').innerText").splitlines(), notes)
             iterations = [line for line in lines if line["type"] == "iteration"]
             tested = [line for line in iterations if line["test_rmse"] is not None]
             expected = {"Objective: train rmse": len(iterations), "Test rmse": len(tested)}
@@ -525,6 +528,7 @@ class LivePage(unittest.TestCase):
             page.open(self.address)
             self.assert_shows(page, stub.known)
             page.wait(f"{TEXT} === 'training'", "#state")
+            self.assertEqual(page.run(NOTES), 1)
             stub.until = len(self.lines) * 2 // 3
             self.assert_shows(page, stub.until)
             stub.until = len(self.lines)
@@ -532,6 +536,7 @@ class LivePage(unittest.TestCase):
             self.assert_shows(page, stub.until)
             page.wait(f"{TEXT} === 'the job has ended'", "#notice")
             page.wait(f"{TEXT} === 'ended well'", "#state")
+            self.assertEqual(page.run(NOTES), 2)
             self.assertEqual(page.console_errors(), [])
             self.assertEqual([url for url in page.requests() if not url.startswith((self.address, "data:,"))], [])
 

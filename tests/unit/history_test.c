@@ -63,19 +63,20 @@ static size_t each_line(const char *text, const char *type, uint64_t *last) {
 
 static void test_a_short_report_stays_whole(void **state) {
     (void)state;
-    static const char *const types[] = {"event", "iteration", "clock", "usage", "nodes", "money", "decision", "new"};
+    static const char *const types[] = {"event", "iteration", "clock", "usage", "nodes",
+                                        "money", "decision",  "note",  "new"};
     struct history *history = history_new();
-    for (uint64_t n = 0; n < 800; n++) {
-        add(history, n, types[n % 8], 20);
+    for (uint64_t n = 0; n < 900; n++) {
+        add(history, n, types[n % 9], 20);
     }
     add(history, 5, "event", 0); /* known */
-    assert_int_equal(history_next(history), 800);
+    assert_int_equal(history_next(history), 900);
     char *text = text_of(history);
     uint64_t last = 0;
-    for (unsigned t = 0; t < 8; t++) {
+    for (unsigned t = 0; t < 9; t++) {
         assert_int_equal(each_line(text, types[t], &last), 100);
     }
-    assert_non_null(strstr(text, "\"next\":800,\"whole\":true"));
+    assert_non_null(strstr(text, "\"next\":900,\"whole\":true"));
     assert_non_null(strstr(text, history_run(history)));
     free(text);
     history_free(history);

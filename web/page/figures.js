@@ -384,6 +384,7 @@ class Heading {
     constructor(header) {
         this.element = header;
         this.figures = new Map();
+        this.notes = [];
         for (const label of ["Iteration", "Time", "Time left", "Objective", "Items per second",
             "Reliable + transient", "Stage", "Cost"]) {
             const value = element("dd", { textContent: "-" });
@@ -417,6 +418,14 @@ class Heading {
         this.put("Reliable + transient", Heading.nodes(report));
         this.put("Stage", String(status?.stage ?? report.stage ?? "-"));
         this.put("Cost", Heading.cost(report));
+        this.putNotes(report.notes.items);
+    }
+    /* What the app says. */
+    putNotes(notes) {
+        if (notes.length !== this.notes.length || notes.some((text, n) => text !== this.notes[n])) {
+            this.notes = [...notes];
+            byId("notes").replaceChildren(...notes.map((text) => element("li", { textContent: text })));
+        }
     }
     /* The last one that was measured: not every iteration has to measure it. */
     putObjective(summary, report, status) {

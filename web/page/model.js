@@ -9,6 +9,7 @@ const LIMITS = {
     marks: 600, /* of each kind */
     events: 2000,
     decisions: 500,
+    notes: 100,
     namesShown: 20, /* of an event's nodes */
 };
 
@@ -145,6 +146,7 @@ class Report {
         this.terms = {}; /* the stop criteria */
         this.events = new Newest(LIMITS.events);
         this.decisions = new Newest(LIMITS.decisions);
+        this.notes = new Newest(LIMITS.notes);
         this.money = new Thinned(LIMITS.points);
         this.market = null;
         this.summary = null;
@@ -165,7 +167,7 @@ class Report {
         }
         const takers = { history: this.takeHistory, iteration: this.takeIteration, clock: this.takeClock,
             nodes: this.takeNodes, usage: this.takeUsage, event: this.takeEvent, money: this.takeMoney,
-            decision: this.takeDecision, market: this.takeMarket, summary: this.takeSummary };
+            decision: this.takeDecision, note: this.takeNote, market: this.takeMarket, summary: this.takeSummary };
         if (Object.hasOwn(takers, line.type)) {
             takers[line.type].call(this, line);
         }
@@ -410,6 +412,9 @@ class Report {
     }
     takeDecision(line) {
         this.decisions.add(line);
+    }
+    takeNote(line) {
+        this.notes.add(String(line.text));
     }
     takeMarket(line) {
         this.market = line;
