@@ -299,4 +299,8 @@ static int error_text(aml_worker *worker, int code, const char *text) {
     return aml_error(worker, code, "%s", text);
 }
 
+static void note_text(aml_worker *worker, const char *text) {
+    aml_note(worker, "%s", text);
+}
+
 #endif

@@ -241,6 +241,7 @@ void rows_add(const struct aml_rows *rows, enum aml_type type, uint32_t width, c
 void rows_put(const struct aml_rows *rows, size_t row_bytes, const uint32_t *slots, size_t count, const void *values);
 void items_places(const void *items, size_t count, uint64_t *places);
 int error_text(aml_worker *worker, int code, const char *text);
+void note_text(aml_worker *worker, const char *text);
 
 /* What libagileml calls: defined in proteus/_app.py. */
 extern "Python" {

@@ -49,7 +49,7 @@ class Report:
         self.lines = []
 
     def of_type(self, kind: str) -> list:
-        """The lines of one type: "iteration", "clock", "event", "nodes", "usage" or "summary"."""
+        """The lines of one type: "iteration", "clock", "event", "nodes", "usage", "note" or "summary"."""
         return [line for line in self.lines if line.get("type") == kind]
 
     @property
@@ -63,6 +63,11 @@ class Report:
         """A dict for each event, such as a node that joins, leaves or fails, a change of stage, or a checkpoint.
         "event" says which it is."""
         return self.of_type("event")
+
+    @property
+    def notes(self) -> list:
+        """What the app has said of the job, a text each: which line of the input it took for a header, say."""
+        return [line.get("text", "") for line in self.of_type("note")]
 
     @property
     def summary(self) -> dict:
@@ -465,7 +470,9 @@ def _stop_following(nodes, process):
 
 
 def _show(line):
-    """One line that is written over: iteration 3 of 20, the objective."""
+    """One line that is written over: iteration 3 of 20, the objective. What the app says stays."""
+    if line.get("type") == "note":
+        sys.stderr.write(f"\r{'note: ' + line.get('text', ''):<60}\n")
     if line.get("type") != "iteration":
         return
     at, of = line["iteration"], line.get("iterations")

@@ -536,6 +536,14 @@ class Worker:
         self.only_in("configure")
         lib.aml_input_mark(self.handle, what.encode(), int(value))
 
+    # ---- Notes ----
+
+    def note(self, text: str):
+        """Says a line to the people who run the job, such as what was read; once for each text, whichever processes say
+        it. In all functions but stages."""
+        self.only_in("configure", "read", *AFTER_LOADING)
+        lib.note_text(self.handle, text.encode(errors="replace"))
+
     # ---- Metrics ----
 
     def metric(self, metric, total: float, weight: float = 1.0):

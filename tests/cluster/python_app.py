@@ -40,6 +40,7 @@ class Mistaken(proteus.App):
             yield {"data": np.zeros((10, 3)), "keys": np.zeros(10, int)}
         if self.mistake == "table-in-read":
             worker.table("whole")
+        worker.note("read: 100 %s of \u00e4")
         yield np.arange(ITEMS * 3.0).reshape(ITEMS, 3)
 
     def clock(self, worker, items):
@@ -131,6 +132,7 @@ class Mistaken(proteus.App):
     def finish(self, worker):
         if len(addresses) > 1:
             raise AssertionError("the rows of a whole table have moved")
+        worker.note(f"finish: {self.size}\n")
         if self.out is not None:
             tables = {}
             for name in "whole", "large", "sparse", "adam", "started":

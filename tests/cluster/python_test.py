@@ -282,6 +282,7 @@ class Python(unittest.TestCase):
         report = proteus.run(python_app.Mistaken, transient=1, iterations=2, out=self.path / "run.npz")
         self.assertEqual(report.iterations[-1]["loss"], 3 * (3 * ITEMS - 1) / 2)
         self.check_tables(self.path / "run.npz", 2)
+        self.assertEqual(report.notes, ["read: 100 %s of \u00e4", "finish: small "])
         with self.assertRaisesRegex(proteus.JobError, "the file x: expected y") as failed:
             proteus.run(python_app.Mistaken, mistake="input")
         self.assertEqual(failed.exception.status, 2)
