@@ -457,6 +457,14 @@ static void net_io_refused(struct net_io *io, struct link *link, const char *why
     }
 }
 
+/* What a refusal means whose reason the peer does not tell. Without a key the peer may be no peer at all, or one that
+ * requires a key and hung up first. */
+static const char *refusal(const struct net *net) {
+    return net->secure ? "the peer refused the handshake: is it the same --key?"
+                       : "the peer refused the handshake, or hung up: is the address right, and does the peer expect a "
+                         "--key?";
+}
+
 /* Handles an event of a DEALER. For a failed handshake libzmq 4.3.4 reports ZMQ_EVENT_HANDSHAKE_FAILED_...
  *   when the server key given here is not the listener's:  PROTOCOL (cryptographic) at the listener; NO_DETAIL, again
  *                                                          and again, here
@@ -486,7 +494,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
         net_io_set_stopped(io, link, 0);
         break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
-        net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
+        net_io_refused(io, link, refusal(io->net));
         break;
     case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
         net_io_refused(io, link,
@@ -500,7 +508,7 @@ static void net_io_peer_event(struct net_io *io, struct link *link, int event, u
             break;
         }
         if (++link->handshakes_failed == HANDSHAKES_FAILED_MAX && !link->was_up) {
-            net_io_refused(io, link, "the peer refused the handshake: is it the same --key?");
+            net_io_refused(io, link, refusal(io->net));
         }
         break;
     default:

@@ -709,6 +709,7 @@ static void assert_mismatch(const struct net_key *listener, const struct net_key
     assert_int_equal(probe.refused, 1);
     assert_string_equal(probe.endpoint, echo.endpoint);
     assert_non_null(strstr(probe.why, why));
+    assert_true(connecter != NULL || strstr(probe.why, "the same --key") == NULL);
     probe.timers_wanted = probe.timers + 1; /* tries again meanwhile, and doesn't report again */
     probe.door->set_timer(probe.door, probe.door->now_us(probe.door) + 1200000);
     probe_run(&probe, 1);
@@ -731,10 +732,12 @@ static void another_key_is_refused(void **state) {
     assert_mismatch(&one, &other, "same --key", "unknown key");
 }
 
+/* Which of two messages comes depends on who hangs up first; neither supposes a key here. */
 static void no_key_is_refused(void **state) {
     (void)state;
     struct net_key key = key_new();
     assert_mismatch(&key, NULL, "--key", NULL);
+    assert_mismatch(&key, NULL, "the peer refused the handshake", NULL);
 }
 
 static void a_key_is_refused_by_who_has_none(void **state) {
@@ -791,6 +794,38 @@ static int raw_listen(const char *endpoint) {
     assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     assert_int_equal(listen(fd, 16), 0);
     return fd;
+}
+
+/* A program that is no peer, such as one that hangs up at what it does not understand. */
+static void assert_hung_up(const struct net_key *key, const char *why) {
+    struct probe probe;
+    struct net *net = net_new(key);
+    struct hanger_up hanger_up = {.listener = raw_listen("tcp://127.0.0.1:0")};
+    struct sockaddr_in address;
+    socklen_t size = sizeof address;
+    char endpoint[WIRE_ENDPOINT_MAX];
+    pthread_t thread;
+    assert_int_equal(getsockname(hanger_up.listener, (struct sockaddr *)&address, &size), 0);
+    snprintf(endpoint, sizeof endpoint, "tcp://127.0.0.1:%d", ntohs(address.sin_port));
+    assert_int_equal(pthread_create(&thread, NULL, hang_up, &hanger_up), 0);
+    probe_open(&probe, net, PROBE);
+    probe.door->connect(probe.door, ECHO, endpoint);
+    probe_run(&probe, 1);
+    assert_int_equal(probe.refused, 1);
+    assert_string_equal(probe.why, why);
+    shutdown(hanger_up.listener, SHUT_RDWR);
+    pthread_join(thread, NULL);
+    close(hanger_up.listener);
+    probe_close(&probe);
+    net_close(net);
+}
+
+static void who_hangs_up_is_asked_for_no_key_that_nobody_gave(void **state) {
+    (void)state;
+    struct net_key key = key_new();
+    assert_hung_up(&key, "the peer refused the handshake: is it the same --key?");
+    assert_hung_up(NULL, "the peer refused the handshake, or hung up: is the address right, and does the peer expect a "
+                         "--key?");
 }
 
 static void a_peer_that_was_reached_and_then_hangs_up_has_the_key(void **state) {
@@ -1824,6 +1859,7 @@ int main(void) {
         NET_TEST(a_key_is_refused_by_who_has_none),
         NET_TEST(a_refused_peer_connects_once_the_other_has_the_key),
         NET_TEST(without_a_key_only_loopback_is_allowed),
+        NET_TEST(who_hangs_up_is_asked_for_no_key_that_nobody_gave),
         NET_TEST(a_peer_that_was_reached_and_then_hangs_up_has_the_key),
         NET_TEST(a_peer_that_does_not_answer_has_not_refused),
         NET_TEST(malformed_endpoints_are_refused),
