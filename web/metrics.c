@@ -289,10 +289,11 @@ static void put_events(const struct writer *writer, const struct metrics *metric
 
 /* ---- BidBrain ---- */
 
+/* What the bill says so far, by kind. It may fall: an hour turns out to be free, or a machine to have ended earlier. */
 static void put_kinds(const struct writer *writer, const json_t *money, const char *name, const char *help,
                       const char *const keys[2], double factor) {
     static const char *const kinds[] = {"on_demand", "spot"};
-    put_family(writer, name, "counter", help);
+    put_family(writer, name, "gauge", help);
     for (unsigned k = 0; k < 2; k++) {
         const struct label label = {"kind", kinds[k]};
         put_labelled(writer, name, &label, 1, number_of(money, keys[k]) * factor);
@@ -343,10 +344,10 @@ static void put_money(const struct writer *writer, const struct metrics *metrics
     if (money == NULL) {
         return;
     }
-    put_kinds(writer, money, "bidbrain_dollars_spent_total", "Dollars spent on machines.", dollars, 1);
-    put_kinds(writer, money, "bidbrain_machine_seconds_total", "Time of machines.", hours, 3600);
-    put_one(writer, "bidbrain_all_on_demand_dollars_total", "counter",
-            "What the same machine-hours would have cost on demand.", number_of(money, "all_on_demand_dollars"));
+    put_kinds(writer, money, "bidbrain_dollars_spent", "Dollars spent on machines.", dollars, 1);
+    put_kinds(writer, money, "bidbrain_machine_seconds", "Time of machines.", hours, 3600);
+    put_one(writer, "bidbrain_all_on_demand_dollars", "gauge", "What the same machine-hours would have cost on demand.",
+            number_of(money, "all_on_demand_dollars"));
     put_one(writer, "bidbrain_dollars_per_work", "gauge", "Dollars by vCPU-hour so far.",
             number_of(money, "dollars_per_work"));
     put_one(writer, "bidbrain_budget_dollars", "gauge", "The most that may be spent, if limited.",

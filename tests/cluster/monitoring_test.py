@@ -50,6 +50,13 @@ class Files(unittest.TestCase):
             self.assertGreater(len(used), 5)
             self.assertEqual(used - written(), set(), name)
 
+    def test_rates_are_of_counters(self):
+        for name in ("alerts.yml", "dashboard.json"):
+            text = (FOLDER / name).read_text(encoding="utf-8")
+            rated = re.findall(r"\b(?:rate|increase)\(((?:proteus|bidbrain)_[a-z_]+)", text)
+            self.assertTrue(rated)
+            self.assertEqual([metric for metric in rated if not metric.endswith(("_total", "_bucket"))], [], name)
+
     def test_every_metric_is_documented(self):
         text = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
         section = text.split("\n## Metrics\n")[1].split("\n## ")[0]

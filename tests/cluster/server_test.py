@@ -488,7 +488,10 @@ class Money(Folder):
             self.assertEqual(self.post(path, {})[0], 404, path)
         for name in ("text/plain", "application/openmetrics-text"):
             text = self.ask("/metrics", Accept=name)[2]
-            self.assertIn("bidbrain_dollars_spent_total", text)
+            kinds = dict(re.findall(r"^# TYPE (bidbrain_[a-z_]+) (\w+)$", text, flags=re.M))
+            self.assertEqual([name for name, kind in kinds.items() if kind != "gauge"],
+                             ["bidbrain_decisions" if "openmetrics" in name else "bidbrain_decisions_total"])
+            self.assertIn('bidbrain_dollars_spent{kind="spot"}', text)
             self.assertIn('bidbrain_machines{market="m3.large/us-east-1a on demand"} 1', text)
             self.assertNotIn('bidbrain_spot_price_dollars{market="m3.large/us-east-1a on demand"}', text)
             self.assertNotIn("proteus_", text)
