@@ -1,18 +1,18 @@
-/* See credentials.h. Sources are tried in order. The first one that is configured decides, even if it fails: a role
- * must not be used in place of keys that were given. */
+/* See credentials.h. identity.h decides which source is asked, even if it fails: a role must not be used in place of
+ * keys that were given. When the source has answered, the identity's roles are assumed one after the other. */
 #include "agileml/cloud/credentials.h"
 
 #include "agileml/base/clock.h"
 #include "agileml/base/core_dumps.h"
-#include "agileml/base/instant.h"
 #include "agileml/base/memory.h"
 #include "agileml/cloud/credentials_answer.h"
-#include "agileml/cloud/profile.h"
+#include "agileml/cloud/identity.h"
 #include "agileml/cloud/secret.h"
 #include "agileml/net/metadata.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <openssl/crypto.h>
 #include <stdbool.h>
@@ -39,9 +39,10 @@ static const char CREDENTIALS_CONTAINER[] = "http://169.254.170.2";
 
 /* All secrets, in memory of their own. */
 struct credentials_secrets {
-    struct credentials_value environment; /* key_id "": it has none */
     struct credentials_value value, incoming;
-    struct aws_profile profile;
+    struct identity identity;   /* what was configured at the last fetch */
+    struct aws_profile profile; /* what was configured when the chain was opened: the region and endpoints stay */
+    char token[STS_TOKEN_MAX];  /* of an identity provider, during a request */
     char authorization[sizeof "Authorization: " + CREDENTIALS_TOKEN_MAX]; /* the container's */
 };
 
@@ -64,14 +65,13 @@ struct credentials {
     struct credentials_waiter *waiters;
     unsigned attempts;
     struct http_call *request; /* to the container endpoint */
+    struct service_variant variant;
+    struct sts_place sts;
+    struct sts_call *assuming;
+    unsigned assumed; /* roles of the identity, in this fetch */
     char role[CREDENTIALS_ROLE_MAX];
-    char source[160]; /* of a value from a service */
+    char source[200]; /* of a value from a service */
 };
-
-static const char *credentials_environment(const char *name) {
-    const char *value = getenv(name);
-    return value != NULL && value[0] != '\0' ? value : NULL;
-}
 
 static int64_t credentials_random(int64_t below) {
     uint32_t bits = 0;
@@ -81,55 +81,85 @@ static int64_t credentials_random(int64_t below) {
 
 /* ---- Opening and closing ---- */
 
-static int credentials_read_environment(struct credentials_value *value, struct error *error) {
-    const char *key = credentials_environment("AWS_ACCESS_KEY_ID");
-    const char *secret = credentials_environment("AWS_SECRET_ACCESS_KEY");
-    const char *token = credentials_environment("AWS_SESSION_TOKEN");
-    const char *expires = credentials_environment("AWS_CREDENTIAL_EXPIRATION");
-    token = token != NULL ? token : credentials_environment("AWS_SECURITY_TOKEN");
-    if (key == NULL && secret == NULL) {
-        return 0;
-    }
-    const char *wrong = key == NULL || !credentials_text_is_good(key, sizeof value->key_id) ? "AWS_ACCESS_KEY_ID"
-                        : secret == NULL || !credentials_text_is_good(secret, sizeof value->secret)
-                            ? "AWS_SECRET_ACCESS_KEY"
-                        : token != NULL && !credentials_text_is_good(token, sizeof value->token) ? "AWS_SESSION_TOKEN"
-                        : expires != NULL && !instant_parse(expires, &value->expires) ? "AWS_CREDENTIAL_EXPIRATION"
-                                                                                      : NULL;
-    if (wrong != NULL) {
-        return error_set(error, AML_EINPUT,
-                         "%s is missing, or not what it can be: AWS_ACCESS_KEY_ID and "
-                         "AWS_SECRET_ACCESS_KEY belong together",
-                         wrong);
-    }
-    strcpy(value->key_id, key);
-    strcpy(value->secret, secret);
-    strcpy(value->token, token != NULL ? token : "");
-    value->source = "environment";
-    return 0;
+/* The first variable that is set; else the text, if it is not empty; else NULL. */
+static const char *first_set(const char *variable, const char *second, const char *text) {
+    const char *value = identity_environment(variable);
+    value = value == NULL && second != NULL ? identity_environment(second) : value;
+    return value != NULL ? value : text[0] != '\0' ? text : NULL;
 }
 
-static void credentials_read_settings(struct credentials *credentials) {
+/* Sets *on to a setting that is true or false. */
+static int read_switch(const char *variable, const char *setting, const char *text, bool *on, struct error *error) {
+    const char *value = first_set(variable, NULL, text);
+    *on = value != NULL && strcasecmp(value, "true") == 0;
+    return value == NULL || *on || strcasecmp(value, "false") == 0
+               ? 0
+               : error_set(error, AML_EINPUT, "%s (or the profile's %s): '%.40s': expected true or false", variable,
+                           setting, value);
+}
+
+static int credentials_read_variant(struct credentials *credentials, struct error *error) {
     const struct aws_profile *profile = &credentials->secrets->profile;
-    const char *ignored = credentials_environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
-    credentials->region = credentials_environment("AWS_REGION");
-    if (credentials->region == NULL) {
-        credentials->region = credentials_environment("AWS_DEFAULT_REGION");
+    struct service_variant *variant = &credentials->variant;
+    int code = read_switch("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint", profile->fips, &variant->fips, error);
+    code = code != 0 ? code
+                     : read_switch("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint", profile->dualstack,
+                                   &variant->dualstack, error);
+    if (code == 0 && credentials->endpoint != NULL && (variant->fips || variant->dualstack)) {
+        code = error_set(error, AML_EINPUT, "%s and an endpoint of its own (%.200s) exclude each other: expected one",
+                         variant->fips ? "AWS_USE_FIPS_ENDPOINT" : "AWS_USE_DUALSTACK_ENDPOINT", credentials->endpoint);
     }
-    if (credentials->region == NULL && profile->region[0] != '\0') {
-        credentials->region = profile->region;
+    return code;
+}
+
+/* Whether endpoints of the environment and the files do not count. */
+static bool endpoints_are_ignored(void) {
+    const char *ignore = identity_environment("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS");
+    return ignore != NULL && strcasecmp(ignore, "true") == 0;
+}
+
+static int credentials_choose_sts(struct credentials *credentials, struct error *error) {
+    const struct aws_profile *profile = &credentials->secrets->profile;
+    const char *way = first_set("AWS_STS_REGIONAL_ENDPOINTS", NULL, profile->sts_regional);
+    const char *endpoint =
+        endpoints_are_ignored() ? NULL : first_set("AWS_ENDPOINT_URL_STS", "AWS_ENDPOINT_URL", profile->sts_endpoint);
+    bool legacy = way != NULL && strcasecmp(way, "legacy") == 0;
+    if (credentials->secrets->identity.role_count == 0) {
+        return 0;
     }
-    if (ignored != NULL && strcasecmp(ignored, "true") == 0) {
-        return;
+    if (way != NULL && !legacy && strcasecmp(way, "regional") != 0) {
+        return error_set(error, AML_EINPUT,
+                         "AWS_STS_REGIONAL_ENDPOINTS (or the profile's sts_regional_endpoints): '%.40s': expected "
+                         "regional or legacy",
+                         way);
     }
-    credentials->endpoint = credentials_environment(strcmp(credentials->service, "s3") == 0 ? "AWS_ENDPOINT_URL_S3"
-                                                                                            : "AWS_ENDPOINT_URL_EC2");
-    if (credentials->endpoint == NULL) {
-        credentials->endpoint = credentials_environment("AWS_ENDPOINT_URL");
+    return sts_place_choose(&credentials->sts, endpoint, credentials->region, legacy, credentials->variant, error);
+}
+
+static int credentials_read_settings(struct credentials *credentials, struct error *error) {
+    struct aws_profile *profile = &credentials->secrets->profile;
+    *profile = credentials->secrets->identity.profile;
+    credentials->region = first_set("AWS_REGION", "AWS_DEFAULT_REGION", profile->region);
+    if (!endpoints_are_ignored()) {
+        const char *own = strcmp(credentials->service, "s3") == 0 ? "AWS_ENDPOINT_URL_S3" : "AWS_ENDPOINT_URL_EC2";
+        credentials->endpoint = first_set(own, "AWS_ENDPOINT_URL", profile->endpoint);
     }
-    if (credentials->endpoint == NULL && profile->endpoint[0] != '\0') {
-        credentials->endpoint = profile->endpoint;
+    if (profile->ca_bundle[0] != '\0') {
+        http_trust(credentials->http, profile->ca_bundle);
     }
+    int code = credentials_read_variant(credentials, error);
+    return code != 0 ? code : credentials_choose_sts(credentials, error);
+}
+
+/* Opens the metadata service, at the profile's address if the environment has none. */
+static int credentials_open_metadata(struct credentials *credentials, struct error *error) {
+    const struct aws_profile *profile = &credentials->secrets->profile;
+    bool set = identity_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT") != NULL ||
+               identity_environment("AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE") != NULL;
+    const char *endpoint = profile->metadata_endpoint[0] != '\0'             ? profile->metadata_endpoint
+                           : strcasecmp(profile->metadata_mode, "ipv6") == 0 ? "http://[fd00:ec2::254]"
+                                                                             : NULL;
+    return metadata_open(&credentials->metadata, credentials->http, set ? NULL : endpoint, error);
 }
 
 int credentials_open(struct credentials **credentials, struct http *http, const char *service, struct error *error) {
@@ -139,14 +169,13 @@ int credentials_open(struct credentials **credentials, struct http *http, const 
     new->service = service;
     new->secrets = secret_new(sizeof *new->secrets);
     *credentials = NULL;
-    int code = credentials_read_environment(&new->secrets->environment, error);
-    code = code != 0 ? code : aws_profile_read(&new->secrets->profile, service, error);
-    code = code != 0 ? code : metadata_open(&new->metadata, http, NULL, error);
+    int code = identity_read(&new->secrets->identity, service, error);
+    code = code != 0 ? code : credentials_read_settings(new, error);
+    code = code != 0 ? code : credentials_open_metadata(new, error);
     if (code != 0) {
         credentials_close(new);
         return code;
     }
-    credentials_read_settings(new);
     *credentials = new;
     return 0;
 }
@@ -158,6 +187,7 @@ void credentials_close(struct credentials *credentials) {
     if (credentials->request != NULL) {
         http_cancel(credentials->http, credentials->request);
     }
+    sts_cancel(credentials->assuming);
     metadata_close(credentials->metadata);
     while (credentials->waiters != NULL) {
         struct credentials_waiter *waiter = credentials->waiters;
@@ -174,6 +204,10 @@ const char *credentials_region(const struct credentials *credentials) {
 
 const char *credentials_endpoint(const struct credentials *credentials) {
     return credentials->endpoint;
+}
+
+struct service_variant credentials_variant(const struct credentials *credentials) {
+    return credentials->variant;
 }
 
 bool credentials_path_style(const struct credentials *credentials) {
@@ -195,11 +229,17 @@ static bool credentials_usable(const struct credentials *credentials) {
     return credentials->have && credentials_left_s(&credentials->secrets->value) > 0;
 }
 
-/* Ends a fetch. `why` NULL: secrets->incoming is the value. `date` is the sender's clock, by which it expires; 0: not
- * known. The earlier value stays unless a better one has come. */
+static void credentials_assume(struct credentials *credentials);
+
+/* Goes on with the next role to assume, or ends a fetch. `why` NULL: secrets->incoming is the value. `date` is the
+ * sender's clock, by which it expires; 0: not known. The earlier value stays unless a better one has come. */
 static void credentials_decided(struct credentials *credentials, int64_t date, const char *why) {
     struct credentials_secrets *secrets = credentials->secrets;
     bool first = !credentials->have;
+    if (why == NULL && credentials->assumed < secrets->identity.role_count) {
+        credentials_assume(credentials);
+        return;
+    }
     credentials->fetching = false;
     if (why == NULL && date > 0 && secrets->incoming.expires > 0) {
         secrets->incoming.expires -= date - (int64_t)time(NULL);
@@ -238,6 +278,57 @@ static void credentials_take(struct credentials *credentials, const char *body, 
     }
     incoming->source = credentials->source;
     credentials_decided(credentials, date, NULL);
+}
+
+/* ---- Roles that are assumed ---- */
+
+static void credentials_assumed(void *context, const struct credentials_value *value, int64_t date, const char *why) {
+    struct credentials *credentials = context;
+    struct error told = {0};
+    credentials->assuming = NULL;
+    if (why != NULL) {
+        (void)error_set(&told, AML_EFAIL, "%s: %.300s", credentials->source, why);
+        credentials_decided(credentials, 0, told.text);
+        return;
+    }
+    credentials->secrets->incoming = *value;
+    credentials->secrets->incoming.source = credentials->source;
+    credentials->assumed++;
+    credentials_decided(credentials, date, NULL);
+}
+
+/* Reads an identity provider's token from its file, which is replaced from time to time. */
+static int credentials_read_token(const char *path, char token[STS_TOKEN_MAX], struct error *error) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = file >= 0 ? read(file, token, STS_TOKEN_MAX - 1) : -1;
+    int reason = errno;
+    if (file >= 0) {
+        close(file);
+    }
+    token[got > 0 ? got : 0] = '\0';
+    token[strcspn(token, " \t\r\n")] = '\0';
+    if (got < 0) {
+        return error_set(error, AML_EINPUT, "AWS_WEB_IDENTITY_TOKEN_FILE %.200s: %s", path, strerror(reason));
+    }
+    return credentials_text_is_good(token, STS_TOKEN_MAX)
+               ? 0
+               : error_set(error, AML_EINPUT, "AWS_WEB_IDENTITY_TOKEN_FILE %.200s: no token", path);
+}
+
+/* Assumes the next role, the first one perhaps by a token, all others by secrets->incoming. */
+static void credentials_assume(struct credentials *credentials) {
+    struct credentials_secrets *secrets = credentials->secrets;
+    const struct aws_role *role = &secrets->identity.roles[credentials->assumed];
+    bool by_token = credentials->assumed == 0 && secrets->identity.base == IDENTITY_TOKEN;
+    struct error error = {0};
+    snprintf(credentials->source, sizeof credentials->source, "role %.180s", role->arn);
+    if (by_token && credentials_read_token(secrets->identity.token_file, secrets->token, &error) != 0) {
+        credentials_decided(credentials, 0, error.text);
+        return;
+    }
+    credentials->assuming = sts_assume(credentials->http, &credentials->sts, role, by_token ? NULL : &secrets->incoming,
+                                       secrets->token, credentials_assumed, credentials);
+    OPENSSL_cleanse(secrets->token, sizeof secrets->token);
 }
 
 /* ---- The instance's role ---- */
@@ -321,8 +412,8 @@ static bool credentials_url_is_safe(const char *url) {
  * AML_EINPUT. */
 static int credentials_authorization(char *header, size_t max, struct error *error) {
     static const char name[] = "Authorization: ";
-    const char *path = credentials_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
-    const char *token = credentials_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
+    const char *path = identity_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE");
+    const char *token = identity_environment("AWS_CONTAINER_AUTHORIZATION_TOKEN");
     char *text = header + strlen(name);
     size_t room = max - sizeof name;
     OPENSSL_cleanse(header, max);
@@ -384,8 +475,8 @@ static void credentials_container_answered(void *context, const struct http_answ
 
 /* The endpoint of the environment. False: there is none. */
 static bool credentials_container_url(char url[CREDENTIALS_URL_MAX]) {
-    const char *relative = credentials_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
-    const char *full = credentials_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
+    const char *relative = identity_environment("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI");
+    const char *full = identity_environment("AWS_CONTAINER_CREDENTIALS_FULL_URI");
     int size = relative != NULL ? snprintf(url, CREDENTIALS_URL_MAX, "%s%s%s", CREDENTIALS_CONTAINER,
                                            relative[0] == '/' ? "" : "/", relative)
                                 : snprintf(url, CREDENTIALS_URL_MAX, "%s", full != NULL ? full : "");
@@ -423,50 +514,43 @@ static void credentials_ask_container(struct credentials *credentials) {
 
 /* ---- The chain ---- */
 
-static void credentials_fetch_services(struct credentials *credentials) {
-    const struct aws_profile *profile = &credentials->secrets->profile;
-    char url[CREDENTIALS_URL_MAX];
-    if (profile->other[0] != '\0') {
-        char why[400];
-        snprintf(why, sizeof why,
-                 "profile %.120s takes its credentials by %s, which is not known here: set "
-                 "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or use a role of the instance or container",
-                 profile->name, profile->other);
-        credentials_decided(credentials, 0, why);
-    } else if (credentials_container_url(url)) {
-        credentials_ask_container(credentials);
-    } else {
-        metadata_get(credentials->metadata, CREDENTIALS_ROLES, credentials_role_name, credentials);
-    }
+/* Whether the machine's own identity would be used while a file is named that is not there (yet). */
+static bool credentials_file_is_missing(const struct identity *identity) {
+    bool machine = identity->base == IDENTITY_CONTAINER || identity->base == IDENTITY_INSTANCE;
+    return machine && identity->role_count == 0 && identity->profile.missing[0] != '\0';
 }
 
 static void credentials_fetch(struct credentials *credentials) {
     struct credentials_secrets *secrets = credentials->secrets;
     struct error error = {0};
     credentials->fetching = true;
-    credentials->attempts = 0;
-    if (secrets->environment.key_id[0] != '\0') {
-        secrets->incoming = secrets->environment;
-        credentials_decided(credentials, 0, NULL);
-        return;
+    credentials->attempts = credentials->assumed = 0;
+    int code = identity_read(&secrets->identity, credentials->service, &error);
+    if (code == 0 && secrets->identity.role_count > 0 && credentials->sts.url[0] == '\0') {
+        code = credentials_choose_sts(credentials, &error); /* files have changed since they were opened */
     }
-    /* The region and the endpoint stay as they were: they point into the text that was read first. */
-    struct aws_profile *profile = secret_new(sizeof *profile);
-    int code = aws_profile_read(profile, credentials->service, &error);
-    if (code == 0) {
-        secrets->profile.value = profile->value;
-        strcpy(secrets->profile.source, profile->source);
-        strcpy(secrets->profile.other, profile->other);
-        secrets->profile.value.source = secrets->profile.source;
+    if (code == 0 && credentials_file_is_missing(&secrets->identity)) {
+        code = error_set(&error, AML_EINPUT, "no credentials: %.300s: there is no such file",
+                         secrets->identity.profile.missing);
     }
-    secret_free(profile, sizeof *profile);
     if (code != 0) {
         credentials_decided(credentials, 0, error.text);
-    } else if (secrets->profile.value.key_id[0] != '\0') {
-        secrets->incoming = secrets->profile.value;
+        return;
+    }
+    switch (secrets->identity.base) {
+    case IDENTITY_KEYS:
+        secrets->incoming = secrets->identity.value;
         credentials_decided(credentials, 0, NULL);
-    } else {
-        credentials_fetch_services(credentials);
+        break;
+    case IDENTITY_TOKEN:
+        credentials_assume(credentials);
+        break;
+    case IDENTITY_CONTAINER:
+        credentials_ask_container(credentials);
+        break;
+    case IDENTITY_INSTANCE:
+        metadata_get(credentials->metadata, CREDENTIALS_ROLES, credentials_role_name, credentials);
+        break;
     }
 }
 

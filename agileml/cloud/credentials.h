@@ -1,10 +1,10 @@
-/* AWS credentials and where they come from, in this order: environment, the files of `aws configure` (profile of
- * AWS_PROFILE), the container endpoint, the instance's role by the metadata service. Refreshed before they expire. A
- * secret is never logged, never part of an error text, left out of core dumps, and wiped when it is replaced.
+/* AWS credentials of the identity that is configured (identity.h): keys, the container endpoint, the instance's role by
+ * the metadata service, or a role that is assumed by STS. Refreshed before they expire. A secret is never logged, never part of an error text, left out of core dumps, and wiped when it is replaced.
  * Asynchronous, one thread. */
 #ifndef AGILEML_CLOUD_CREDENTIALS_H
 #define AGILEML_CLOUD_CREDENTIALS_H
 
+#include "agileml/cloud/service_endpoint.h"
 #include "agileml/net/http.h"
 
 #include <stdbool.h>
@@ -27,7 +27,7 @@ struct credentials_value {
 struct credentials;
 
 /* `service` is the one whose endpoint is wanted, "ec2" or "s3". Reads the environment now; reads files and asks
- * services when a value is wanted. 0 or AML_EINPUT (a file that is broken, a profile that isn't there). */
+ * services when a value is wanted. 0 or AML_EINPUT (a file that is broken, what identity_read refuses). */
 int credentials_open(struct credentials **credentials, struct http *http, const char *service, struct error *error);
 void credentials_close(struct credentials *credentials);
 /* Calls `done` with a value that has not expired: at once if there is one, else from http_step; or with NULL and the
@@ -41,6 +41,8 @@ void credentials_expired(struct credentials *credentials);
 const char *credentials_region(const struct credentials *credentials);
 /* The service's endpoint of AWS_ENDPOINT_URL_EC2 (or _S3), AWS_ENDPOINT_URL, or the profile; NULL: none is set. */
 const char *credentials_endpoint(const struct credentials *credentials);
+/* Which of AWS's own addresses are asked, by AWS_USE_FIPS_ENDPOINT, AWS_USE_DUALSTACK_ENDPOINT and the profile. */
+struct service_variant credentials_variant(const struct credentials *credentials);
 /* Whether the profile has addressing_style = path (or virtual) among its settings of s3. */
 bool credentials_path_style(const struct credentials *credentials);
 bool credentials_virtual_style(const struct credentials *credentials);

@@ -489,8 +489,7 @@ static bool target_set(const struct objects *objects, const struct object_url *u
     char host[OBJECTS_HOST_MAX];
     snprintf(host, sizeof host, "%s", objects->host);
     if (host[0] == '\0') {
-        snprintf(host, sizeof host, "s3.%s.amazonaws.com%s", objects->region,
-                 strncmp(objects->region, "cn-", 3) == 0 ? ".cn" : "");
+        service_aws_host("s3", objects->region, credentials_variant(objects->credentials), host, sizeof host);
     }
     snprintf(target->host, sizeof target->host, "%s%s%s", path ? "" : url->bucket, path ? "" : ".", host);
     if (!sigv4_encode(url->key, "/", key, sizeof key)) {

@@ -21,10 +21,11 @@ struct profile_reader {
     const char *service;
     const char *file;
     bool config;
-    char services[PROFILE_NAME_MAX];     /* the section [services NAME] that the profile names; "": none */
-    char endpoint[PROFILE_ENDPOINT_MAX]; /* of that section, for the service */
-    bool strong;                         /* [profile default] has come, which goes before [default] */
-    bool ignored;                        /* endpoints of files do not count */
+    char services[PROFILE_NAME_MAX]; /* the section [services NAME] that the profile names; "": none */
+    bool services_found;
+    char endpoint[PROFILE_ENDPOINT_MAX], sts_endpoint[PROFILE_ENDPOINT_MAX]; /* of that section */
+    bool strong;  /* [profile default] has come, which goes before [default] */
+    bool ignored; /* endpoints of files do not count */
 };
 
 bool credentials_text_is_good(const char *text, size_t max) {
@@ -37,48 +38,104 @@ bool credentials_text_is_good(const char *text, size_t max) {
 
 /* ---- What items mean ---- */
 
-/* Sets text[max] to the item's value; "" takes it away. */
-static int profile_set(const struct profile_reader *reader, const struct ini_item *item, char *text, size_t max,
-                       struct error *error) {
-    if (item->value[0] != '\0' && !credentials_text_is_good(item->value, max)) {
-        return error_set(error, AML_EINPUT, "%s:%u: %.40s: expected 1 to %zu characters without blanks", reader->file,
-                         item->line, item->name, max - 1);
+/* Where an item's value goes. */
+struct profile_setting {
+    const char *name;
+    char *text;
+    size_t max;
+    bool blanks; /* it may hold blanks */
+};
+
+/* Whether the text is 1 to `max` - 1 visible characters of any alphabet, perhaps with spaces. */
+static bool profile_text_is_good(const char *text, size_t max) {
+    size_t size = 0;
+    while ((unsigned char)text[size] >= ' ' && text[size] != 0x7F) {
+        size++;
     }
-    memset(text, 0, max);
-    strcpy(text, item->value);
+    return text[size] == '\0' && size > 0 && size < max;
+}
+
+/* Sets the text to the item's value; "" takes it away. */
+static int profile_set(const struct profile_reader *reader, const struct ini_item *item,
+                       const struct profile_setting *setting, struct error *error) {
+    bool good = setting->blanks ? profile_text_is_good(item->value, setting->max)
+                                : credentials_text_is_good(item->value, setting->max);
+    if (item->value[0] != '\0' && !good) {
+        return error_set(error, AML_EINPUT, "%s:%u: %.40s: expected 1 to %zu characters%s", reader->file, item->line,
+                         item->name, setting->max - 1, setting->blanks ? "" : " without blanks");
+    }
+    memset(setting->text, 0, setting->max);
+    strcpy(setting->text, item->value);
     return 0;
 }
 
+/* Settings by which other tools find keys, but nothing here does. */
+static bool profile_is_other(const char *name) {
+    static const char *const others[] = {"credential_process", "sso_session", "sso_start_url", "sso_account_id",
+                                         "login_session"};
+    for (unsigned i = 0; i < sizeof others / sizeof others[0]; i++) {
+        if (strcmp(name, others[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static int profile_take_item(struct profile_reader *reader, const struct ini_item *item, struct error *error) {
-    static const char *const others[] = {"role_arn", "credential_process", "sso_session", "sso_start_url",
-                                         "web_identity_token_file"};
     struct aws_profile *profile = reader->profile;
-    const struct {
-        const char *name;
-        char *text;
-        size_t max;
-    } settings[] = {
-        {"aws_access_key_id", profile->value.key_id, sizeof profile->value.key_id},
-        {"aws_secret_access_key", profile->value.secret, sizeof profile->value.secret},
-        {"aws_session_token", profile->value.token, sizeof profile->value.token},
-        {"region", profile->region, sizeof profile->region},
-        {"endpoint_url", profile->endpoint, sizeof profile->endpoint},
-        {"services", reader->services, sizeof reader->services},
+    const struct profile_setting settings[] = {
+        {"aws_access_key_id", profile->value.key_id, sizeof profile->value.key_id, false},
+        {"aws_secret_access_key", profile->value.secret, sizeof profile->value.secret, false},
+        {"aws_session_token", profile->value.token, sizeof profile->value.token, false},
+        {"role_arn", profile->role.arn, sizeof profile->role.arn, false},
+        {"role_session_name", profile->role.session, sizeof profile->role.session, false},
+        {"external_id", profile->role.external_id, sizeof profile->role.external_id, false},
+        {"duration_seconds", profile->role.duration_s, sizeof profile->role.duration_s, false},
+        {"source_profile", profile->source_profile, sizeof profile->source_profile, true},
+        {"credential_source", profile->credential_source, sizeof profile->credential_source, false},
+        {"mfa_serial", profile->mfa_serial, sizeof profile->mfa_serial, false},
+        {"web_identity_token_file", profile->web_token_file, sizeof profile->web_token_file, true},
+        {"region", profile->region, sizeof profile->region, false},
+        {"endpoint_url", profile->endpoint, sizeof profile->endpoint, false},
+        {"services", reader->services, sizeof reader->services, true},
+        {"sts_regional_endpoints", profile->sts_regional, sizeof profile->sts_regional, false},
+        {"use_fips_endpoint", profile->fips, sizeof profile->fips, false},
+        {"use_dualstack_endpoint", profile->dualstack, sizeof profile->dualstack, false},
+        {"ca_bundle", profile->ca_bundle, sizeof profile->ca_bundle, true},
+        {"ec2_metadata_service_endpoint", profile->metadata_endpoint, sizeof profile->metadata_endpoint, false},
+        {"ec2_metadata_service_endpoint_mode", profile->metadata_mode, sizeof profile->metadata_mode, false},
     };
     for (unsigned i = 0; i < sizeof settings / sizeof settings[0]; i++) {
         if (strcmp(item->name, settings[i].name) == 0) {
-            return profile_set(reader, item, settings[i].text, settings[i].max, error);
+            return profile_set(reader, item, &settings[i], error);
         }
     }
-    if (strcmp(item->name, "ignore_configure_endpoint_urls") == 0) {
+    if (strcmp(item->name, "ignore_configured_endpoint_urls") == 0 ||
+        strcmp(item->name, "ignore_configure_endpoint_urls") == 0) {
         reader->ignored = strcasecmp(item->value, "true") == 0;
     }
-    for (unsigned i = 0; i < sizeof others / sizeof others[0] && profile->other[0] == '\0'; i++) {
-        if (strcmp(item->name, others[i]) == 0) {
-            strcpy(profile->other, others[i]);
-        }
+    if (profile_is_other(item->name) && profile->other[0] == '\0' && item->value[0] != '\0') {
+        strcpy(profile->other, item->name);
     }
     return 0;
+}
+
+/* Takes a part of the profile's "s3 =": where the bucket's name stands, and which of S3's addresses is asked. */
+static int profile_take_s3(struct profile_reader *reader, const struct ini_item *item, struct error *error) {
+    struct aws_profile *profile = reader->profile;
+    const struct profile_setting style = {item->part, profile->style, sizeof profile->style, false};
+    const struct profile_setting dualstack = {item->part, profile->dualstack, sizeof profile->dualstack, false};
+    if (strcmp(item->part, "addressing_style") == 0) {
+        return profile_set(reader, item, &style, error);
+    }
+    if (strcmp(item->part, "use_dualstack_endpoint") == 0 && strcmp(reader->service, "s3") == 0) {
+        return profile_set(reader, item, &dualstack, error);
+    }
+    bool other = strcmp(item->part, "use_accelerate_endpoint") == 0 && strcasecmp(item->value, "true") == 0;
+    return other && strcmp(reader->service, "s3") == 0
+               ? error_set(error, AML_EINPUT, "%s:%u: use_accelerate_endpoint is not supported: expected false",
+                           reader->file, item->line)
+               : 0;
 }
 
 /* Whether the section is the profile's. In config "profile default" goes before "default". */
@@ -101,20 +158,28 @@ static int profile_found(void *context, const struct ini_item *item, struct erro
         return 0;
     }
     reader->profile->found = true;
-    if (item->name != NULL && item->part != NULL && strcmp(item->name, "s3") == 0 &&
-        strcmp(item->part, "addressing_style") == 0) {
-        return profile_set(reader, item, reader->profile->style, sizeof reader->profile->style, error);
+    if (item->name != NULL && item->part != NULL && strcmp(item->name, "s3") == 0) {
+        return profile_take_s3(reader, item, error);
     }
     return item->name == NULL || item->part != NULL ? 0 : profile_take_item(reader, item, error);
 }
 
+/* Takes what the section [services NAME] says of the service and of STS. */
 static int profile_found_service(void *context, const struct ini_item *item, struct error *error) {
     struct profile_reader *reader = context;
-    bool wanted = strncmp(item->section, "services ", strlen("services ")) == 0 &&
-                  strcmp(item->section + strlen("services "), reader->services) == 0 && item->name != NULL &&
-                  strcmp(item->name, reader->service) == 0 && item->part != NULL &&
-                  strcmp(item->part, "endpoint_url") == 0;
-    return wanted ? profile_set(reader, item, reader->endpoint, sizeof reader->endpoint, error) : 0;
+    if (strncmp(item->section, "services ", strlen("services ")) != 0 ||
+        strcmp(item->section + strlen("services "), reader->services) != 0) {
+        return 0;
+    }
+    reader->services_found = true;
+    if (item->name == NULL || item->part == NULL || strcmp(item->part, "endpoint_url") != 0) {
+        return 0;
+    }
+    const struct profile_setting own = {item->part, reader->endpoint, sizeof reader->endpoint, false};
+    const struct profile_setting sts = {item->part, reader->sts_endpoint, sizeof reader->sts_endpoint, false};
+    return strcmp(item->name, reader->service) == 0 ? profile_set(reader, item, &own, error)
+           : strcmp(item->name, "sts") == 0         ? profile_set(reader, item, &sts, error)
+                                                    : 0;
 }
 
 /* Both keys of a pair come from one file: half from one file and half from the other would not match. */
@@ -126,11 +191,27 @@ static int profile_check_keys(const struct profile_reader *reader, struct error 
                          key ? "aws_access_key_id" : "aws_secret_access_key",
                          key ? "aws_secret_access_key" : "aws_access_key_id");
     }
+    if (!key && profile->value.token[0] != '\0') {
+        return error_set(error, AML_EINPUT, "%s: profile %s has aws_session_token without aws_access_key_id",
+                         reader->file, profile->name);
+    }
     if (key) {
         snprintf(profile->source, sizeof profile->source, "profile %s of %.480s", profile->name, reader->file);
         profile->value.source = profile->source;
     }
     return 0;
+}
+
+/* The service's own endpoint goes before that of all services. */
+static void profile_set_endpoints(const struct profile_reader *reader) {
+    struct aws_profile *profile = reader->profile;
+    strcpy(profile->sts_endpoint, reader->sts_endpoint[0] != '\0' ? reader->sts_endpoint : profile->endpoint);
+    if (reader->endpoint[0] != '\0') {
+        strcpy(profile->endpoint, reader->endpoint);
+    }
+    if (reader->ignored) {
+        profile->endpoint[0] = profile->sts_endpoint[0] = '\0';
+    }
 }
 
 int aws_profile_take(struct aws_profile *profile, const char *service, const char *file, bool config, char *text,
@@ -143,14 +224,13 @@ int aws_profile_take(struct aws_profile *profile, const char *service, const cha
     code = code != 0 ? code : profile_check_keys(&reader, error);
     if (code == 0 && reader.services[0] != '\0') {
         code = ini_parse(file, again, profile_found_service, &reader, error);
+        if (code == 0 && !reader.services_found) {
+            code = error_set(error, AML_EINPUT, "%s: profile %s names services %s: expected a section [services %s]",
+                             file, profile->name, reader.services, reader.services);
+        }
     }
     secret_free(again, size);
-    if (reader.endpoint[0] != '\0') {
-        strcpy(profile->endpoint, reader.endpoint);
-    }
-    if (reader.ignored) {
-        profile->endpoint[0] = '\0';
-    }
+    profile_set_endpoints(&reader);
     return code;
 }
 
@@ -175,12 +255,14 @@ static int profile_path(const char *variable, const char *usual, char path[PATH_
     return 0;
 }
 
-/* The file's text with a 0 byte behind it, in memory of PROFILE_FILE_MAX + 1 bytes. An absent file is an empty one. */
-static int profile_load(const char *path, char *text, struct error *error) {
+/* The file's text with a 0 byte behind it, in memory of PROFILE_FILE_MAX + 1 bytes. An absent file is an empty one, and
+ * sets *absent. */
+static int profile_load(const char *path, char *text, bool *absent, struct error *error) {
     size_t size = 0;
     ssize_t got = 0;
     int file = open(path, O_RDONLY | O_CLOEXEC);
-    if (file < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    *absent = file < 0 && (errno == ENOENT || errno == ENOTDIR);
+    if (*absent) {
         return 0;
     }
     if (file >= 0) {
@@ -206,59 +288,104 @@ static int profile_read_file(struct aws_profile *profile, const char *service, c
     char path[PATH_MAX];
     int code = profile_path(variable, usual, path, error);
     if (code == 0) {
+        bool absent = false;
         char *text = secret_new(PROFILE_FILE_MAX + 1);
-        code = profile_load(path, text, error);
+        code = profile_load(path, text, &absent, error);
+        if (absent && profile_environment(variable) != NULL) {
+            snprintf(profile->missing, sizeof profile->missing, "%s: %.900s", variable, path);
+        }
         code = code != 0 ? code : aws_profile_take(profile, service, path, config, text, error);
         secret_free(text, PROFILE_FILE_MAX + 1);
     }
     return code;
 }
 
-/* The credentials file's keys, both or none, over those of the config file. */
-static void profile_merge_keys(struct aws_profile *profile, const struct aws_profile *config) {
+/* Adds what the config file says to what the credentials file does not. Keys come from one file, both or none. */
+static void profile_merge(struct aws_profile *profile, const struct aws_profile *config) {
+    const struct {
+        char *text;
+        const char *from;
+    } texts[] = {
+        {profile->role.arn, config->role.arn},
+        {profile->role.session, config->role.session},
+        {profile->role.external_id, config->role.external_id},
+        {profile->role.duration_s, config->role.duration_s},
+        {profile->source_profile, config->source_profile},
+        {profile->credential_source, config->credential_source},
+        {profile->mfa_serial, config->mfa_serial},
+        {profile->web_token_file, config->web_token_file},
+        {profile->other, config->other},
+        {profile->region, config->region},
+        {profile->endpoint, config->endpoint},
+        {profile->sts_endpoint, config->sts_endpoint},
+        {profile->sts_regional, config->sts_regional},
+        {profile->fips, config->fips},
+        {profile->dualstack, config->dualstack},
+        {profile->ca_bundle, config->ca_bundle},
+        {profile->metadata_endpoint, config->metadata_endpoint},
+        {profile->metadata_mode, config->metadata_mode},
+        {profile->style, config->style},
+        {profile->missing, config->missing},
+    };
     if (profile->value.key_id[0] == '\0') {
         profile->value = config->value;
         strcpy(profile->source, config->source);
         profile->value.source = profile->source;
     }
-    if (profile->region[0] == '\0') {
-        strcpy(profile->region, config->region);
-    }
-    if (profile->endpoint[0] == '\0') {
-        strcpy(profile->endpoint, config->endpoint);
-    }
-    if (profile->other[0] == '\0') {
-        strcpy(profile->other, config->other);
-    }
-    if (profile->style[0] == '\0') {
-        strcpy(profile->style, config->style);
+    for (unsigned i = 0; i < sizeof texts / sizeof texts[0]; i++) {
+        if (texts[i].text[0] == '\0') {
+            strcpy(texts[i].text, texts[i].from);
+        }
     }
     profile->found |= config->found;
 }
 
-int aws_profile_read(struct aws_profile *profile, const char *service, struct error *error) {
-    const char *named = profile_environment("AWS_PROFILE");
-    named = named != NULL ? named : profile_environment("AWS_DEFAULT_PROFILE");
-    const char *name = named != NULL ? named : "default";
-    OPENSSL_cleanse(profile, sizeof *profile);
-    if (strlen(name) >= sizeof profile->name) {
-        return error_set(error, AML_EINPUT, "AWS_PROFILE: expected a name of 1 to %d bytes", PROFILE_NAME_MAX - 1);
+/* Sets *name to the profile that the environment names; NULL: none. AWS's tools disagree which of the two variables
+ * goes first. */
+static int profile_name(const char **name, struct error *error) {
+    const char *own = profile_environment("AWS_PROFILE");
+    const char *usual = profile_environment("AWS_DEFAULT_PROFILE");
+    *name = own != NULL ? own : usual;
+    if (own != NULL && usual != NULL && strcmp(own, usual) != 0) {
+        return error_set(
+            error, AML_EINPUT,
+            "AWS_PROFILE (%.100s) and AWS_DEFAULT_PROFILE (%.100s) name two profiles: expected one of them", own,
+            usual);
     }
+    return 0;
+}
+
+/* Reads the profile of profile->name from both files. */
+static int profile_read_files(struct aws_profile *profile, const char *service, struct error *error) {
     struct aws_profile *config = secret_new(sizeof *config);
-    strcpy(profile->name, name);
-    strcpy(config->name, name);
+    strcpy(config->name, profile->name);
     int code = profile_read_file(profile, service, "AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials", false, error);
     code = code != 0 ? code : profile_read_file(config, service, "AWS_CONFIG_FILE", "~/.aws/config", true, error);
     if (code == 0) {
-        profile_merge_keys(profile, config);
+        profile_merge(profile, config);
     }
     secret_free(config, sizeof *config);
+    return code;
+}
+
+int aws_profile_read(struct aws_profile *profile, const char *named, const char *service, struct error *error) {
+    const char *variable = named != NULL ? "source_profile" : "AWS_PROFILE";
+    OPENSSL_cleanse(profile, sizeof *profile);
+    int code = named != NULL ? 0 : profile_name(&named, error);
+    const char *name = named != NULL ? named : "default";
+    if (code == 0 && strlen(name) >= sizeof profile->name) {
+        code = error_set(error, AML_EINPUT, "%s: expected a name of 1 to %d bytes", variable, PROFILE_NAME_MAX - 1);
+    }
+    if (code != 0) {
+        return code;
+    }
+    strcpy(profile->name, name);
+    code = profile_read_files(profile, service, error);
     if (code == 0 && named != NULL && !profile->found) {
-        code =
-            error_set(error, AML_EINPUT,
-                      "AWS_PROFILE: there is no profile '%s' in ~/.aws/credentials or ~/.aws/config (or the files of "
-                      "AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE)",
-                      name);
+        code = error_set(error, AML_EINPUT,
+                         "%s: there is no profile '%s' in ~/.aws/credentials or ~/.aws/config (or the files of "
+                         "AWS_SHARED_CREDENTIALS_FILE and AWS_CONFIG_FILE)",
+                         variable, name);
     }
     return code;
 }

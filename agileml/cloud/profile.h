@@ -12,27 +12,49 @@ enum {
     PROFILE_NAME_MAX = 128,
     PROFILE_REGION_MAX = 64,
     PROFILE_ENDPOINT_MAX = 512,
+    PROFILE_PATH_MAX = 1024,
     PROFILE_FILE_MAX = 1 << 20, /* bytes of a file */
-    PROFILE_SOURCE_MAX = 640
+    PROFILE_SOURCE_MAX = 640,
+    PROFILE_ARN_MAX = 2049,      /* bytes of a role's ARN with its 0 */
+    PROFILE_SESSION_MAX = 65,    /* of the name of a role's session */
+    PROFILE_EXTERNAL_MAX = 1225, /* of an external id */
 };
 
-/* Zeroed at first. Holds secrets: make it with secret_new. */
+/* A role that is assumed by STS, with credentials of a source or a token of an identity provider. */
+struct aws_role {
+    char arn[PROFILE_ARN_MAX];              /* "": none */
+    char session[PROFILE_SESSION_MAX];      /* "": a name is made up */
+    char external_id[PROFILE_EXTERNAL_MAX]; /* "": none */
+    char duration_s[8];                     /* digits; "": STS's default */
+};
+
+/* Zeroed at first. Holds secrets: make it with secret_new. Texts are "" where the profile does not set them. */
 struct aws_profile {
     char name[PROFILE_NAME_MAX];
-    bool found;                          /* one of the files has it */
-    struct credentials_value value;      /* key_id "": the profile has no keys */
-    char source[PROFILE_SOURCE_MAX];     /* of the keys, for people; value.source points to it */
-    char region[PROFILE_REGION_MAX];     /* "": none */
-    char endpoint[PROFILE_ENDPOINT_MAX]; /* the service's, or every service's; "": none */
-    char style[16];                      /* addressing_style of s3; "": none */
-    char other[32]; /* a setting that brings keys by ways not known here, such as "role_arn"; "": none */
+    bool found;                      /* one of the files has it */
+    struct credentials_value value;  /* key_id "": the profile has no keys */
+    char source[PROFILE_SOURCE_MAX]; /* of the keys, for people; value.source points to it */
+    struct aws_role role;
+    char source_profile[PROFILE_NAME_MAX], credential_source[32]; /* whose credentials assume the role */
+    char mfa_serial[PROFILE_NAME_MAX];
+    char web_token_file[PROFILE_PATH_MAX];
+    char other[32]; /* a setting that brings keys by ways not known here, such as "sso_session" */
+    char region[PROFILE_REGION_MAX];
+    char endpoint[PROFILE_ENDPOINT_MAX];     /* the service's, or every service's */
+    char sts_endpoint[PROFILE_ENDPOINT_MAX]; /* of STS, or every service's */
+    char sts_regional[16];                   /* sts_regional_endpoints */
+    char fips[8], dualstack[8];              /* use_fips_endpoint, use_dualstack_endpoint */
+    char ca_bundle[PROFILE_PATH_MAX];
+    char metadata_endpoint[PROFILE_ENDPOINT_MAX], metadata_mode[8];
+    char style[16];                 /* addressing_style of s3 */
+    char missing[PROFILE_PATH_MAX]; /* a variable that names a file which is not there, and the file */
 };
 
-/* Reads the profile of AWS_PROFILE, AWS_DEFAULT_PROFILE, or "default", and the endpoint of `service`
- * ("ec2", "s3"). A file that isn't there is an empty one. 0,
- * or AML_EINPUT: a file that can't be read or is broken, half a pair of keys, or a profile that is named but in no
- * file. */
-int aws_profile_read(struct aws_profile *profile, const char *service, struct error *error);
+/* Reads the profile of AWS_PROFILE, AWS_DEFAULT_PROFILE, or "default", or the one that is `named` (NULL: none), and the
+ * endpoint of `service` ("ec2", "s3"). A file that isn't there is an empty one. 0, or AML_EINPUT: a file that can't be
+ * read or is broken, half a pair of keys, a profile that is named but in no file, a section of services that is named
+ * but not there, a setting that would have another service asked than it says. */
+int aws_profile_read(struct aws_profile *profile, const char *named, const char *service, struct error *error);
 
 /* For tests and fuzzing: takes what is in `text` as one of the files' content. `text` is changed. */
 int aws_profile_take(struct aws_profile *profile, const char *service, const char *file, bool config, char *text,

@@ -64,6 +64,19 @@ int service_endpoint_host(const char *url, char *host, size_t size, bool plain_a
     return result;
 }
 
+void service_aws_host(const char *service, const char *region, struct service_variant variant, char *host,
+                      size_t size) {
+    bool china = strncmp(region, "cn-", 3) == 0;
+    bool s3 = strcmp(service, "s3") == 0;
+    bool named = variant.fips && (s3 || strncmp(region, "us-gov-", 7) != 0); /* in GovCloud the usual name is FIPS */
+    const char *domain = china ? "amazonaws.com.cn" : "amazonaws.com";
+    if (variant.dualstack && !s3) {
+        domain = china ? "api.amazonwebservices.com.cn" : "api.aws";
+    }
+    snprintf(host, size, "%s%s.%s%s.%s", service, named ? "-fips" : "", variant.dualstack && s3 ? "dualstack." : "",
+             region, domain);
+}
+
 bool service_plain_allowed(void) {
     const char *value = getenv("PROTEUS_PLAIN_HTTP");
     return value != NULL && strcmp(value, "1") == 0;

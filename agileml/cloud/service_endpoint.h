@@ -12,6 +12,14 @@
  * addresses, unless it is allowed for all. Returns 0 or AML_EINPUT. */
 int service_endpoint_host(const char *url, char *host, size_t size, bool plain_allowed, struct error *error);
 
+/* Which of a service's addresses are asked: those by FIPS 140's rules, those for IPv4 and IPv6. */
+struct service_variant {
+    bool fips, dualstack;
+};
+
+/* Writes AWS's own host of a service ("s3", "ec2", "sts") in a region. */
+void service_aws_host(const char *service, const char *region, struct service_variant variant, char *host, size_t size);
+
 /* Whether PROTEUS_PLAIN_HTTP=1 in the environment allows plain http to other machines, for data, models and
  * checkpoints. */
 bool service_plain_allowed(void);

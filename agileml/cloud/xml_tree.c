@@ -5,6 +5,7 @@
 #include "agileml/base/memory.h"
 
 #include <expat.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,10 +33,36 @@ struct xml_reader {
     const char *refused;
 };
 
+/* ---- Memory: answers may hold secrets, so that it is wiped before it is freed ---- */
+
+static void xml_free(void *memory) {
+    if (memory != NULL) {
+        explicit_bzero(memory, malloc_usable_size(memory));
+        free(memory);
+    }
+}
+
+static void *xml_realloc(void *old, size_t size) {
+    void *new = malloc(size);
+    size_t before = old != NULL ? malloc_usable_size(old) : 0;
+    if (new != NULL && old != NULL) {
+        memcpy(new, old, before < size ? before : size);
+        xml_free(old);
+    }
+    return new;
+}
+
+static const XML_Memory_Handling_Suite xml_memory = {malloc, xml_realloc, xml_free};
+
+/* ---- Reading ---- */
+
 static void xml_tree_add_text(struct xml_tree *xml, const char *text, size_t size) {
     if (xml->size + size > xml->texts_capacity) {
         xml->texts_capacity = (xml->size + size) * 2;
-        xml->texts = memory_resized(xml->texts, xml->texts_capacity, 1);
+        xml->texts = xml_realloc(xml->texts, xml->texts_capacity);
+        if (xml->texts == NULL) {
+            memory_exhausted(xml->texts_capacity);
+        }
     }
     memcpy(xml->texts + xml->size, text, size);
     xml->size += size;
@@ -134,7 +161,8 @@ int xml_tree_parse(struct xml_tree **xml, const char *body, size_t size, struct 
     if (size > XML_TREE_BODY_MAX) {
         return error_set(error, AML_EINPUT, "XML of more than %d bytes", XML_TREE_BODY_MAX);
     }
-    struct xml_reader reader = {.parser = XML_ParserCreate(NULL), .xml = memory_zeroed(1, sizeof **xml)};
+    struct xml_reader reader = {.parser = XML_ParserCreate_MM(NULL, &xml_memory, NULL),
+                                .xml = memory_zeroed(1, sizeof **xml)};
     if (reader.parser == NULL) {
         memory_exhausted(sizeof reader);
     }
@@ -163,7 +191,7 @@ int xml_tree_parse(struct xml_tree **xml, const char *body, size_t size, struct 
 void xml_tree_close(struct xml_tree *xml) {
     if (xml != NULL) {
         free(xml->nodes);
-        free(xml->texts);
+        xml_free(xml->texts);
         free(xml);
     }
 }

@@ -2,7 +2,8 @@
  * of elements that have no children. Knows nothing of what answers mean.
  *
  * Refused: document types (and with them entities of any kind but XML's own five), more than the limits below, what is
- * not well-formed. Attributes are passed over. Any thread; a tree may be read by several. */
+ * not well-formed. Attributes are passed over. Any thread; a tree may be read by several.
+ * What is freed is wiped. */
 #ifndef AGILEML_CLOUD_XML_TREE_H
 #define AGILEML_CLOUD_XML_TREE_H
 

@@ -51,6 +51,7 @@ struct http {
     unsigned stepping; /* calls of http_step that have not returned */
     /* Where the authorities' certificates are; NULL: where libcurl looks. */
     const char *certificates, *certificate_folder;
+    char *trusted; /* http_trust's */
 };
 
 /* ---- Memory, also libcurl's, is wiped before it is freed ---- */
@@ -187,6 +188,14 @@ int http_open(struct http **http, struct error *error) {
     return 0;
 }
 
+void http_trust(struct http *http, const char *certificates) {
+    if (http_environment("AWS_CA_BUNDLE") == NULL) {
+        free(http->trusted);
+        http->trusted = memory_string(certificates);
+        http->certificates = http->trusted;
+    }
+}
+
 /* Removes the call from the list and from libcurl. Its `done` may be called afterwards, then http_call_free. */
 static void http_call_remove(struct http_call *call) {
     struct http *http = call->http;
@@ -228,6 +237,7 @@ void http_close(struct http *http) {
     if (http->epoll >= 0) {
         close(http->epoll);
     }
+    free(http->trusted);
     free(http);
     curl_global_cleanup();
 }

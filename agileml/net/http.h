@@ -58,6 +58,8 @@ typedef void http_done(void *context, const struct http_answer *answer);
 
 /* 0 or AML_EFAIL. */
 int http_open(struct http **http, struct error *error);
+/* Uses the authorities of this file from now on, unless AWS_CA_BUNDLE names some. */
+void http_trust(struct http *http, const char *certificates);
 /* Drops calls under way without calling their `done`. Must not be called from a `done`. NULL is allowed. */
 void http_close(struct http *http);
 

@@ -30,8 +30,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
                fuzz_good(profile.value.secret, sizeof profile.value.secret) &&
                fuzz_good(profile.value.token, sizeof profile.value.token) &&
                fuzz_good(profile.region, sizeof profile.region) &&
-               fuzz_good(profile.endpoint, sizeof profile.endpoint));
+               fuzz_good(profile.endpoint, sizeof profile.endpoint) &&
+               fuzz_good(profile.sts_endpoint, sizeof profile.sts_endpoint) &&
+               fuzz_good(profile.role.arn, sizeof profile.role.arn) &&
+               fuzz_good(profile.role.session, sizeof profile.role.session) &&
+               fuzz_good(profile.role.external_id, sizeof profile.role.external_id));
     FUZZ_CHECK(code != 0 || (profile.value.key_id[0] != '\0') == (profile.value.secret[0] != '\0'));
+    FUZZ_CHECK(profile.found ||
+               (profile.role.arn[0] == '\0' && profile.other[0] == '\0' && profile.web_token_file[0] == '\0'));
     FUZZ_CHECK(profile.found || (profile.value.key_id[0] == '\0' && profile.endpoint[0] == '\0'));
     free(text);
     return 0;

@@ -15,6 +15,15 @@ static const char *const corpus_seeds[] = {
     "1HTTP/1.1 206 Partial\r\nContent-Range: bytes 0-99/1000\r\nETag: W/\"a\"\r\nLast-Modified: Thu, 01 Jan 2026 "
     "00:00:00 GMT\r\n",
     "1HTTP/1.1 416 Range\r\nContent-Range: bytes */0\r\n",
+    "1HTTP/1.1 307 Temporary\r\nLocation: https://b.s3.us-west-2.amazonaws.com/k?a\r\n\n\n<Error><Endpoint>"
+    "b.s3-eu-west-1.amazonaws.com</Endpoint></Error>",
+    "2bucket.s3.dualstack.eu-west-3.amazonaws.com.cn",
+    "3<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>A</AccessKeyId>"
+    "<SecretAccessKey>S</SecretAccessKey><SessionToken>T</SessionToken><Expiration>2030-01-01T00:00:00Z</Expiration>"
+    "</Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>",
+    "3<AssumeRoleResponse><AssumeRoleResult><Credentials><AccessKeyId>A</AccessKeyId></Credentials></AssumeRoleResult>"
+    "</AssumeRoleResponse>",
+    "3<ErrorResponse><Error><Code>AccessDenied</Code><Message>m</Message></Error></ErrorResponse>",
     "2s3://bucket/key of/an object",
     "2https://host.example:8443/path?query=1#part",
     "2http://[::1]:80/x",

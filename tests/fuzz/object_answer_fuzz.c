@@ -1,7 +1,8 @@
-/* libFuzzer target for what S3 and web servers answer about objects, and for addresses: the first byte chooses how the
+/* libFuzzer target for what S3 and web servers answer about objects, what STS answers, and for addresses: the first byte chooses how the
  * rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with items that can't
  * be. */
 #include "agileml/cloud/object_answer.h"
+#include "agileml/cloud/sts.h"
 #include "agileml/cloud/xml_tree.h"
 
 #include <stdlib.h>
@@ -54,6 +55,8 @@ static void fuzz_answer(char *text, size_t size) {
     fuzz_line(failure.code, sizeof failure.code);
     fuzz_line(failure.text, sizeof failure.text);
     fuzz_line(failure.region, sizeof failure.region);
+    fuzz_line(failure.location, sizeof failure.location);
+    FUZZ_CHECK(strchr(failure.location, '?') == NULL);
     object_tag_take(&answer, tag);
     fuzz_line(tag, sizeof tag);
     if (http_header(&answer, "Content-Range", header, sizeof header) && object_range_parse(header, &range)) {
@@ -71,6 +74,20 @@ static void fuzz_url(const char *text) {
     FUZZ_CHECK(code != 0 || url.s3 == (url.bucket[0] != '\0'));
     object_url_show(text, shown);
     fuzz_line(shown, sizeof shown);
+    FUZZ_CHECK(code != 0 || !object_url_is_foreign(text));
+    char region[OBJECT_REGION_MAX];
+    FUZZ_CHECK(object_host_region(text, region) == (region[0] != '\0') && strpbrk(region, "./:@ ") == NULL);
+}
+
+/* What would be a header or a secret of a signature is whole and visible. */
+static void fuzz_sts(const char *body, size_t size) {
+    static struct credentials_value value;
+    struct error error = {0};
+    int code = sts_answer_parse(body, size, &value, &error);
+    FUZZ_CHECK(code == 0 || (code == AML_EINPUT && error.text[0] != '\0' && value.key_id[0] == '\0'));
+    FUZZ_CHECK(code != 0 || (credentials_text_is_good(value.key_id, sizeof value.key_id) &&
+                             credentials_text_is_good(value.secret, sizeof value.secret) &&
+                             credentials_text_is_good(value.token, sizeof value.token) && value.expires > 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
@@ -81,12 +98,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(text != NULL);
     memcpy(text, data + 1, size - 1);
     text[size - 1] = '\0';
-    switch (data[0] % 3) {
+    switch (data[0] % 4) {
     case 0:
         fuzz_page(text, size - 1);
         break;
     case 1:
         fuzz_answer(text, size - 1);
+        break;
+    case 3:
+        fuzz_sts(text, size - 1);
         break;
     default:
         fuzz_url(text);

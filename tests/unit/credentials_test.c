@@ -4,7 +4,7 @@
 
 #include "agileml/base/instant.h"
 #include "agileml/cloud/credentials_answer.h"
-#include "agileml/cloud/profile.h"
+#include "agileml/cloud/sts.h"
 #include "agileml/net/metadata.h"
 #include "tests/unit/http_server.h"
 
@@ -44,6 +44,12 @@ struct fixture {
     int lives_s;       /* not 0: the keys expire so long after now, instead */
     unsigned asked;    /* for the keys */
     char authorization[1024];
+    /* STS. */
+    int sts_status;
+    unsigned sts_failures; /* as `failures` */
+    const char *sts;       /* NULL: credentials of the role that was asked for */
+    unsigned sts_asked;
+    char sts_bodies[4][2048], sts_authorizations[4][1024], sts_tokens[4][1024]; /* of the first requests */
     /* What `done` got. */
     unsigned answers;
     bool have;
@@ -65,6 +71,42 @@ static void serve_keys(struct fixture *fixture, struct http_server_reply *reply,
     }
 }
 
+/* Copies a field of a form, without decoding it; "" when there is none. */
+static const char *form_field(const char *form, const char *name, char value[1024]) {
+    char wanted[64];
+    snprintf(wanted, sizeof wanted, "&%s=", name);
+    const char *at = strstr(form, wanted);
+    snprintf(value, 1024, "%.*s", at != NULL ? (int)strcspn(at + strlen(wanted), "&") : 0,
+             at != NULL ? at + strlen(wanted) : "");
+    return value;
+}
+
+/* Answers as STS: the keys are named by the number of the request. */
+static void serve_sts(struct fixture *fixture, const struct http_server_request *request,
+                      struct http_server_reply *reply) {
+    char expires[INSTANT_TEXT_MAX];
+    unsigned number = fixture->sts_asked++;
+    bool web = strstr(request->body, "Action=AssumeRoleWithWebIdentity&") != NULL;
+    const char *action = web ? "AssumeRoleWithWebIdentity" : "AssumeRole";
+    assert_string_equal(request->method, "POST");
+    if (number < 4) {
+        snprintf(fixture->sts_bodies[number], sizeof fixture->sts_bodies[number], "&%.2000s", request->body);
+        http_server_header(request, "Authorization", fixture->sts_authorizations[number]);
+        http_server_header(request, "x-amz-security-token", fixture->sts_tokens[number]);
+    }
+    bool failing = fixture->sts_failures > 0;
+    fixture->sts_failures -= failing;
+    reply->status = failing ? 500 : fixture->sts_status;
+    instant_format((int64_t)time(NULL) + (fixture->lives_s != 0 ? fixture->lives_s : 3600), expires);
+    snprintf(
+        reply->text, sizeof reply->text,
+        "<%sResponse xmlns=\"https://sts.amazonaws.com/doc/2011-06-15/\"><%sResult><Credentials>"
+        "<AccessKeyId>ROLE%u</AccessKeyId><SecretAccessKey>SESAME-sts%u</SecretAccessKey>"
+        "<SessionToken>TOKEN-sts%u</SessionToken><Expiration>%s</Expiration></Credentials></%sResult></%sResponse>",
+        action, action, number, number, number, expires, action, action);
+    reply->body = fixture->sts != NULL ? fixture->sts : reply->text;
+}
+
 static void serve(void *context, const struct http_server_request *request, struct http_server_reply *reply) {
     struct fixture *fixture = context;
     char value[1024];
@@ -77,6 +119,8 @@ static void serve(void *context, const struct http_server_request *request, stru
         bool failing = fixture->failures > 0;
         fixture->failures -= failing;
         serve_keys(fixture, reply, failing ? 500 : fixture->container_status, fixture->container);
+    } else if (strcmp(request->path, "/") == 0) {
+        serve_sts(fixture, request, reply);
     } else if (strcmp(http_server_header(request, "X-aws-ec2-metadata-token", value), "a-token") != 0) {
         reply->status = 401;
     } else if (strcmp(request->path, "/latest/meta-data/iam/security-credentials/") == 0) {
@@ -173,7 +217,16 @@ static const char *const VARIABLES[] = {"AWS_ACCESS_KEY_ID",
                                         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
                                         "AWS_CONTAINER_AUTHORIZATION_TOKEN",
                                         "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-                                        "AWS_EC2_METADATA_DISABLED"};
+                                        "AWS_EC2_METADATA_DISABLED",
+                                        "AWS_EC2_METADATA_SERVICE_ENDPOINT_MODE",
+                                        "AWS_WEB_IDENTITY_TOKEN_FILE",
+                                        "AWS_ROLE_ARN",
+                                        "AWS_ROLE_SESSION_NAME",
+                                        "AWS_ENDPOINT_URL_STS",
+                                        "AWS_STS_REGIONAL_ENDPOINTS",
+                                        "AWS_USE_FIPS_ENDPOINT",
+                                        "AWS_USE_DUALSTACK_ENDPOINT",
+                                        "AWS_CREDENTIAL_FILE"};
 
 static int set_up(void **state) {
     struct fixture *fixture = calloc(1, sizeof *fixture);
@@ -183,6 +236,7 @@ static int set_up(void **state) {
         unsetenv(VARIABLES[i]);
     }
     fixture->token_status = fixture->roles_status = fixture->keys_status = fixture->container_status = 200;
+    fixture->sts_status = 200;
     fixture->roles = "a-role\n";
     fixture->keys = FOREVER;
     fixture->container = KEYS("box", "2090-01-01T00:00:00Z");
@@ -352,8 +406,6 @@ static void test_broken_files(void **state) {
     }
     setenv("AWS_SHARED_CREDENTIALS_FILE", fixture->folder, 1);
     open_wrong(fixture, "Is a directory");
-    setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere/at/all", 1);
-    open_chain(fixture); /* is empty */
 }
 
 /* A file that has changed is read again when AWS has refused what it held. */
@@ -373,14 +425,371 @@ static void test_refused_keys_are_read_again(void **state) {
     check_value(fixture, "TWO", "SESAME", "");
 }
 
-static void test_unknown_ways(void **state) {
-    struct fixture *fixture = *state;
-    write_file(fixture, ".aws/config", "[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\n");
+static void check_role_fails(struct fixture *fixture, const char *why) {
     open_chain(fixture);
     get(fixture);
     assert_false(fixture->have);
-    assert_non_null(strstr(fixture->why, "role_arn"));
+    if (strstr(fixture->why, why) == NULL) {
+        fail_msg("'%s' is not in: %s", why, fixture->why);
+    }
+}
+
+/* Every setting that names an identity in a way that is not supported, is half, or contradicts another. */
+static void test_refused_profiles(void **state) {
+    static const struct {
+        const char *text, *wanted; /* the config file; what the error says */
+    } cases[] = {
+        {"[default]\nsso_session = corp\n", "profile default takes its credentials by sso_session"},
+        {"[default]\nsso_start_url = https://x\nsso_region = us-east-1\n", "by sso_start_url"},
+        {"[default]\nsso_account_id = 1\nsso_role_name = x\n", "by sso_account_id"},
+        {"[default]\ncredential_process = /bin/cat 'a file'\n", "by credential_process"},
+        {"[default]\nlogin_session = arn:x\n", "by login_session"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\n", "role_arn: expected with it source_profile"},
+        {"[default]\nrole_arn = x\ncredential_source = Ec2InstanceMetadata\n", "role_arn: expected arn:"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Moon\n", "credential_source = Moon"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Environment\n",
+         "Environment: AWS_ACCESS_KEY_ID is not set"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = EcsContainer\n",
+         "AWS_CONTAINER_CREDENTIALS_FULL_URI is not set"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = nobody\n",
+         "source_profile: there is no profile 'nobody'"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\n[profile y]\nregion = us-east-1\n",
+         "profile y is a source_profile, but has no credentials"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\n[profile y]\nsso_session = a\n",
+         "profile y takes its credentials by sso_session"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\n[profile y]\n"
+         "role_arn = arn:aws:iam::1:role/y\nsource_profile = default\n",
+         "in a circle"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = default\n", "in a circle"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\ncredential_source = EcsContainer\n",
+         "expected one of source_profile or credential_source"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = y\nmfa_serial = arn:aws:iam::1:mfa/me\n",
+         "mfa_serial asks for a code"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n"
+         "duration_seconds = 60\n",
+         "duration_seconds: expected 900 to 43200"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n"
+         "role_session_name = a/b\n",
+         "role_session_name: expected"},
+        {"[default]\nsource_profile = y\n", "has source_profile without role_arn"},
+        {"[default]\ncredential_source = Environment\n", "has credential_source without role_arn"},
+        {"[default]\nweb_identity_token_file = /token\n", "web_identity_token_file is set without role_arn"},
+        {"[default]\naws_session_token = T\n", "aws_session_token without aws_access_key_id"},
+        {"[default]\naws_access_key_id = A\naws_secret_access_key = SESAME\nsso_session = a\n",
+         "two identities, by sso_session and aws_access_key_id"},
+        {"[default]\naws_access_key_id = A\naws_secret_access_key = SESAME\nrole_arn = arn:aws:iam::1:role/x\n"
+         "web_identity_token_file = /token\n",
+         "two identities, by web_identity_token_file and aws_access_key_id"},
+        {"[default]\nservices = none\n", "expected a section [services none]"},
+        {"[default]\nuse_fips_endpoint = yes\n", "use_fips_endpoint): 'yes': expected true or false"},
+        {"[default]\nuse_fips_endpoint = true\nendpoint_url = https://x\n", "exclude each other"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n"
+         "sts_regional_endpoints = both\n",
+         "expected regional or legacy"},
+        {"[default]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\nendpoint_url = "
+         "ftp://x\n",
+         "AWS_ENDPOINT_URL_STS"},
+    };
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        write_file(fixture, ".aws/config", cases[i].text);
+        open_wrong(fixture, cases[i].wanted);
+    }
+    assert_int_equal(fixture->asked + fixture->sts_asked, 0);
+}
+
+static void test_refused_variables(void **state) {
+    static const struct {
+        const char *name, *value, *wanted;
+    } cases[] = {
+        {"AWS_SESSION_TOKEN", "T", "AWS_ACCESS_KEY_ID is missing"},
+        {"AWS_SECURITY_TOKEN", "T", "AWS_ACCESS_KEY_ID is missing"},
+        {"AWS_ROLE_ARN", "arn:aws:iam::1:role/x", "AWS_ROLE_ARN is set without AWS_WEB_IDENTITY_TOKEN_FILE"},
+        {"AWS_WEB_IDENTITY_TOKEN_FILE", "/token", "AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN"},
+        {"AWS_PROFILE", "nobody", "AWS_PROFILE: there is no profile 'nobody'"},
+        {"AWS_DEFAULT_PROFILE", "nobody", "there is no profile 'nobody'"},
+        {"AWS_CREDENTIAL_FILE", "/x", "AWS_CREDENTIAL_FILE is not supported"},
+        {"AWS_USE_DUALSTACK_ENDPOINT", "1", "AWS_USE_DUALSTACK_ENDPOINT"},
+    };
+    struct fixture *fixture = *state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        setenv(cases[i].name, cases[i].value, 1);
+        open_wrong(fixture, cases[i].wanted);
+        unsetenv(cases[i].name);
+    }
+    static const char *const files[] = {"AWS_SHARED_CREDENTIALS_FILE", "AWS_CONFIG_FILE"};
+    for (unsigned i = 0; i < sizeof files / sizeof files[0]; i++) {
+        setenv(files[i], "/nowhere/at/all", 1);
+        check_role_fails(fixture, files[i]); /* and not the instance's role in its place */
+        assert_non_null(strstr(fixture->why, "/nowhere/at/all: there is no such file"));
+        unsetenv(files[i]);
+    }
     assert_int_equal(fixture->asked, 0);
+    setenv("AWS_PROFILE", "a", 1);
+    setenv("AWS_DEFAULT_PROFILE", "b", 1);
+    open_wrong(fixture, "name two profiles");
+}
+
+/* ---- Roles ---- */
+
+static void sts_is(const struct fixture *fixture) {
+    setenv("AWS_ENDPOINT_URL_STS", http_server_url(fixture->server), 1);
+    setenv("AWS_REGION", "eu-west-1", 1);
+}
+
+static void token_is(const struct fixture *fixture, const char *text) {
+    char path[PATH_MAX];
+    write_file(fixture, "token", text);
+    snprintf(path, sizeof path, "%s/token", fixture->folder);
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", path, 1);
+    setenv("AWS_ROLE_ARN", "arn:aws:iam::1:role/web", 1);
+}
+
+static void check_field(const char *form, const char *name, const char *wanted) {
+    char value[1024];
+    assert_string_equal(form_field(form, name, value), wanted);
+}
+
+static void test_web_identity(void **state) {
+    struct fixture *fixture = *state;
+    sts_is(fixture);
+    token_is(fixture, "head.body+/=.sign\n");
+    setenv("AWS_ROLE_SESSION_NAME", "me@work", 1);
+    open_chain(fixture);
+    get(fixture);
+    check_value(fixture, "ROLE0", "SESAME-sts0", "TOKEN-sts0");
+    assert_string_equal(fixture->value.source, "role arn:aws:iam::1:role/web");
+    check_field(fixture->sts_bodies[0], "Action", "AssumeRoleWithWebIdentity");
+    check_field(fixture->sts_bodies[0], "Version", "2011-06-15");
+    check_field(fixture->sts_bodies[0], "RoleArn", "arn%3Aaws%3Aiam%3A%3A1%3Arole%2Fweb");
+    check_field(fixture->sts_bodies[0], "RoleSessionName", "me%40work");
+    check_field(fixture->sts_bodies[0], "WebIdentityToken", "head.body%2B%2F%3D.sign");
+    assert_string_equal(fixture->sts_authorizations[0], ""); /* the token is what counts */
+    /* The file is read anew: its token is replaced from time to time. */
+    write_file(fixture, "token", "second");
+    credentials_expired(fixture->credentials);
+    get(fixture);
+    check_field(fixture->sts_bodies[1], "WebIdentityToken", "second");
+    check_value(fixture, "ROLE1", "SESAME-sts1", "TOKEN-sts1");
+    write_file(fixture, "token", "");
+    credentials_expired(fixture->credentials);
+    get(fixture);
+    assert_false(fixture->have);
+    assert_non_null(strstr(fixture->why, "no token"));
+    unsetenv("AWS_ROLE_SESSION_NAME");
+    setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token", 1);
+    open_chain(fixture);
+    get(fixture);
+    assert_false(fixture->have);
+    assert_non_null(strstr(fixture->why, "AWS_WEB_IDENTITY_TOKEN_FILE /nowhere/token: No such file"));
+}
+
+/* Renewed before it expires, as other credentials. */
+static void test_web_identity_is_renewed(void **state) {
+    struct fixture *fixture = *state;
+    sts_is(fixture);
+    token_is(fixture, "token");
+    fixture->lives_s = 200;
+    open_chain(fixture);
+    get(fixture);
+    assert_string_equal(fixture->value.key_id, "ROLE0");
+    fixture->lives_s = 7200;
+    while (strcmp(fixture->value.key_id, "ROLE1") != 0) {
+        get(fixture);
+        settle(fixture);
+    }
+    assert_int_equal(fixture->sts_asked, 2);
+}
+
+static void test_web_identity_of_a_profile(void **state) {
+    struct fixture *fixture = *state;
+    char config[PATH_MAX + 200];
+    sts_is(fixture);
+    write_file(fixture, "token", "of-profile");
+    snprintf(config, sizeof config,
+             "[default]\nrole_arn = arn:aws:iam::1:role/p\nweb_identity_token_file = %s/token\n"
+             "role_session_name = mine\n[profile user]\nrole_arn = arn:aws:iam::2:role/q\nsource_profile = default\n",
+             fixture->folder);
+    write_file(fixture, ".aws/config", config);
+    open_chain(fixture);
+    get(fixture);
+    check_value(fixture, "ROLE0", "SESAME-sts0", "TOKEN-sts0");
+    check_field(fixture->sts_bodies[0], "WebIdentityToken", "of-profile");
+    check_field(fixture->sts_bodies[0], "RoleSessionName", "mine");
+    setenv("AWS_PROFILE", "user", 1);
+    open_chain(fixture);
+    get(fixture);
+    check_value(fixture, "ROLE2", "SESAME-sts2", "TOKEN-sts2");
+    assert_string_equal(fixture->value.source, "role arn:aws:iam::2:role/q");
+    assert_non_null(strstr(fixture->sts_authorizations[2], "Credential=ROLE1/"));
+    assert_string_equal(fixture->sts_tokens[2], "TOKEN-sts1");
+}
+
+static void test_assumed_role(void **state) {
+    struct fixture *fixture = *state;
+    sts_is(fixture);
+    write_file(fixture, ".aws/credentials", "[base one]\naws_access_key_id = BASE\naws_secret_access_key = SESAME\n");
+    write_file(fixture, ".aws/config",
+               "[profile inner]\nrole_arn = arn:aws:iam::1:role/inner\nsource_profile = base one\n"
+               "[profile outer]\nrole_arn = arn:aws:iam::2:role/outer\nsource_profile = inner\nexternal_id = x y\n"
+               "[profile last]\nrole_arn = arn:aws:iam::2:role/outer\nsource_profile = inner\nexternal_id = a:b\n"
+               "duration_seconds = 1800\nrole_session_name = mine\n");
+    setenv("AWS_PROFILE", "outer", 1);
+    open_wrong(fixture, "external_id: expected");
+    setenv("AWS_PROFILE", "last", 1);
+    open_chain(fixture);
+    get(fixture);
+    check_value(fixture, "ROLE1", "SESAME-sts1", "TOKEN-sts1");
+    check_field(fixture->sts_bodies[0], "Action", "AssumeRole");
+    check_field(fixture->sts_bodies[0], "RoleArn", "arn%3Aaws%3Aiam%3A%3A1%3Arole%2Finner");
+    check_field(fixture->sts_bodies[0], "ExternalId", "");
+    assert_non_null(strstr(fixture->sts_authorizations[0], "Credential=BASE/"));
+    assert_non_null(strstr(fixture->sts_authorizations[0], "/eu-west-1/sts/aws4_request"));
+    check_field(fixture->sts_bodies[1], "RoleArn", "arn%3Aaws%3Aiam%3A%3A2%3Arole%2Fouter");
+    check_field(fixture->sts_bodies[1], "ExternalId", "a%3Ab");
+    check_field(fixture->sts_bodies[1], "DurationSeconds", "1800");
+    check_field(fixture->sts_bodies[1], "RoleSessionName", "mine");
+    assert_non_null(strstr(fixture->sts_authorizations[1], "Credential=ROLE0/"));
+    assert_string_equal(fixture->sts_tokens[1], "TOKEN-sts0");
+}
+
+/* A role of a profile that has its own source's keys, or whose source is the instance or the container. */
+static void test_sources_of_roles(void **state) {
+    struct fixture *fixture = *state;
+    sts_is(fixture);
+    container_is(fixture);
+    write_file(fixture, ".aws/config",
+               "[profile self]\nrole_arn = arn:aws:iam::1:role/x\nsource_profile = self\naws_access_key_id = SELF\n"
+               "aws_secret_access_key = SESAME\n"
+               "[profile machine]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = Ec2InstanceMetadata\n"
+               "[profile box]\nrole_arn = arn:aws:iam::1:role/x\ncredential_source = EcsContainer\n");
+    static const char *const names[][2] = {{"self", "SELF"}, {"machine", "KEY-role"}, {"box", "KEY-box"}};
+    for (unsigned i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char wanted[64];
+        setenv("AWS_PROFILE", names[i][0], 1);
+        open_chain(fixture);
+        get(fixture);
+        assert_true(fixture->have);
+        snprintf(wanted, sizeof wanted, "Credential=%s/", names[i][1]);
+        assert_non_null(strstr(fixture->sts_authorizations[i], wanted));
+    }
+    /* What goes before what: keys of the environment, the profile's role, a token. */
+    token_is(fixture, "token");
+    open_chain(fixture);
+    get(fixture);
+    check_field(fixture->sts_bodies[3], "Action", "AssumeRole");
+    setenv("AWS_ACCESS_KEY_ID", "ENV", 1);
+    setenv("AWS_SECRET_ACCESS_KEY", "SESAME", 1);
+    open_chain(fixture);
+    get(fixture);
+    check_value(fixture, "ENV", "SESAME", "");
+    assert_int_equal(fixture->sts_asked, 4);
+}
+
+static void test_sts_errors(void **state) {
+    static const struct {
+        int status;
+        const char *body, *wanted;
+    } cases[] = {
+        {403,
+         "<ErrorResponse><Error><Type>Sender</Type><Code>AccessDenied</Code><Message>not you</Message></Error>"
+         "</ErrorResponse>",
+         "status 403: AccessDenied: not you"},
+        {400, "<ErrorResponse><Error><Code>ExpiredTokenException</Code><Message>old</Message></Error></ErrorResponse>",
+         "ExpiredTokenException: old"},
+        {200, "<html/>", "none of STS"},
+        {200, "{}", "no XML"},
+        {200, "", "no XML"},
+        {200, "<AssumeRoleWithWebIdentityResponse/>", "no AccessKeyId"},
+        {200,
+         "<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>A</AccessKeyId>"
+         "<SecretAccessKey>SESAME</SecretAccessKey></Credentials></AssumeRoleWithWebIdentityResult>"
+         "</AssumeRoleWithWebIdentityResponse>",
+         "no SessionToken"},
+    };
+    struct fixture *fixture = *state;
+    sts_is(fixture);
+    token_is(fixture, "token");
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        fixture->sts_status = cases[i].status;
+        fixture->sts = cases[i].body;
+        check_role_fails(fixture, cases[i].wanted);
+        assert_non_null(strstr(fixture->why, "role arn:aws:iam::1:role/web: 127.0.0.1:"));
+    }
+    fixture->sts_status = 200;
+    fixture->sts = NULL;
+    fixture->sts_failures = 2;
+    open_chain(fixture);
+    get(fixture);
+    assert_true(fixture->have);
+    fixture->sts_failures = 3;
+    fixture->sts_asked = 0;
+    check_role_fails(fixture, "status 500");
+    assert_int_equal(fixture->sts_asked, 3);
+    /* Closed with a call under way: nobody is called. */
+    credentials_get(fixture->credentials, done, fixture);
+    unsigned before = fixture->answers;
+    credentials_close(fixture->credentials);
+    fixture->credentials = NULL;
+    settle(fixture);
+    assert_int_equal(fixture->answers, before);
+}
+
+static void test_places_of_sts(void **state) {
+    static const struct {
+        const char *endpoint, *region;
+        bool legacy;
+        struct service_variant variant;
+        const char *url, *signed_for;
+    } cases[] = {
+        {NULL, "eu-west-3", false, {false, false}, "https://sts.eu-west-3.amazonaws.com/", "eu-west-3"},
+        {NULL, "cn-north-1", false, {false, false}, "https://sts.cn-north-1.amazonaws.com.cn/", "cn-north-1"},
+        {NULL, NULL, false, {false, false}, "https://sts.amazonaws.com/", "us-east-1"},
+        {NULL, "eu-west-3", true, {false, false}, "https://sts.amazonaws.com/", "us-east-1"},
+        {NULL, "ap-east-1", true, {false, false}, "https://sts.ap-east-1.amazonaws.com/", "ap-east-1"},
+        {NULL, "us-west-2", false, {true, false}, "https://sts-fips.us-west-2.amazonaws.com/", "us-west-2"},
+        {NULL, "us-west-2", false, {false, true}, "https://sts.us-west-2.api.aws/", "us-west-2"},
+        {NULL, "us-gov-west-1", false, {true, false}, "https://sts.us-gov-west-1.amazonaws.com/", "us-gov-west-1"},
+        {"https://sts.example:8443", "eu-west-3", true, {false, false}, "https://sts.example:8443/", "eu-west-3"},
+        {"http://127.0.0.1:99", NULL, false, {false, false}, "http://127.0.0.1:99/", "us-east-1"},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct sts_place place;
+        struct error error = {0};
+        assert_int_equal(
+            sts_place_choose(&place, cases[i].endpoint, cases[i].region, cases[i].legacy, cases[i].variant, &error), 0);
+        assert_string_equal(place.url, cases[i].url);
+        assert_string_equal(place.region, cases[i].signed_for);
+    }
+    struct sts_place place;
+    const struct service_variant usual = {false, false};
+    assert_int_equal(sts_place_choose(&place, "http://sts.example", NULL, false, usual, NULL), AML_EINPUT);
+    assert_int_equal(sts_place_choose(&place, NULL, "evil.example/", false, usual, NULL), AML_EINPUT);
+}
+
+static void test_hosts(void **state) {
+    static const struct {
+        const char *service, *region;
+        struct service_variant variant;
+        const char *host;
+    } cases[] = {
+        {"s3", "us-east-1", {false, false}, "s3.us-east-1.amazonaws.com"},
+        {"s3", "cn-north-1", {false, false}, "s3.cn-north-1.amazonaws.com.cn"},
+        {"s3", "us-west-2", {true, false}, "s3-fips.us-west-2.amazonaws.com"},
+        {"s3", "us-west-2", {false, true}, "s3.dualstack.us-west-2.amazonaws.com"},
+        {"s3", "us-west-2", {true, true}, "s3-fips.dualstack.us-west-2.amazonaws.com"},
+        {"ec2", "us-west-2", {false, false}, "ec2.us-west-2.amazonaws.com"},
+        {"ec2", "us-west-2", {true, false}, "ec2-fips.us-west-2.amazonaws.com"},
+        {"ec2", "us-west-2", {false, true}, "ec2.us-west-2.api.aws"},
+        {"ec2", "us-gov-west-1", {true, false}, "ec2.us-gov-west-1.amazonaws.com"},
+    };
+    (void)state;
+    for (unsigned i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        char host[200];
+        service_aws_host(cases[i].service, cases[i].region, cases[i].variant, host, sizeof host);
+        assert_string_equal(host, cases[i].host);
+    }
 }
 
 /* ---- Container ---- */
@@ -467,15 +876,6 @@ static void test_role(void **state) {
     credentials_expired(fixture->credentials);
     get(fixture);
     assert_int_equal(fixture->asked, 2);
-}
-
-static void check_role_fails(struct fixture *fixture, const char *why) {
-    open_chain(fixture);
-    get(fixture);
-    assert_false(fixture->have);
-    if (strstr(fixture->why, why) == NULL) {
-        fail_msg("'%s' is not in: %s", why, fixture->why);
-    }
 }
 
 static void test_role_errors(void **state) {
@@ -726,7 +1126,16 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_endpoints, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_broken_files, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refused_keys_are_read_again, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_unknown_ways, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_profiles, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_refused_variables, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_web_identity, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_web_identity_is_renewed, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_web_identity_of_a_profile, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_assumed_role, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sources_of_roles, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_sts_errors, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_places_of_sts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_hosts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_container, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_container_is_asked_again, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_container_addresses, set_up, tear_down),

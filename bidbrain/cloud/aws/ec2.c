@@ -76,8 +76,9 @@ static int ec2_choose_endpoint(struct ec2 *ec2, const char *wanted, struct error
     const char *endpoint = wanted != NULL ? wanted : credentials_endpoint(ec2->credentials);
     char own[EC2_ENDPOINT_TEXT];
     if (endpoint == NULL || endpoint[0] == '\0') {
-        snprintf(own, sizeof own, "https://ec2.%s.amazonaws.com%s", ec2->region,
-                 strncmp(ec2->region, "cn-", 3) == 0 ? ".cn" : "");
+        char host[EC2_ENDPOINT_TEXT - 8];
+        service_aws_host("ec2", ec2->region, credentials_variant(ec2->credentials), host, sizeof host);
+        snprintf(own, sizeof own, "https://%s", host);
         endpoint = own;
     }
     int result = service_endpoint_host(endpoint, ec2->host, sizeof ec2->host, false, error);

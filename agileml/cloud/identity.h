@@ -1,0 +1,40 @@
+/* Which AWS identity is configured, by the environment and the profiles of AWS's shared files: where its first
+ * credentials come from, and which roles are then assumed. Everything that names an identity is used or refused by
+ * name; nothing is asked here. Blocking, as files are read.
+ *
+ * The first of these decides: keys of the environment; the profile's role_arn with source_profile or credential_source;
+ * a token file (AWS_WEB_IDENTITY_TOKEN_FILE, web_identity_token_file); the profile's keys; a container's endpoint; the
+ * instance's role. */
+#ifndef AGILEML_CLOUD_IDENTITY_H
+#define AGILEML_CLOUD_IDENTITY_H
+
+#include "agileml/cloud/sts.h"
+
+enum { IDENTITY_ROLES_MAX = 8 /* that are assumed one after the other */ };
+
+enum identity_base {
+    IDENTITY_KEYS,      /* `value` */
+    IDENTITY_TOKEN,     /* the first role is assumed by the token in `token_file` */
+    IDENTITY_CONTAINER, /* the container's endpoint */
+    IDENTITY_INSTANCE,  /* the role of the instance, by the metadata service */
+};
+
+/* Zeroed at first. Holds secrets: make it with secret_new. */
+struct identity {
+    struct aws_profile profile; /* of AWS_PROFILE */
+    enum identity_base base;
+    struct credentials_value value; /* its source points into `source`, or to a constant */
+    char source[PROFILE_SOURCE_MAX];
+    char token_file[PROFILE_PATH_MAX];
+    struct aws_role roles[IDENTITY_ROLES_MAX]; /* in the order in which they are assumed */
+    unsigned role_count;
+};
+
+/* Finds out the identity. `service` ("ec2", "s3") is the one whose endpoint the profile is to have. 0, or AML_EINPUT: a
+ * setting that is incomplete, contradicts another, or is of a kind that is not supported. */
+int identity_read(struct identity *identity, const char *service, struct error *error);
+
+/* The environment's variable; NULL when it is empty or not set. */
+const char *identity_environment(const char *name);
+
+#endif
