@@ -1,6 +1,6 @@
 /* AWS credentials of the identity that is configured (identity.h): keys, the container endpoint, the instance's role by
- * the metadata service, or a role that is assumed by STS. Refreshed before they expire. A secret is never logged, never part of an error text, left out of core dumps, and wiped when it is replaced.
- * Asynchronous, one thread. */
+ * the metadata service, or a role that is assumed by STS. Refreshed before they expire. A secret is never logged, never
+ * part of an error text, left out of core dumps, and wiped when it is replaced. Asynchronous, one thread. */
 #ifndef AGILEML_CLOUD_CREDENTIALS_H
 #define AGILEML_CLOUD_CREDENTIALS_H
 

@@ -1,6 +1,6 @@
-/* libFuzzer target for what S3 and web servers answer about objects, what STS answers, and for addresses: the first byte chooses how the
- * rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with items that can't
- * be. */
+/* libFuzzer target for what S3 and web servers answer about objects, for what STS answers, and for addresses: the first
+ * byte chooses how the rest is read. Besides crashes it finds texts that are not ended or not one line, and lists with
+ * items that can't be. */
 #include "agileml/cloud/object_answer.h"
 #include "agileml/cloud/sts.h"
 #include "agileml/cloud/xml_tree.h"
