@@ -2,6 +2,8 @@
 #include "agileml/base/instant.h"
 
 #include <stdio.h>
+#include <string.h>
+#include <strings.h>
 #include <time.h>
 
 static bool instant_digits(const char **text, int count, int64_t *value) {
@@ -80,6 +82,62 @@ bool instant_parse(const char *text, int64_t *seconds) {
     }
     *seconds = instant_days(year, month, day) * 86400 + hour * 3600 + minute * 60 + second;
     return instant_zone(text, seconds) && *seconds >= INSTANT_MIN && *seconds < INSTANT_MAX;
+}
+
+/* Parses seconds since 1970 or parts of them: one of these lies within the limits. */
+static bool instant_since_1970(const char *text, size_t digits, int64_t *seconds) {
+    int64_t value;
+    const char *at = text;
+    if (digits > 19 || !instant_digits(&at, (int)digits - (digits == 19), &value)) {
+        return false;
+    }
+    int64_t parts = digits <= 10 ? 1 : digits <= 13 ? 1000 : digits <= 16 ? 1000000 : 100000000; /* 18 of 19 digits */
+    *seconds = value / parts;
+    return *seconds >= INSTANT_MIN && *seconds < INSTANT_MAX;
+}
+
+/* Whether the text is digits alone, perhaps with a fraction; in *digits those before it. */
+static bool instant_is_number(const char *text, size_t *digits) {
+    *digits = strspn(text, "0123456789");
+    const char *rest = text + *digits;
+    rest += *rest == '.' ? 1 + strspn(rest + 1, "0123456789") : 0;
+    return *digits > 0 && *rest == '\0';
+}
+
+/* The length of a time "HH:MM" or "HH:MM:SS"; 0: it is none. */
+static size_t instant_clock_length(const char *text) {
+    size_t length = strspn(text, "0123456789:");
+    return length == 5 || length == 8 ? length : 0;
+}
+
+bool instant_parse_any(const char *text, int64_t *seconds) {
+    char usual[INSTANT_TEXT_MAX];
+    size_t digits;
+    if (instant_parse(text, seconds)) {
+        return true;
+    }
+    if (instant_is_number(text, &digits) && digits != 8) {
+        return instant_since_1970(text, digits, seconds);
+    }
+    bool plain = digits == 8 && text[8] == '\0';
+    bool slashes = text[0] != '\0' && strlen(text) >= 10 && text[4] == '/' && text[7] == '/';
+    int size = plain     ? snprintf(usual, sizeof usual, "%.4s-%.2s-%.2s", text, text + 4, text + 6)
+               : slashes ? snprintf(usual, sizeof usual, "%.4s-%.2s-%.2s", text, text + 5, text + 8)
+                         : snprintf(usual, sizeof usual, "%.10s", text);
+    const char *rest = text + (plain ? 8 : size);
+    size_t clock = *rest == 'T' || *rest == ' ' ? instant_clock_length(rest + 1) : 0;
+    snprintf(usual + size, sizeof usual - (size_t)size, "T%.*s%s", clock > 0 ? (int)clock : 5,
+             clock > 0 ? rest + 1 : "00:00", clock == 8 ? "" : ":00");
+    rest += clock > 0 ? 1 + clock : 0;
+    if (clock == 8 && (*rest == '.' || *rest == ',')) {
+        rest += 1 + strspn(rest + 1, "0123456789");
+    }
+    rest += *rest == ' ';
+    bool utc = strcasecmp(rest, "utc") == 0 || strcasecmp(rest, "gmt") == 0 || strcasecmp(rest, "z") == 0;
+    bool hours = (*rest == '+' || *rest == '-') && strlen(rest) == 3;
+    size_t used = strlen(usual);
+    int zone = snprintf(usual + used, sizeof usual - used, "%s%s", utc ? "Z" : rest, hours ? ":00" : "");
+    return zone >= 0 && (size_t)zone < sizeof usual - used && instant_parse(usual, seconds);
 }
 
 void instant_format(int64_t seconds, char text[INSTANT_TEXT_MAX]) {

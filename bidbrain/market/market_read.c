@@ -7,13 +7,14 @@
 #include "agileml/base/log.h"
 #include "agileml/base/memory.h"
 #include "agileml/base/text_lines.h"
+#include "bidbrain/market/market_columns.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum { TAR_BLOCK = 512, TAR_NAME = 100 };
 
@@ -22,6 +23,8 @@ enum { FIELD_TYPE = 1, FIELD_ZONE = 2, FIELD_PRODUCT = 4, FIELD_PRICE = 8, FIELD
 struct record {
     unsigned fields;
     char type[MARKET_TEXT_MAX], zone[MARKET_TEXT_MAX], product[MARKET_TEXT_MAX];
+    char date[MARKET_TEXT_MAX]; /* of the time, where it stands apart */
+    bool priced;                /* a price was given, perhaps 0 */
     struct market_point point;
 };
 
@@ -51,6 +54,7 @@ static void record_text(struct record *record, unsigned field, char place[MARKET
 
 static int record_price(struct reader *reader, struct record *record, const char *text) {
     char message[200];
+    record->priced = true;
     if (!price_parse(text, &record->point.price)) {
         snprintf(message, sizeof message, "price '%.60s': expected dollars per hour, such as 0.0187", text);
         return reader_fail(reader, message);
@@ -67,11 +71,21 @@ static int record_price(struct reader *reader, struct record *record, const char
     return 0;
 }
 
+/* Takes a time, or the time of a day of the record's date. */
 static int record_time(struct reader *reader, struct record *record, const char *text) {
-    char message[200];
-    if (!instant_parse(text, &record->point.time)) {
-        snprintf(message, sizeof message, "time '%.60s': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099",
-                 text);
+    char message[240];
+    char whole[2 * MARKET_TEXT_MAX + 2];
+    bool good = instant_parse_any(text, &record->point.time);
+    if (!good && record->date[0] != '\0') {
+        snprintf(whole, sizeof whole, "%s %.40s", record->date, text);
+        good = instant_parse_any(whole, &record->point.time);
+    }
+    if (!good) {
+        snprintf(
+            message, sizeof message,
+            "time '%.60s': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from 2006 "
+            "to 2099",
+            text);
         return reader_fail(reader, message);
     }
     record->fields |= FIELD_TIME;
@@ -95,24 +109,46 @@ static int record_end(struct reader *reader, const struct record *record) {
                        record->fields & FIELD_ZONE ? record->zone : given->zone, product, record->point, reader->error);
 }
 
-/* ---- JSON ---- */
+/* ---- Fields ---- */
 
-static int json_field(struct reader *reader, struct record *record, const char *key, const char *text) {
-    if (strcasecmp(key, "InstanceType") == 0) {
+/* Products as EC2 names them; some write the system alone. */
+static const char *product_of(const char *text) {
+    return strcasecmp(text, "linux") == 0 ? MARKET_PRODUCT : strcasecmp(text, "windows") == 0 ? "Windows" : text;
+}
+
+/* Takes a field of a line, or a member of a JSON object. An empty one is not there. */
+static int record_field(struct reader *reader, struct record *record, enum market_column kind, const char *text) {
+    if (*text == '\0') {
+        return 0;
+    }
+    switch (kind) {
+    case MARKET_COLUMN_TYPE:
         record_text(record, FIELD_TYPE, record->type, text);
-    } else if (strcasecmp(key, "AvailabilityZone") == 0) {
+        return 0;
+    case MARKET_COLUMN_ZONE:
         record_text(record, FIELD_ZONE, record->zone, text);
-    } else if (strcasecmp(key, "ProductDescription") == 0) {
-        record_text(record, FIELD_PRODUCT, record->product, text);
-    } else if (strcasecmp(key, "SpotPrice") == 0) {
-        return record_price(reader, record, text);
-    } else if (strcasecmp(key, "Timestamp") == 0) {
+        return 0;
+    case MARKET_COLUMN_PRODUCT:
+        record_text(record, FIELD_PRODUCT, record->product, product_of(text));
+        return 0;
+    case MARKET_COLUMN_PRICE:
+        return record_price(reader, record, text + (*text == '$'));
+    case MARKET_COLUMN_DATE:
+        record_text(record, 0, record->date, text);
+        return 0;
+    case MARKET_COLUMN_TIME:
         return record_time(reader, record, text);
+    case MARKET_COLUMN_EPOCH:
+        return record->fields & FIELD_TIME ? 0 : record_time(reader, record, text);
+    case MARKET_COLUMN_OTHER:
+        break;
     }
     return 0;
 }
 
-/* Takes an object as a record if it has any of a record's members; the objects around records have none. */
+/* ---- JSON ---- */
+
+/* Takes an object as a record if it has a price, or two other members of a record; objects around records have not. */
 static int json_record(struct reader *reader, json_t *object) {
     struct record record = {0};
     const char *key;
@@ -124,12 +160,13 @@ static int json_record(struct reader *reader, json_t *object) {
             snprintf(number, sizeof number, "%.15g", json_number_value(value));
             text = number;
         }
-        int code = text != NULL ? json_field(reader, &record, key, text) : 0;
+        int code = text != NULL ? record_field(reader, &record, market_column_named(key), text) : 0;
         if (code != 0) {
             return code;
         }
     }
-    return record.fields != 0 ? record_end(reader, &record) : 0;
+    bool several = (record.fields & (record.fields - 1)) != 0;
+    return several || record.fields == FIELD_PRICE || record.priced ? record_end(reader, &record) : 0;
 }
 
 /* The text of the objects and arrays that are still open. When the innermost value ends, jansson reads it, and `null`
@@ -258,149 +295,98 @@ static int json_file(struct reader *reader) {
     return code;
 }
 
-/* ---- CSV and TSV ---- */
+/* ---- CSV, TSV and the AWS CLI's text ---- */
 
-enum { COLUMNS_MAX = 32 };
-enum column { COLUMN_OTHER, COLUMN_TYPE, COLUMN_ZONE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME, COLUMN_EPOCH };
-
-struct columns {
-    char separator;
-    size_t count;
-    enum column kinds[COLUMNS_MAX];
-};
-
-static enum column column_kind(const char *name) {
-    static const struct {
-        const char *name;
-        enum column kind;
-    } names[] = {{"timestamp", COLUMN_TIME},
-                 {"timestamp_utc", COLUMN_TIME},
-                 {"time", COLUMN_TIME},
-                 {"epoch_ms", COLUMN_EPOCH},
-                 {"price", COLUMN_PRICE},
-                 {"price_usd", COLUMN_PRICE},
-                 {"SpotPrice", COLUMN_PRICE},
-                 {"type", COLUMN_TYPE},
-                 {"instance_type", COLUMN_TYPE},
-                 {"InstanceType", COLUMN_TYPE},
-                 {"zone", COLUMN_ZONE},
-                 {"availability_zone", COLUMN_ZONE},
-                 {"AvailabilityZone", COLUMN_ZONE},
-                 {"product", COLUMN_PRODUCT},
-                 {"product_description", COLUMN_PRODUCT},
-                 {"ProductDescription", COLUMN_PRODUCT}};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (strcasecmp(name, names[i].name) == 0) {
-            return names[i].kind;
-        }
-    }
-    return COLUMN_OTHER;
-}
-
-/* Cuts a line into at most COLUMNS_MAX cells in place. */
-static size_t text_cells(char *line, char separator, char *cells[COLUMNS_MAX]) {
+/* Cuts the line into fields. Returns their number, counted on when there are more than MARKET_COLUMNS_MAX; 0: a quote is
+ * not closed. */
+static size_t text_cut(const char *line, const char *end, enum text_separator separator,
+                       struct text_field fields[MARKET_COLUMNS_MAX]) {
     size_t count = 0;
-    for (char *cell = line; cell != NULL && count < COLUMNS_MAX;) {
-        cells[count++] = cell;
-        cell = strchr(cell, separator);
-        if (cell != NULL) {
-            *cell++ = '\0';
+    for (const char *next = line; next != NULL; count++) {
+        struct text_field field;
+        if (!text_field_take(next, end, separator, &field)) {
+            return 0;
+        }
+        next = field.next;
+        if (count < MARKET_COLUMNS_MAX) {
+            fields[count] = field;
         }
     }
     return count;
 }
 
-static int text_cell(struct reader *reader, struct record *record, enum column kind, const char *text) {
-    switch (kind) {
-    case COLUMN_TYPE:
-        record_text(record, FIELD_TYPE, record->type, text);
-        return 0;
-    case COLUMN_ZONE:
-        record_text(record, FIELD_ZONE, record->zone, text);
-        return 0;
-    case COLUMN_PRODUCT:
-        record_text(record, FIELD_PRODUCT, record->product, text);
-        return 0;
-    case COLUMN_PRICE:
-        return *text == '\0' ? 0 : record_price(reader, record, text);
-    case COLUMN_TIME:
-        return *text == '\0' ? 0 : record_time(reader, record, text);
-    case COLUMN_EPOCH:
-    case COLUMN_OTHER:
-        break;
-    }
-    if (kind == COLUMN_EPOCH && *text != '\0' && !(record->fields & FIELD_TIME)) {
-        char *end;
-        errno = 0;
-        long long milliseconds = strtoll(text, &end, 10);
-        if (errno != 0 || *end != '\0' || milliseconds < INSTANT_MIN * 1000 || milliseconds >= INSTANT_MAX * 1000) {
-            char message[160];
-            snprintf(message, sizeof message, "time '%.60s': expected milliseconds since 1970, from 2006 to 2099",
-                     text);
-            return reader_fail(reader, message);
+/* Takes the fields that are dates, or all others: a date stands before or behind the time that it belongs to. */
+static int text_take(struct reader *reader, const struct market_columns *columns, const struct text_field *fields,
+                     bool dates, struct record *record) {
+    int code = 0;
+    for (size_t c = 0; c < columns->count && code == 0; c++) {
+        enum market_column kind = columns->kinds[c];
+        char text[MARKET_READ_FIELD_MAX + 1];
+        if (kind == MARKET_COLUMN_OTHER || (kind == MARKET_COLUMN_DATE) != dates) {
+            continue;
         }
-        record->point.time = milliseconds / 1000;
-        record->fields |= FIELD_TIME;
+        size_t length = fields[c].length;
+        if (fields[c].quoted || length > MARKET_READ_FIELD_MAX) {
+            length = text_field_copy(&fields[c], text, MARKET_READ_FIELD_MAX);
+        } else {
+            memcpy(text, fields[c].text, length);
+        }
+        if (length > MARKET_READ_FIELD_MAX) {
+            return reader_fail(reader, "a field is too long");
+        }
+        text[length] = '\0';
+        code = record_field(reader, record, kind, text);
     }
-    return 0;
+    return code;
 }
 
-static int text_record(struct reader *reader, const struct columns *columns, char *line) {
-    char *cells[COLUMNS_MAX];
+static int text_record(struct reader *reader, const struct market_columns *columns, const char *line, const char *end) {
+    struct text_field fields[MARKET_COLUMNS_MAX];
     struct record record = {0};
-    size_t count = text_cells(line, columns->separator, cells);
+    size_t count = text_cut(line, end, columns->separator, fields);
     if (count != columns->count) {
         char message[120];
         snprintf(message, sizeof message, "%zu columns: expected %zu", count, columns->count);
-        return reader_fail(reader, message);
+        return reader_fail(reader, count == 0 ? "a '\"' that is not closed before the next separator" : message);
     }
-    int code = 0;
-    for (size_t c = 0; c < count && code == 0; c++) {
-        code = text_cell(reader, &record, columns->kinds[c], cells[c]);
-    }
+    int code = text_take(reader, columns, fields, true, &record);
+    code = code != 0 ? code : text_take(reader, columns, fields, false, &record);
     return code != 0 ? code : record_end(reader, &record);
 }
 
-/* Reads the columns from the header, or, if the first line is data, infers them from the number of cells. */
-static int text_columns(struct reader *reader, const char *line, struct columns *columns, bool *header) {
-    static const enum column plain[5] = {COLUMN_ZONE, COLUMN_TYPE, COLUMN_PRODUCT, COLUMN_PRICE, COLUMN_TIME};
-    static const enum column pair[2] = {COLUMN_TIME, COLUMN_PRICE}; /* type and zone come from the file's name */
-    char copy[MARKET_READ_LINE_MAX + 1];
-    char *cells[COLUMNS_MAX];
-    unsigned seen = 0;
-    memcpy(copy, line, strlen(line) + 1);
-    columns->separator = strchr(line, '\t') != NULL ? '\t' : ',';
-    columns->count = text_cells(copy, columns->separator, cells);
-    for (size_t c = 0; c < columns->count; c++) {
-        columns->kinds[c] = column_kind(cells[c]);
-        seen |= 1U << columns->kinds[c];
-    }
-    *header = (seen & (1U << COLUMN_PRICE)) && (seen & (1U << COLUMN_TIME | 1U << COLUMN_EPOCH));
-    if (!*header) {
-        int64_t time;
-        bool is_pair = columns->count == 2 && instant_parse(cells[0], &time);
-        if (columns->count != 5 && !is_pair) {
-            return reader_fail(reader, "neither a header with a time and a price column nor the five columns "
-                                       "zone, type, product, price, time nor the two columns time, price");
-        }
-        memcpy(columns->kinds, is_pair ? pair : plain, is_pair ? sizeof pair : sizeof plain);
-    }
-    return 0;
+/* Finds out the columns from the first line. */
+static int text_columns(struct reader *reader, const char *line, const char *end, struct market_columns *columns,
+                        bool *header) {
+    struct error reason = {0};
+    return market_columns_choose(columns, line, end, header, &reason) == 0 ? 0 : reader_fail(reader, reason.text);
 }
 
 static int text_file(struct reader *reader) {
-    struct columns columns = {0};
+    struct market_columns columns = {0};
+    uint64_t token = 0; /* the line of what may be the CLI's token for the next page, before all records; 0: none */
     char *line;
     size_t length;
     int code;
     while ((code = text_lines_next(&reader->lines, &line, &length, reader->error)) == 0 && line != NULL) {
+        const char *end = line + length;
         bool header = false;
         reader->line = reader->lines.number;
-        if (length > 0 && columns.count == 0) {
-            code = text_columns(reader, line, &columns, &header);
+        if (length == 0 || (columns.cli && market_line_is_token(line, end))) {
+            continue;
         }
-        if (code == 0 && length > 0 && !header) {
-            code = text_record(reader, &columns, line);
+        if (columns.count == 0 && token == 0 && market_line_is_token(line, end)) {
+            token = reader->line;
+            continue;
+        }
+        if (columns.count == 0) {
+            code = text_columns(reader, line, end, &columns, &header);
+            if (code == 0 && token != 0 && !columns.cli) {
+                reader->line = token;
+                code = reader_fail(reader, "expected several columns: a time, a price, perhaps zone, type and product");
+            }
+        }
+        if (code == 0 && !header) {
+            code = text_record(reader, &columns, line, end);
         }
         if (code != 0) {
             break;
@@ -556,7 +542,8 @@ static bool name_is_archive(const char *name) {
 }
 
 static bool name_is_prices(const char *name) {
-    static const char *const ends[] = {".json", ".json.gz", ".csv", ".csv.gz", ".tsv", ".tsv.gz"};
+    static const char *const ends[] = {".json", ".json.gz", ".jsonl", ".jsonl.gz",
+                                       ".csv",  ".csv.gz",  ".tsv",   ".tsv.gz"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         if (name_ends(name, ends[i])) {
             return true;

@@ -179,8 +179,8 @@ class Identity(Background):
         return subprocess.run(command, env={**own, **usual, **given}, capture_output=True, text=True, timeout=PATIENCE_S)
 
     def run_ours(self, variables, config):
-        return self.run_with(variables, config, PROGRAMS / "proteus", "run", "--progress", "plain", "--", PROGRAMS / "mf",
-                             "--data", "s3://bucket/key")
+        return self.run_with(variables, config, PROGRAMS / "proteus", "run", "--progress", "plain", "--",
+                             PROGRAMS / "mf", "--data", "s3://bucket/key")
 
     def test_the_same_identity_as_botocore(self):
         for variables, config, key in USED:

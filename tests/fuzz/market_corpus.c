@@ -19,6 +19,12 @@ static const struct {
      "\"timestamp\":\"2010-04-17T06:11:24.000Z\",\"epochtime\":1271484684000}]}\n{\"priceChange\":[true,null,-1.5]}"},
     {1, "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,0.0219\n2015-03-11T16:56:36Z,1.5\r\n\n"},
     {1, "epoch_ms,timestamp_utc,price_usd\n1262299293000,2009-12-31T22:41:33Z,0.114\n1262307528000,,0.121\n"},
+    {1, "\"\",\"Spot Price\",\"Date\",\"time\",\"Availability "
+        "Zone\",\"OS\"\n0,$0.0187,2016-04-25,12:00:32,us-east-1a,linux\n"},
+    {0, "eyJO\nSPOTPRICEHISTORY\tus-east-1a\tuse1-az2\tm3.large\tRed Hat Enterprise Linux\t0.0187\t"
+        "2016-04-25T12:00:32.000Z\nNEXTTOKEN\teyJO\n"},
+    {0, "region;instance_type;availability_zone_id;epoch;price\nus-east-1;m3.large;use1-az1;1461585632.5;1\n"},
+    {0, "[{\"time\": 1461585632000, \"price\": 0.0187, \"instance_type\": \"m3.large\", \"zone\": \"us-east-1a\"}]"},
     {0, "euw3-az2\tg4dn.4xlarge\tLinux/UNIX\t0.466400\t2022-05-31T18:20:41+00:00\n"},
 };
 

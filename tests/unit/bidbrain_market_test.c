@@ -244,6 +244,81 @@ static void all_forms_are_read(void **state) {
                "g4dn.4xlarge", "euw3-az2", "SUSE Linux", 1, 1654021241, 591400);
 }
 
+/* Columns are taken by their names, whatever their order, their spelling and what else there is. */
+static void columns_are_named(void **state) {
+    (void)state;
+    static const char *const texts[] = {
+        "Timestamp,InstanceType,AvailabilityZone,ProductDescription,SpotPrice\n"
+        "2016-04-25T12:00:32.000Z,m3.large,us-east-1a,Linux/UNIX,0.0187\n"
+        "2016-04-25T12:00:32.000Z,m3.large,us-east-1a,Windows,0.9\n",
+        "\"\",\"Spot Price\",\"Instance Type\",\"Product-Description\",\"Availability Zone\",\"Time\"\n"
+        "\"0\",\"$0.0187\",\"m3.large\",\"Linux/UNIX\",\"us-east-1a\",\"2016-04-25 12:00:32\"\n",
+        "spot_price;region;availability_zone_id;availability_zone;instance_type;date;time\n"
+        "0.0187;us-east-1;use1-az2;us-east-1a;m3.large;2016-04-25;12:00:32\n",
+        "price\tos\tzone\ttype\tunix_time\n0.0187\tlinux\tus-east-1a\tm3.large\t1461585632\n"
+        "0.5\twindows\tus-east-1a\tm3.large\t1461585632\n",
+        "time,price,type,zone\n,0.5,m3.large,us-east-1a\n2016-04-25 14:00:32 +0200,0.0187,m3.large,us-east-1a\n",
+        "epoch,price,type,zone\n1461585632000,0.0187,m3.large,us-east-1a\n",
+        /* The AWS CLI's --output text: now, with the zone's id; with tokens for the next page; by --query. */
+        "SPOTPRICEHISTORY\tus-east-1a\tm3.large\tLinux/UNIX\t0.018700\t2016-04-25T12:00:32+00:00\n"
+        "SPOTPRICEHISTORY\tus-east-1a\tm3.large\tRed Hat Enterprise Linux\t0.9\t2016-04-25T12:00:32+00:00\n"
+        "NEXTTOKEN\teyJOZXh0VG9rZW4iOiBudWxsfQ==\n",
+        "eyJOZXh0VG9rZW4iOiBudWxsfQ==\n"
+        "SPOTPRICEHISTORY\tus-east-1a\tuse1-az2\tm3.large\tLinux/UNIX\t0.018700\t2016-04-25T12:00:32.000Z\n",
+        "2016-04-25T12:00:32.000Z\tm3.large\t0.018700\tus-east-1a\n",
+        "[{\"time\": 1461585632, \"price\": 0.0187, \"instance_type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        check_read(file_write("named.csv", texts[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, 1, 1461585632, 18700);
+    }
+    check_read(file_write("m3.large-us-east-1a.csv", "day,usd\n2016/04/25,0.0187\n"), "m3.large", "us-east-1a",
+               MARKET_PRODUCT, 1, 1461542400, 18700);
+}
+
+static void times_are_read_in_many_forms(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t time; /* 0: refused */
+    } examples[] = {
+        {"2016-04-25T12:00:32Z", 1461585632},
+        {"2016-04-25 12:00:32.5", 1461585632},
+        {"2016-04-25T12:00:32,123+0000", 1461585632},
+        {"2016-04-25T14:00:32 +02:00", 1461585632},
+        {"2016-04-25T14:00:32+02", 1461585632},
+        {"2016-04-25 12:00:32 UTC", 1461585632},
+        {"2016/04/25 12:00:32", 1461585632},
+        {"2016-04-25T12:00", 1461585600},
+        {"2016-04-25T12:00Z", 1461585600},
+        {"2016-04-25", 1461542400},
+        {"20160425", 1461542400},
+        {"1461585632", 1461585632},
+        {"1461585632.75", 1461585632},
+        {"1461585632000", 1461585632},
+        {"1461585632000000", 1461585632},
+        {"1461585632000000000", 1461585632},
+        {"12", 0},
+        {"", 0},
+        {"14615856320000000000", 0},
+        {"2016-04-25T12", 0},
+        {"2016-04-25T12:00:32 CET", 0},
+        {"2016-04-25T12:00:32Z and more", 0},
+        {"2016-13-25", 0},
+        {"2016/04-25", 0},
+        {"25.04.2016", 0},
+        {"04/25/2016 12:00", 0},
+        {"2016-04-25 12:00:32 +02:00:00", 0},
+        {"99991231", 0},
+    };
+    for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
+        int64_t time = 0;
+        bool good = instant_parse_any(examples[i].text, &time);
+        if (good != (examples[i].time != 0) || (good && time != examples[i].time)) {
+            fail_msg("%s: %d, %lld", examples[i].text, good, (long long)time);
+        }
+    }
+}
+
 static void gzip_folders_and_archives_are_read(void **state) {
     (void)state;
     char inner[128];
@@ -286,7 +361,9 @@ static void wrong_files_are_explained(void **state) {
         {"a.json", "{\"SpotPriceHistory\": [\n\n{\"SpotPrice\": \"abc\"}]}",
          ":3: price 'abc': expected dollars per hour, such as 0.0187"},
         {"a.json", "{\"SpotPriceHistory\": [{\"Timestamp\": \"yesterday\"}]}",
-         ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, from 2006 to 2099"},
+         ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from "
+         "2006 to "
+         "2099"},
         {"a.json", "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700"),
          ":2: broken JSON: ']' expected near end of file"},
         {"a.json", "{\"SpotPriceHistory\" [", ":1: broken JSON: ':' expected near '['"},
@@ -303,9 +380,31 @@ static void wrong_files_are_explained(void **state) {
         {"a.b-c.csv", "timestamp_utc,price_usd\n2015-03-11T16:50:22Z,-1\n",
          ":2: price '-1': expected no negative price"},
         {"a.b-c.csv", "when,what\n",
-         ":1: neither a header with a time and a price column nor the five columns zone, type, product, price, time "
-         "nor the two columns time, price"},
-        {"a.b-c.csv", "epoch_ms,price\n12,1\n", ":2: time '12': expected milliseconds since 1970, from 2006 to 2099"},
+         ":1: neither a header with a time and a price column nor a line with one time and one price, such as zone, "
+         "type, product, price, time"},
+        {"a.b-c.csv", "epoch_ms,price\n12,1\n",
+         ":2: time '12': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from 2006 to "
+         "2099"},
+        {"a.b-c.csv", "date,price\n25/04/2016,1\n",
+         ":2: time '25/04/2016': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from "
+         "2006 to 2099"},
+        {"a.b-c.csv", "timestamp,zone\n2016-04-25T12:00:32Z,us-east-1a\n",
+         ":1: a header without a column of the price: expected columns such as timestamp and price"},
+        {"a.b-c.csv", "SpotPrice;InstanceType\n1;m3.large\n",
+         ":1: a header without a column of the time: expected columns such as timestamp and price"},
+        {"a.b-c.csv", "time,price,SpotPrice\n2016-04-25T12:00:32Z,1,2\n",
+         ":1: two columns name the price: 2 (price) and 3 (SpotPrice)"},
+        {"a.b-c.csv", "0,2016-04-25T12:00:32Z,1\n",
+         ":1: neither a header with a time and a price column nor a line with one time and one price, such as zone, "
+         "type, product, price, time"},
+        {"a.b-c.csv", "eyJOZXh0VG9rZW4iOiBudWxsfQ==\n2016-04-25T12:00:32Z,1\n",
+         ":1: expected several columns: a time, a price, perhaps zone, type and product"},
+        {"a.b-c.csv", "time,price\n\"2016-04-25T12:00:32Z,1\n",
+         ":2: a '\"' that is not closed before the next separator"},
+        {"a.csv", "------------------\n|  DescribeSpotPriceHistory  |\n",
+         ":1: this is the AWS CLI's --output table: expected --output json or --output text"},
+        {"a.csv", "SpotPriceHistory:\n- AvailabilityZone: us-east-1a\n",
+         ":1: this is the AWS CLI's --output yaml: expected --output json or --output text"},
         {"a.tar", "not an archive at all", ":1: the archive is cut short"},
     };
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
@@ -502,6 +601,8 @@ int main(void) {
         cmocka_unit_test(prices_hold_until_the_next),
         cmocka_unit_test(queries_agree_with_plain_loops),
         cmocka_unit_test_setup_teardown(all_forms_are_read, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(columns_are_named, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(times_are_read_in_many_forms, set_up, tear_down),
         cmocka_unit_test_setup_teardown(gzip_folders_and_archives_are_read, set_up, tear_down),
         cmocka_unit_test_setup_teardown(wrong_files_are_explained, set_up, tear_down),
         cmocka_unit_test_setup_teardown(lists_may_be_long, set_up, tear_down),
