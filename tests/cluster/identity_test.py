@@ -120,13 +120,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         caller = is_signed(self, body) if action == "AssumeRole" else \
             "token" if fields["WebIdentityToken"] == "an.identity+/=" else ""
         if not caller or fields["Version"] != "2011-06-15":
-            self.reply(403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>")
+            self.reply(403, "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error>"
+                            "</ErrorResponse>")
             return
         fields.pop("WebIdentityToken", None)
         fields.pop("RoleSessionName")
         self.server.asked.append(fields)
         key = f"{fields['RoleArn'].rpartition('/')[2]}-BY-{caller}"
-        self.reply(200, f"<{action}Response xmlns='https://sts.amazonaws.com/doc/2011-06-15/'><{action}Result><Credentials>"
+        self.reply(200, f"<{action}Response xmlns='https://sts.amazonaws.com/doc/2011-06-15/'><{action}Result>"
+                        f"<Credentials>"
                         f"<AccessKeyId>{key}</AccessKeyId><SecretAccessKey>secret-of-{key}</SecretAccessKey>"
                         f"<SessionToken>token-of-{key}</SessionToken><Expiration>{LIVES_UNTIL}</Expiration></Credentials>"
                         f"</{action}Result></{action}Response>")
@@ -176,7 +178,8 @@ class Identity(Background):
                  "AWS_SHARED_CREDENTIALS_FILE": str(self.folder / "credentials")}
         given = {name: filled(value) for name, value in variables.items()}
         self.server.seen, self.server.asked = [], []
-        return subprocess.run(command, env={**own, **usual, **given}, capture_output=True, text=True, timeout=PATIENCE_S)
+        return subprocess.run(command, env={**own, **usual, **given}, capture_output=True, text=True,
+                              timeout=PATIENCE_S)
 
     def run_ours(self, variables, config):
         return self.run_with(variables, config, PROGRAMS / "proteus", "run", "--progress", "plain", "--",
