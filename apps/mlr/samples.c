@@ -600,6 +600,9 @@ static int look_at_file(struct reading *r, struct text_lines *lines) {
     }
     if (result == 0 && (r->format == SAMPLES_TEXT || r->format == SAMPLES_CSV)) {
         result = find_table(r, &look);
+        if (r->file->said != NULL) {
+            memcpy(r->file->said, r->own.said, COLUMNS_SAID_MAX);
+        }
     }
     r->columns = &r->own;
     free(look.text);
@@ -902,6 +905,7 @@ static int read_files(const struct samples_file *file, samples_sink *sink, void 
         one.path = file->files != NULL ? file->files->names[f].path : file->path;
         result = read_file(&one, sink, context, format, &table, &one.first_place, error);
         one.format = *format;
+        one.said = NULL;
         one.like = file->like != NULL ? file->like : &table;
     }
     columns_close(&table);

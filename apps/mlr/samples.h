@@ -79,6 +79,7 @@ struct samples_file {
     const char *labels_path;    /* idx: the labels; else NULL */
     enum samples_format format; /* SAMPLES_AUTO: found out from the file's beginning */
     const char *label_column;   /* text, csv: see struct columns_wish */
+    char *said; /* text, csv: [COLUMNS_SAID_MAX] what is said of the first file's columns; NULL: nobody asks */
     const struct columns *like; /* text, csv: the training data's columns; NULL: these are the training data */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
     struct mlr_hash hash;       /* criteo: how a line's fields become features */

@@ -1,6 +1,7 @@
 /* See predict.h. */
 #include "apps/samples/predict.h"
 
+#include "agileml/base/text_input.h"
 #include "apps/app.h"
 #include "apps/samples/images.h"
 #include "apps/tool.h"
@@ -22,6 +23,9 @@ struct run {
     uint64_t count, known, correct;
     double loss; /* of the samples whose label is known */
     bool labelled;
+    bool probabilities;  /* --probabilities */
+    struct columns like; /* the model's names */
+    char said[COLUMNS_SAID_MAX];
 };
 
 static void compare(struct run *run, const struct sample *sample, const float *probabilities, uint32_t best) {
@@ -31,6 +35,36 @@ static void compare(struct run *run, const struct sample *sample, const float *p
         run->correct += label == best;
         run->loss -= log(fmax((double)probabilities[label], 1e-38));
     }
+}
+
+/* Whether there is a line for each sample: of samples with labels the accuracy alone may be wanted. */
+static bool writes_lines(const struct run *run) {
+    return !run->labelled || run->out.path != NULL || run->probabilities;
+}
+
+/* Names the columns of --probabilities. */
+static void write_header(const struct run *run) {
+    const struct mlr_labels *labels = run->model.labels;
+    fprintf(run->out.file, "%sprediction\tprobability", run->labelled ? "label\t" : "");
+    for (uint32_t k = 0; k < labels->count; k++) {
+        fprintf(run->out.file, "\t%s", labels->items[k].text);
+    }
+    fputc('\n', run->out.file);
+}
+
+static int write_line(const struct run *run, const struct sample *sample, const float *probabilities, uint32_t best,
+                      struct error *error) {
+    const struct mlr_labels *labels = run->model.labels;
+    if (run->probabilities && run->count == 1) {
+        write_header(run);
+    }
+    fprintf(run->out.file, "%s%s", run->labelled ? sample->label.text : "", run->labelled ? "\t" : "");
+    fprintf(run->out.file, "%s\t%.6g", labels->items[best].text, (double)probabilities[best]);
+    for (uint32_t k = 0; k < labels->count && run->probabilities; k++) {
+        fprintf(run->out.file, "\t%.6g", (double)probabilities[k]);
+    }
+    fputc('\n', run->out.file);
+    return ferror(run->out.file) ? tool_output_failed(&run->out, error) : 0;
 }
 
 static int predict_sample(void *context, const struct sample *sample, struct error *error) {
@@ -51,15 +85,7 @@ static int predict_sample(void *context, const struct sample *sample, struct err
     if (run->labelled) {
         compare(run, sample, probabilities, best);
     }
-    if (run->labelled && run->out.path == NULL) {
-        return 0;
-    }
-    const char *predicted = run->model.labels->items[best].text;
-    int printed = run->labelled ? fprintf(run->out.file, "%s\t", sample->label.text) : 0;
-    if (printed < 0 || fprintf(run->out.file, "%s\t%.6g\n", predicted, (double)probabilities[best]) < 0) {
-        return tool_output_failed(&run->out, error);
-    }
-    return 0;
+    return writes_lines(run) ? write_line(run, sample, probabilities, best, error) : 0;
 }
 
 /* Images become samples here. */
@@ -141,6 +167,25 @@ static int choose_format(struct run *run, struct error *error) {
     return 0;
 }
 
+/* Prints how many samples there were and how good the predictions are; to standard error if the lines are on standard
+ * output. */
+static void say_result(const struct run *run) {
+    if (run->said[0] != '\0') {
+        fprintf(stderr, "note: %s: %s\n", text_input_name(run->file.path), run->said);
+    }
+    if (run->labelled) {
+        FILE *to = run->out.path == NULL && run->probabilities ? stderr : stdout;
+        fprintf(to, "samples %" PRIu64 "  unknown_labels %" PRIu64, run->count, run->count - run->known);
+        if (run->known > 0) {
+            fprintf(to, "  accuracy %.6f  loss %.6f", (double)run->correct / (double)run->known,
+                    run->loss / (double)run->known);
+        }
+        fputc('\n', to);
+    } else if (run->out.path != NULL) {
+        printf("predictions %" PRIu64 "\n", run->count);
+    }
+}
+
 static int predict_file(struct run *run, struct error *error) {
     bool images = false;
     int result = choose_images(run, &images, error);
@@ -152,14 +197,15 @@ static int predict_file(struct run *run, struct error *error) {
     run->file.index_base = run->model.index_base;
     run->file.label_optional = true;
     run->file.features = run->model.features;
+    run->file.said = run->said;
+    if (run->model.names != NULL && run->model.names->count > 0) {
+        run->like.names = *run->model.names;
+        run->file.like = &run->like;
+    }
     result = images ? predict_images(run, error) : samples_read(&run->file, predict_sample, run, error);
     result = tool_output_close(&run->out, result, error);
-    if (result == 0 && run->labelled) {
-        printf("samples %" PRIu64 "  unknown_labels %" PRIu64 "  accuracy %.6f  loss %.6f\n", run->count,
-               run->count - run->known, (double)run->correct / (double)run->count,
-               run->known > 0 ? run->loss / (double)run->known : 0);
-    } else if (result == 0 && run->out.path != NULL) {
-        printf("predictions %" PRIu64 "\n", run->count);
+    if (result == 0) {
+        say_result(run);
     }
     return result;
 }
@@ -201,12 +247,14 @@ int samples_predict_main(const struct samples_predictor *predictor, int argc, ch
         {"label-column", "NAME", AML_OPTION_WORD, &run.file.label_column, 0, 0,
          "the label's name in the header of text and csv, or its number: from 1, or from -1 for the last; default: by "
          "the header, or field 1 if a line has one field more than the model has features"},
+        {"probabilities", NULL, AML_OPTION_FLAG, &run.probabilities, 0, 0,
+         "write the probabilities of all classes too, and a first line with the columns' names"},
         {"out", "FILE", AML_OPTION_STRING, &run.out.path, 0, 0,
          "write lines of label (if there is one), prediction and its probability there, in the order of --data"},
         {NULL, NULL, AML_OPTION_FLAG, NULL, 0, 0, NULL},
     };
     snprintf(usage, sizeof usage,
-             "%s --predict MODEL --data FILE [--labels FILE] [--out FILE]\n\n"
+             "%s --predict MODEL --data FILE [--labels FILE] [--probabilities] [--out FILE]\n\n"
              "With labelled samples as data: prints accuracy and loss, and with --out writes\n"
              "predictions. With samples without labels: prints lines of prediction and\n"
              "probability, or with --out writes them.",

@@ -144,6 +144,47 @@ static void test_cases_of_libsvm(void **state) {
     assert_true(summary("train_accuracy") == 1);
 }
 
+/* ---- Predictions ---- */
+
+static unsigned lines_of(const char *name) {
+    char *text = read_text(name);
+    unsigned lines = 0;
+    for (const char *p = text; *p != '\0'; p++) {
+        lines += *p == '\n';
+    }
+    free(text);
+    return lines;
+}
+
+/* A line for each sample, whatever its label is; the accuracy is of those whose label is known. */
+static void test_every_sample_has_a_prediction(void **state) {
+    (void)state;
+    static const char *const apps[] = {"mlr", "net"};
+    make_table();
+    for (size_t a = 0; a < 2; a++) {
+        run_well("$run -- %s --data f.csv --iterations 40 --model-out model && cut -d, -f2- f.csv | sed "
+                 "'2s/x/NA/; 3s/y//; 4s/z/unheard/' >g.csv; $bin/%s --predict model --data g.csv --out lines",
+                 apps[a], apps[a]);
+        assert_text("out", "samples 24  unknown_labels 3  accuracy 1.000000");
+        assert_int_equal(lines_of("lines"), 24);
+        run_well("head -n 3 lines | cut -f1,2 >got");
+        assert_text("got", "NA\tx\n\ty\nunheard\tz\n");
+        run_well("$bin/%s --predict model --data g.csv --probabilities --out lines", apps[a]);
+        assert_int_equal(lines_of("lines"), 25);
+        run_well("head -n 1 lines >got; awk -F'\\t' 'NR > 1 && ($4 + $5 + $6 < 0.999 || NF != 6) {print}' lines >bad");
+        assert_text("got", "label\tprediction\tprobability\tx\ty\tz\n");
+        assert_int_equal(lines_of("bad"), 0);
+        run_well("cut -d, -f1,2 g.csv >h.csv; $bin/%s --predict model --data h.csv --probabilities >lines; "
+                 "head -n 1 lines >got",
+                 apps[a]);
+        assert_text("got", "prediction\tprobability\tx\ty\tz\n");
+        char command[256];
+        snprintf(command, sizeof command, "sed '5s/,[0-9]*,/,,/' g.csv >h.csv; $bin/%s --predict model --data h.csv",
+                 apps[a]);
+        run_refused(command, "h.csv:5: column 2 ('b'): expected a finite number, got '': a missing value");
+    }
+}
+
 /* What other programs read is named. */
 static void test_foreign_lines(void **state) {
     (void)state;
@@ -172,6 +213,7 @@ int main(void) {
         cmocka_unit_test(test_columns_by_their_names),
         cmocka_unit_test(test_cases_of_columns),
         cmocka_unit_test(test_cases_of_libsvm),
+        cmocka_unit_test(test_every_sample_has_a_prediction),
         cmocka_unit_test(test_foreign_lines),
     };
     return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);
