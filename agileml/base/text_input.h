@@ -13,7 +13,7 @@
 enum {
     TEXT_INPUT_NAME_MAX = 240,            /* last bytes of the path that messages show, so that the rest has room */
     TEXT_FORM_BYTES = TEXT_FOREIGN_BYTES, /* of a file's first bytes decide its form */
-    TEXT_INPUT_READ_MIN = TEXT_FORM_BYTES /* bytes that the first read asks for at least */
+    TEXT_INPUT_READ_MIN = 16              /* bytes that the first read asks for at least */
 };
 
 /* How a file's bytes hold its text. */
@@ -58,8 +58,9 @@ struct text_piece {
 int text_input_open_piece(struct text_input **input, const struct text_piece *piece, struct error *error);
 
 /* Reads `size` bytes (at most 2^30, the first time at least TEXT_INPUT_READ_MIN), or fewer if the input ends;
- * *got < size means that it has ended. Returns 0; AML_EINPUT (the file can't be read, compressed data is damaged
- * or cut short) or AML_ENOMEM. */
+ * *got < size means that it has ended. A first read of fewer than TEXT_FORM_BYTES sees less of a foreign format inside
+ * of compressed data. Returns 0; AML_EINPUT (the file can't be read, compressed data is damaged, cut short or of a
+ * foreign format inside) or AML_ENOMEM. */
 int text_input_read(struct text_input *input, char *bytes, size_t size, size_t *got, struct error *error);
 
 /* Reads a whole file of at most `most` bytes into *text, with a 0 behind it, for the caller to free. Returns what

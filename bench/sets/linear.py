@@ -11,7 +11,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler, normalize
 
 GRID = [10.0 ** power for power in range(-4, 4)]
-MOST_ROWS = 3000  # to choose C on
+MOST_ROWS, LEAST_ROWS = 3000, 500  # to choose C on
+MOST_PRODUCTS = 4e6  # values times classes, of these rows
+ITERATIONS = 300
 LEAST_PROBABILITY = 1e-38
 
 
@@ -46,7 +48,7 @@ def validated_loss(x, y, c, solver):
     classes = np.unique(y)
     losses = []
     for train, test in StratifiedKFold(folds(y), shuffle=True, random_state=0).split(x, y):
-        model = LogisticRegression(C=c, solver=solver, max_iter=200).fit(x[train], y[train])
+        model = LogisticRegression(C=c, solver=solver, max_iter=100).fit(x[train], y[train])
         probabilities = np.zeros((len(test), len(classes)))
         probabilities[:, np.searchsorted(classes, model.classes_)] = model.predict_proba(x[test])
         losses.append(log_loss(np.maximum(probabilities, 1e-9), classes, y[test]))
@@ -55,7 +57,9 @@ def validated_loss(x, y, c, solver):
 
 def choose(x, y, solver):
     """The scaler and C with the least loss; stops where two in a row are worse."""
-    chosen = np.random.default_rng(0).permutation(len(y))[:MOST_ROWS]
+    products = (x.nnz if sparse.issparse(x) else x.size) / len(y) * len(np.unique(y))
+    rows = int(np.clip(MOST_PRODUCTS / products, LEAST_ROWS, MOST_ROWS))
+    chosen = np.random.default_rng(0).permutation(len(y))[:rows]
     if len(np.unique(y[chosen])) < len(np.unique(y)) or least_class(y[chosen]) < 2:
         chosen = np.arange(len(y))
     best = (np.inf, None, None)
@@ -79,7 +83,7 @@ def measure(split, solver):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of fits that are not converged
         scaler, c = choose(x, y, solver)
-        model = LogisticRegression(C=c, solver=solver, max_iter=1000).fit(scaler.fit_transform(x), y)
+        model = LogisticRegression(C=c, solver=solver, max_iter=ITERATIONS).fit(scaler.fit_transform(x), y)
         probabilities = model.predict_proba(scaler.transform(u))
     return {"loss": log_loss(probabilities, model.classes_, v),
             "accuracy": float((model.classes_[probabilities.argmax(axis=1)] == v).mean()), "c": c,

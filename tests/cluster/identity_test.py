@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Which AWS identity a program of ours uses, beside botocore's choice: both are started with the same environment and the
-same files, before one server that plays S3, STS, the metadata service and a container's endpoint, and checks signatures
-by botocore. Where ours refuses, the error names the setting. Finds the programs in $PROTEUS_BIN. Skipped where python3
+"""Which AWS identity a program of ours uses, beside botocore's choice: both are started with the same environment and
+the same files, before one server that plays S3, STS, the metadata service and a container's endpoint, and checks
+signatures by botocore. Where ours refuses, the error names the setting. Finds the programs in $PROTEUS_BIN. Skipped where python3
 has no botocore that knows AWS_ENDPOINT_URL (1.31)."""
 import http.server
 import json
@@ -51,7 +51,8 @@ USED = [
     ({"AWS_PROFILE": "a", "AWS_WEB_IDENTITY_TOKEN_FILE": "TOKEN", "AWS_ROLE_ARN": "arn:aws:iam::1:role/pod"},
      f"{BASE}[profile a]\n{ROLE}a\nsource_profile = base\nexternal_id = x:1\nduration_seconds = 900\n", "a-BY-BASE"),
     ({"AWS_PROFILE": "b"},
-     f"{BASE}[profile a]\n{ROLE}a\nsource_profile = base\n[profile b]\n{ROLE}b\nsource_profile = a\n", "b-BY-a-BY-BASE"),
+     f"{BASE}[profile a]\n{ROLE}a\nsource_profile = base\n[profile b]\n{ROLE}b\nsource_profile = a\n",
+     "b-BY-a-BY-BASE"),
     ({"AWS_PROFILE": "a"}, f"{WEB}[profile a]\n{ROLE}a\nsource_profile = web\n", "a-BY-web-BY-token"),
     ({"AWS_PROFILE": "a"}, f"[profile a]\n{ROLE}a\ncredential_source = Ec2InstanceMetadata\n", "a-BY-INSTANCE"),
     ({"AWS_PROFILE": "a", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "SERVER/container"},
@@ -81,7 +82,8 @@ REFUSED = [
 def is_signed(request, body):
     """The key of the request, if botocore makes the same signature with its secret; else ""."""
     said = request.headers.get("authorization", "")
-    found = re.search(r"Credential=([^/]*)/\d+/([^/]*)/(\w+)/aws4_request, SignedHeaders=([^,]*), Signature=(\w+)", said)
+    found = re.search(r"Credential=([^/]*)/\d+/([^/]*)/(\w+)/aws4_request, SignedHeaders=([^,]*), Signature=(\w+)",
+                      said)
     if not found:
         return ""
     key, region, service, names, signature = found.groups()
@@ -130,7 +132,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.reply(200, f"<{action}Response xmlns='https://sts.amazonaws.com/doc/2011-06-15/'><{action}Result>"
                         f"<Credentials>"
                         f"<AccessKeyId>{key}</AccessKeyId><SecretAccessKey>secret-of-{key}</SecretAccessKey>"
-                        f"<SessionToken>token-of-{key}</SessionToken><Expiration>{LIVES_UNTIL}</Expiration></Credentials>"
+                        f"<SessionToken>token-of-{key}</SessionToken><Expiration>{LIVES_UNTIL}</Expiration>"
+                        f"</Credentials>"
                         f"</{action}Result></{action}Response>")
 
     def answer(self):

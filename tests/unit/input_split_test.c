@@ -351,7 +351,7 @@ static void test_numbers_of_lines(void **state) {
     assert_int_equal(splits.count, 7);
     for (size_t s = 0; s < splits.count; s++) {
         struct text_input *input;
-        char bytes[TEXT_INPUT_READ_MIN];
+        char bytes[32];
         size_t got;
         uint64_t lines;
         assert_int_equal(input_lines_before(&splits, s, &lines, &error), 0);
@@ -432,7 +432,7 @@ static int read_all(uint64_t size, struct error *error) {
     int code = input_splits_make(&splits, &list, size, error);
     for (size_t s = 0; code == 0 && s < splits.count; s++) {
         struct text_input *input;
-        char bytes[TEXT_INPUT_READ_MIN];
+        char bytes[100];
         size_t got = sizeof bytes;
         code = input_lines_open(&input, &splits, s, error);
         while (code == 0 && got == sizeof bytes) {
@@ -539,7 +539,7 @@ static void test_files_that_change(void **state) {
         struct input_splits splits;
         struct error error = {0};
         struct text_input *input;
-        char bytes[TEXT_INPUT_READ_MIN];
+        char bytes[100];
         size_t got;
         write_file(path, "a\nb\nc\n", 6);
         list_of(&list, path);

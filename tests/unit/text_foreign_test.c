@@ -197,7 +197,7 @@ static void test_containers_for_readers_of_lines(void **state) {
 static void assert_file(const void *bytes, size_t size, const char *kind) {
     struct text_input *input;
     struct error error = {0};
-    char text[TEXT_INPUT_READ_MIN];
+    char text[TEXT_FORM_BYTES];
     size_t got;
     int file = file_of(bytes, size);
     int code = text_input_open(&input, path, &error);
