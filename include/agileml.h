@@ -210,7 +210,7 @@ struct aml_app {
      * `read` may never be called in its process. */
     int read_only_emits;
 
-    int64_t iterations; /* default of --iterations; 0: 20 */
+    int64_t iterations; /* default of --iterations; 0: 20. `configure` finds here how many the job has; 0: no limit */
     /* Default of --clocks-per-iteration. `configure` may set it. If the option is given, `configure` finds its value
      * here, and it counts in any case. 0: 1 */
     int64_t clocks_per_iteration;

@@ -3,6 +3,7 @@
 #include "apps/mf/gradient.h"
 
 #include <assert.h>
+#include <math.h>
 
 enum { LANES = 16 };
 
@@ -25,7 +26,8 @@ static float dot(const float *restrict p, const float *restrict q, uint32_t rank
 }
 
 /* One rating: p is the user's row, q the item's, s the item's sum. */
-static void step(const struct mf_sgd *sgd, float error, float *restrict p, const float *restrict q, float *restrict s) {
+static void step(const struct mf_sgd *sgd, const struct mf_item *rating, float error, float *restrict p,
+                 const float *restrict q, float *restrict s) {
     const float rate = sgd->rate;
     const float lambda = sgd->lambda;
     const uint32_t rank = sgd->rank;
@@ -35,8 +37,10 @@ static void step(const struct mf_sgd *sgd, float error, float *restrict p, const
         s[k] -= error * old - lambda * q[k];
     }
     if (sgd->biases) {
-        p[rank] += rate * (error - sgd->lambda_bias * p[rank]);
-        s[rank] -= error - sgd->lambda_bias * q[rank];
+        float user_penalty = sgd->user_penalties != NULL ? sgd->user_penalties[rating->user] : sgd->lambda_bias;
+        float item_penalty = sgd->item_penalties != NULL ? sgd->item_penalties[rating->item] : sgd->lambda_bias;
+        p[rank] += rate * (error - user_penalty * p[rank]);
+        s[rank] -= error - item_penalty * q[rank];
     }
 }
 
@@ -48,10 +52,11 @@ double mf_gradient_pass(const struct mf_sgd *sgd, unsigned char *sums, const str
         float *p = (float *)(void *)(sgd->users + (size_t)ratings[i].user * sgd->user_stride);
         const size_t item = (size_t)ratings[i].item * sgd->item_stride;
         const float *q = (const float *)(const void *)(sgd->items + item);
-        float prediction = sgd->mean + dot(p, q, rank) + (sgd->biases ? p[rank] + q[rank] : 0);
-        float error = ratings[i].rating - prediction;
+        float prediction = dot(p, q, rank) + (sgd->biases ? p[rank] + q[rank] : 0);
+        float error = (ratings[i].rating - sgd->mean) * sgd->scale - prediction;
         squares += (double)error * (double)error;
-        step(sgd, error, p, q, (float *)(void *)(sums + item));
+        float clipped = fminf(fmaxf(error, -sgd->clip), sgd->clip);
+        step(sgd, &ratings[i], clipped, p, q, (float *)(void *)(sums + item));
         if (sgd->users_touched != NULL) {
             sgd->users_touched[ratings[i].user] = 1;
         }

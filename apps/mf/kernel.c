@@ -34,14 +34,28 @@ static void mf_check(const struct mf_sgd *sgd) {
 /* The reference: the formulas of kernel.h, one number at a time. */
 
 static float reference_error(const struct mf_sgd *sgd, const struct mf_item *rating, const float *p, const float *q) {
-    float prediction = sgd->mean;
+    float prediction = 0;
     for (uint32_t k = 0; k < sgd->rank; k++) {
         prediction += p[k] * q[k];
     }
     if (sgd->biases) {
         prediction += p[sgd->rank] + q[sgd->rank];
     }
-    return rating->rating - prediction;
+    return (rating->rating - sgd->mean) * sgd->scale - prediction;
+}
+
+/* Returns the error that a step takes. Few errors are beyond `clip`: a branch that is predicted costs nothing, while
+ * the minimum and the maximum would lengthen the chain from each rating of a user to the next. */
+static inline float mf_clipped(float error, float clip) {
+    if (__builtin_expect(fabsf(error) > clip, 0)) {
+        return copysignf(clip, error);
+    }
+    return error;
+}
+
+/* The regularization of the bias of row `slot`. */
+static inline float mf_penalty(const float *penalties, uint32_t slot, float lambda_bias) {
+    return penalties != NULL ? penalties[slot] : lambda_bias;
 }
 
 static inline float mf_rate_of(const struct mf_sgd *sgd, uint32_t item) {
@@ -56,6 +70,7 @@ static double reference_sgd_pass(const struct mf_sgd *sgd, const struct mf_item 
         float *q = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
         float error = reference_error(sgd, &ratings[i], p, q);
         sum += (double)error * (double)error;
+        error = mf_clipped(error, sgd->clip);
         float item_rate = mf_rate_of(sgd, ratings[i].item);
         for (uint32_t k = 0; k < sgd->rank; k++) {
             float old_p = p[k];
@@ -63,8 +78,10 @@ static double reference_sgd_pass(const struct mf_sgd *sgd, const struct mf_item 
             q[k] += item_rate * (error * old_p - sgd->lambda * q[k]);
         }
         if (sgd->biases) {
-            p[sgd->rank] += sgd->rate * (error - sgd->lambda_bias * p[sgd->rank]);
-            q[sgd->rank] += item_rate * (error - sgd->lambda_bias * q[sgd->rank]);
+            float user_penalty = mf_penalty(sgd->user_penalties, ratings[i].user, sgd->lambda_bias);
+            float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
+            p[sgd->rank] += sgd->rate * (error - user_penalty * p[sgd->rank]);
+            q[sgd->rank] += item_rate * (error - item_penalty * q[sgd->rank]);
         }
         if (sgd->users_touched != NULL) {
             sgd->users_touched[ratings[i].user] = 1;
@@ -204,6 +221,44 @@ struct mf_kernel mf_kernel_choose(void) {
     size_t count = mf_kernel_list(kernels);
     return kernels[count - 1];
 }
+
+#if defined(__x86_64__)
+
+uint64_t mf_flush_begin(void) {
+    enum { FLUSH_RESULTS = 0x8000, FLUSH_OPERANDS = 0x40 };
+    unsigned mode = _mm_getcsr();
+    _mm_setcsr(mode | FLUSH_RESULTS | FLUSH_OPERANDS);
+    return mode;
+}
+
+void mf_flush_end(uint64_t mode) {
+    _mm_setcsr((unsigned)mode);
+}
+
+#elif defined(__aarch64__)
+
+uint64_t mf_flush_begin(void) {
+    uint64_t mode;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(mode));
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode | (uint64_t)1 << 24));
+    return mode;
+}
+
+void mf_flush_end(uint64_t mode) {
+    __asm__ volatile("msr fpcr, %0" : : "r"(mode));
+}
+
+#else
+
+uint64_t mf_flush_begin(void) {
+    return 0;
+}
+
+void mf_flush_end(uint64_t mode) {
+    (void)mode;
+}
+
+#endif
 
 float mf_item_rate(float rate, float limit, unsigned nodes, float ratings) {
     if (nodes <= 1 || ratings <= 0) {

@@ -33,19 +33,23 @@ struct mf_sgd {
     unsigned char *items_touched; /* [item slots] likewise */
     uint32_t rank;                /* 1..MF_RANK_MAX */
     bool biases;
-    float mean;              /* with which a prediction begins */
-    float rate;              /* the step */
-    const float *item_rates; /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
-    float lambda;            /* regularization of the factors */
-    float lambda_bias;       /* regularization of the biases */
+    float mean;                  /* of the ratings: rows learn (rating - mean) * scale */
+    float scale;                 /* one over the ratings' standard deviation; 1: rows learn rating - mean */
+    float clip;                  /* a step takes errors beyond +-clip as +-clip; INFINITY: takes them as they are */
+    float rate;                  /* the step */
+    const float *item_rates;     /* [item slots] the step of each item's row, see mf_item_rate; NULL: `rate` for all */
+    float lambda;                /* regularization of the factors */
+    float lambda_bias;           /* regularization of the biases, but for: */
+    const float *user_penalties; /* [user slots] regularization of each user's bias; NULL: lambda_bias for all */
+    const float *item_penalties; /* [item slots] likewise */
 };
 
 /* One implementation of the loop.
  *
  * sgd_pass takes one step per rating, in order. With p, b_u the user's row and q, b_i the item's:
- *     error = rating - (mean + b_u + b_i + p . q)
- *     p += rate * (error * q - lambda * p)            q += item_rate * (error * p - lambda * q)   (old p, old q)
- *     b_u += rate * (error - lambda_bias * b_u)       b_i += item_rate * (error - lambda_bias * b_i)
+ *     error = (rating - mean) * scale - (b_u + b_i + p . q);   e = error, but within +-clip
+ *     p += rate * (e * q - lambda * p)            q += item_rate * (e * p - lambda * q)   (old p, old q)
+ *     b_u += rate * (e - penalty * b_u)           b_i += item_rate * (e - penalty * b_i)
  * and returns the sum of error^2, each taken before its own step. Not finite: the steps diverged.
  * It is fastest when equal users follow one another, and right in any order.
  *
@@ -66,13 +70,19 @@ size_t mf_kernel_list(struct mf_kernel kernels[MF_KERNELS_MAX]);
 /* Returns the fastest of them. Cheap: only asks the processor. */
 struct mf_kernel mf_kernel_choose(void);
 
+/* Has this thread's arithmetic take subnormal numbers for 0 until mf_flush_end, which gets what mf_flush_begin
+ * returned: rows that a strong regularization shrinks, or a tiny rate, would make each step many times slower. Where
+ * the processor has no such mode, nothing changes. */
+uint64_t mf_flush_begin(void);
+void mf_flush_end(uint64_t mode);
+
 /* Returns the step for an item with `ratings` ratings in one clock on all `nodes` together. Not simply `rate`, as nodes
  * do not see each other's steps within a clock, and the server adds them up. A step shortens the error by about `rate`,
  * so n steps on one node go 1 - exp(-rate n) of the way to the goal. P nodes with n / P steps each go P (1 - exp(-rate
  * n / P)): beyond the goal, and the error grows from clock to clock. The returned step makes the sum of the nodes' ways
  * as long as one node's way: for one node it is `rate`, for a popular item on many nodes about `limit` / ratings.
  * MF_ITEM_LIMIT is for staleness 0; divide it by 1 + staleness. */
-#define MF_ITEM_LIMIT 1.0F
+#define MF_ITEM_LIMIT 1.5F
 float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
 
 /* Fills row[0 .. rank + biases) with the start value of the row `key` of table number `table`: factors uniform in

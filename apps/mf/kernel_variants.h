@@ -81,25 +81,29 @@ MF_TARGET MF_INLINE double MF_(sgd_any)(const struct mf_sgd *sgd, const struct m
     const uint32_t rank = sgd->rank;
     const bool biases = sgd->biases;
     const float mean = sgd->mean;
+    const float scale = sgd->scale;
+    const float clip = sgd->clip;
     const float rate = sgd->rate;
     const float keep = 1.0F - sgd->rate * sgd->lambda;
-    const float keep_bias = 1.0F - sgd->rate * sgd->lambda_bias;
     double sum = 0;
     for (size_t i = 0; i < count; i++) {
         MF_(prefetch)(sgd, ratings, count, i, (rank + biases) * sizeof(float), true);
         float *p = mf_row(sgd->users, sgd->user_stride, ratings[i].user);
         float *q = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
-        float prediction = mean + MF_(dot)(p, q, rank);
+        float prediction = MF_(dot)(p, q, rank);
         if (biases) {
             prediction += p[rank] + q[rank];
         }
-        float error = ratings[i].rating - prediction;
+        float error = (ratings[i].rating - mean) * scale - prediction;
         sum += (double)error * (double)error;
+        error = mf_clipped(error, clip);
         const float item_rate = mf_rate_of(sgd, ratings[i].item);
         MF_(step)(p, q, rank, rate * error, keep, item_rate * error, 1.0F - item_rate * sgd->lambda);
         if (biases) {
-            p[rank] = keep_bias * p[rank] + rate * error;
-            q[rank] = (1.0F - item_rate * sgd->lambda_bias) * q[rank] + item_rate * error;
+            const float user_penalty = mf_penalty(sgd->user_penalties, ratings[i].user, sgd->lambda_bias);
+            const float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
+            p[rank] = (1.0F - rate * user_penalty) * p[rank] + rate * error;
+            q[rank] = (1.0F - item_rate * item_penalty) * q[rank] + item_rate * error;
         }
         if (sgd->users_touched != NULL) {
             sgd->users_touched[ratings[i].user] = 1;
@@ -119,9 +123,10 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
     const uint32_t blocks = rank / MF_LANES;
     unsigned char *items_touched = sgd->items_touched;
     const float mean = sgd->mean;
+    const float scale = sgd->scale;
+    const float clip = sgd->clip;
     const float rate = sgd->rate;
     const float keep = 1.0F - sgd->rate * sgd->lambda;
-    const float keep_bias = 1.0F - sgd->rate * sgd->lambda_bias;
     const MF_(vector) keeps = MF_(fill)(keep);
     double sum = 0;
     size_t i = 0;
@@ -134,6 +139,7 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
             p[b] = MF_(load)(user_row + b * MF_LANES);
         }
         float user_bias = biases ? user_row[rank] : 0;
+        const float user_keep = biases ? 1.0F - rate * mf_penalty(sgd->user_penalties, user, sgd->lambda_bias) : 0;
         do {
             MF_(prefetch)(sgd, ratings, count, i, (rank + biases) * sizeof(float), true);
             float *item_row = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
@@ -144,10 +150,18 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
                 q[b] = MF_(load)(item_row + b * MF_LANES);
                 products[b % 4] = MF_(multiply_add)(p[b], q[b], products[b % 4]);
             }
-            float dot = MF_(sum)((products[0] + products[1]) + (products[2] + products[3]));
+            MF_(vector) product = products[0];
+            if (blocks > 1) {
+                product = product + products[1];
+            }
+            if (blocks > 2) {
+                product = product + (products[2] + products[3]);
+            }
+            float dot = MF_(sum)(product);
             float item_bias = biases ? item_row[rank] : 0;
-            float error = (ratings[i].rating - mean - item_bias) - user_bias - dot;
+            float error = ((ratings[i].rating - mean) * scale - item_bias) - user_bias - dot;
             sum += (double)error * (double)error;
+            error = mf_clipped(error, clip);
             const float item_rate = mf_rate_of(sgd, ratings[i].item);
             const MF_(vector) steps = MF_(fill)(rate * error);
             const MF_(vector) item_steps = MF_(fill)(item_rate * error);
@@ -160,8 +174,9 @@ MF_TARGET MF_INLINE double MF_(sgd_fixed)(const struct mf_sgd *sgd, const struct
                 (item_row + b * MF_LANES, MF_(multiply_add)(item_steps, old_p, item_keeps * q[b]));
             }
             if (biases) {
-                user_bias = keep_bias * user_bias + rate * error;
-                item_row[rank] = (1.0F - item_rate * sgd->lambda_bias) * item_bias + item_rate * error;
+                const float item_penalty = mf_penalty(sgd->item_penalties, ratings[i].item, sgd->lambda_bias);
+                user_bias = user_keep * user_bias + rate * error;
+                item_row[rank] = (1.0F - item_rate * item_penalty) * item_bias + item_rate * error;
             }
             if (items_touched != NULL) {
                 items_touched[ratings[i].item] = 1;
@@ -209,11 +224,11 @@ MF_TARGET static double MF_(squared_error)(const struct mf_sgd *sgd, const struc
         MF_(prefetch)(sgd, ratings, count, i, (sgd->rank + sgd->biases) * sizeof(float), false);
         const float *p = mf_row(sgd->users, sgd->user_stride, ratings[i].user);
         const float *q = mf_row(sgd->items, sgd->item_stride, ratings[i].item);
-        float prediction = sgd->mean + MF_(dot)(p, q, sgd->rank);
+        float prediction = MF_(dot)(p, q, sgd->rank);
         if (sgd->biases) {
             prediction += p[sgd->rank] + q[sgd->rank];
         }
-        float error = ratings[i].rating - prediction;
+        float error = (ratings[i].rating - sgd->mean) * sgd->scale - prediction;
         sum += (double)error * (double)error;
     }
     return sum;

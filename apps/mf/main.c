@@ -9,9 +9,12 @@
 #include "apps/mf/model.h"
 #include "apps/mf/names.h"
 #include "apps/mf/predict.h"
+#include "apps/mf/schedule.h"
+#include "apps/mf/spread.h"
 #include "apps/optimizer.h"
 #include "apps/tool.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -21,18 +24,26 @@ enum {
     MF_CLOCKS = 8,        /* per iteration, for staleness 0 */
     MF_SERVER_CLOCKS = 64 /* per iteration where the servers make items' steps: each row then has one a clock */
 };
-enum { USERS = 0, ITEMS = 1 };                  /* tables */
-enum { TRAIN_RMSE = 0, TEST_RMSE = 1 };         /* metrics */
-enum { TOTAL_RATINGS = 0 };                     /* totals: the sum of ratings */
-enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of the ratings, and of their negatives */
+enum { USERS = 0, ITEMS = 1 };          /* tables */
+enum { TRAIN_RMSE = 0, TEST_RMSE = 1 }; /* metrics */
+/* Totals: of struct mf_sums, over training ratings, then over test ratings. */
+enum { TOTAL_COUNT = 0, TOTAL_RATINGS = 1, TOTAL_SQUARES_HIGH = 2, TOTAL_SQUARES_LOW = 3, TOTAL_TEST = 4 };
+enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of training ratings, and of their negatives */
 
-static const double ITEM_RATE = 0.1; /* default */
+static const double ITEM_RATE = 0.06; /* default */
+
+/* A number for each row of a table, by slot. */
+struct mf_floats {
+    float *values; /* [count] */
+    uint32_t count;
+};
 
 /* A thread's steps for one iteration. */
 struct mf_steps {
     uint64_t iteration; /* the iteration that item_rates are for */
     float *item_rates;  /* [rate_count] by item slot */
     uint32_t rate_count;
+    struct mf_floats users, items; /* penalties of the biases, longer than the node's own; else empty */
 };
 
 struct mf {
@@ -40,15 +51,16 @@ struct mf {
     const char *columns, *missing; /* --columns, --missing-ratings */
     const char *model_out;
     int64_t rank;
-    double test_fraction, rate, decay, lambda, lambda_bias, item_limit;
-    bool no_biases;
+    double test_fraction, lambda, lambda_bias, bias_prior, clip, item_limit;
+    struct mf_schedule schedule;
+    bool no_biases, log1p;
     struct optimizer optimizer; /* of items' rows; `rate` is --item-rate */
     uint64_t seed;
     struct mf_kernel kernel;
-    float mean;
     /* Set by mf_begin for the node's present ratings: */
-    float *item_counts; /* [item_count] ratings of each item slot in one clock, on all nodes together */
-    uint32_t item_count;
+    struct mf_spread spread;
+    struct mf_floats item_counts;                    /* ratings of each item slot in one clock, on all nodes together */
+    struct mf_floats user_penalties, item_penalties; /* regularization of each slot's bias */
     struct mf_steps *steps;
     unsigned threads;
 };
@@ -98,6 +110,7 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
         app->clocks_per_iteration = MF_SERVER_CLOCKS;
         optimizer_declare(&mf->optimizer, &app->tables[ITEMS]);
     }
+    mf->schedule.iterations = (uint64_t)app->iterations;
     mf->seed = aml_seed(worker);
     mf->kernel = mf_kernel_choose();
     const struct app_file files[] = {{.option = "data", .values = &mf->data}, {.option = "test", .values = &mf->test}};
@@ -107,21 +120,51 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
 
 /* ---- Reading ---- */
 
+/* Adds the rating that was emitted last to the totals from `first` on. */
+static void add_totals(aml_worker *worker, unsigned first, float rating) {
+    double square = (double)rating * (double)rating;
+    double high = mf_square_high(square);
+    aml_total_add(worker, first + TOTAL_COUNT, 1);
+    aml_total_add(worker, first + TOTAL_RATINGS, (double)rating);
+    aml_total_add(worker, first + TOTAL_SQUARES_HIGH, high);
+    aml_total_add(worker, first + TOTAL_SQUARES_LOW, square - high);
+}
+
+/* Sets `value` to what the model learns of a rating. */
+static int learned_value(aml_worker *worker, const struct mf *mf, const struct aml_rating *rating, float *value) {
+    *value = rating->value;
+    if (mf->log1p && rating->value < 0) {
+        return aml_error(worker, AML_EINPUT, "--log1p: expected ratings of at least 0, got %g", (double)rating->value);
+    }
+    if (mf->log1p) {
+        *value = (float)log1p((double)rating->value);
+    }
+    if (fabsf(*value) < FLT_MIN) {
+        *value = 0; /* subnormal numbers have few digits, and arithmetic with them is slow */
+    }
+    return 0;
+}
+
 static int emit_ratings(aml_worker *worker, const struct mf *mf, const struct aml_rating *ratings, size_t count,
                         bool test) {
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
-        float value = ratings[i].value;
+        float value;
+        int result = learned_value(worker, mf, &ratings[i], &value);
+        if (result != 0) {
+            return result;
+        }
         bool held_out = test || app_held_out(aml_mix(mf->seed ^ keys[0], keys[1]), mf->test_fraction);
-        enum aml_item_use use = held_out ? AML_TEST : AML_TRAIN;
-        int kept = aml_emit(worker, use, keys, &value);
+        int kept = aml_emit(worker, held_out ? AML_TEST : AML_TRAIN, keys, &value);
         if (kept < 0) {
             return kept;
         }
-        if (kept == 1 && use == AML_TRAIN) {
-            aml_total_add(worker, TOTAL_RATINGS, value);
-            aml_total_raise(worker, MAXIMUM_RATING, value);
-            aml_total_raise(worker, MAXIMUM_MINUS, -value);
+        if (kept == 1) {
+            add_totals(worker, held_out ? TOTAL_TEST : 0, value);
+        }
+        if (kept == 1 && !held_out) {
+            aml_total_raise(worker, MAXIMUM_RATING, (double)value);
+            aml_total_raise(worker, MAXIMUM_MINUS, -(double)value);
         }
     }
     return 0;
@@ -154,42 +197,92 @@ static int mf_read(aml_worker *worker, void *context) {
 
 /* ---- Training ---- */
 
-static float mf_mean(const aml_worker *worker) {
-    return (float)(aml_total(worker, TOTAL_RATINGS) / (double)aml_total_items(worker));
+static struct mf_sums mf_sums(const aml_worker *worker, unsigned first) {
+    return (struct mf_sums){.count = aml_total(worker, first + TOTAL_COUNT),
+                            .ratings = aml_total(worker, first + TOTAL_RATINGS),
+                            .squares_high = aml_total(worker, first + TOTAL_SQUARES_HIGH),
+                            .squares_low = aml_total(worker, first + TOTAL_SQUARES_LOW)};
+}
+
+/* Sets what follows from all nodes' ratings, the same in every process. */
+static int find_spread(aml_worker *worker, struct mf_spread *spread) {
+    struct error error = {0};
+    struct mf_sums sums = mf_sums(worker, 0);
+    int result = mf_spread_of(&sums, -aml_total_maximum(worker, MAXIMUM_MINUS),
+                              aml_total_maximum(worker, MAXIMUM_RATING), spread, &error);
+    return app_result(worker, result, &error);
 }
 
 static void mf_forget_items(struct mf *mf) {
     for (unsigned t = 0; mf->steps != NULL && t < mf->threads; t++) {
         free(mf->steps[t].item_rates);
+        free(mf->steps[t].users.values);
+        free(mf->steps[t].items.values);
     }
     free(mf->steps);
-    free(mf->item_counts);
+    free(mf->item_counts.values);
+    free(mf->user_penalties.values);
+    free(mf->item_penalties.values);
     mf->steps = NULL;
-    mf->item_counts = NULL;
+    mf->item_counts = mf->user_penalties = mf->item_penalties = (struct mf_floats){0};
+}
+
+static int floats_open(aml_worker *worker, struct mf_floats *floats, uint32_t count) {
+    *floats = (struct mf_floats){.values = calloc(count + 1U, sizeof *floats->values), .count = count};
+    return floats->values != NULL ? 0 : aml_error(worker, AML_ENOMEM, "no memory for the counts of %u rows", count);
+}
+
+/* The regularization of a bias whose row has so many ratings: as of bias_prior more ratings at the mean. */
+static float bias_penalty(const struct mf *mf, float ratings) {
+    return (float)(mf->lambda_bias + mf->bias_prior / fmax((double)ratings, 1));
+}
+
+/* Counts the ratings of users and items among this node's, and sets what follows from the counts. Users are spread over
+ * nodes at random, so this node's counts of items, scaled up, estimate those of all nodes. */
+static void count_ratings(const aml_worker *worker, struct mf *mf) {
+    size_t count;
+    const struct mf_item *items = aml_items(worker, &count);
+    for (size_t i = 0; i < count; i++) {
+        mf->item_counts.values[items[i].item]++;
+        mf->user_penalties.values[items[i].user]++;
+    }
+    double nodes = (double)aml_total_items(worker) / (count > 0 ? (double)count : 1);
+    double clocks = (double)aml_clocks_per_iteration(worker);
+    for (uint32_t u = 0; u < mf->user_penalties.count; u++) {
+        mf->user_penalties.values[u] = bias_penalty(mf, mf->user_penalties.values[u]);
+    }
+    for (uint32_t i = 0; i < mf->item_counts.count; i++) {
+        float ratings = (float)(mf->item_counts.values[i] * nodes);
+        mf->item_penalties.values[i] = bias_penalty(mf, ratings);
+        mf->item_counts.values[i] = (float)(ratings / clocks);
+    }
+}
+
+/* Says so when a few ratings decide what is learned; of logarithms that is as it should be. */
+static void note_tail(aml_worker *worker, const struct mf *mf) {
+    char text[256];
+    if (!mf->log1p && mf_spread_has_tail(&mf->spread, text, sizeof text)) {
+        aml_note(worker, "%s", text);
+    }
 }
 
 static int mf_begin(aml_worker *worker, void *context) {
     struct mf *mf = context;
-    size_t count;
-    const struct mf_item *items = aml_items(worker, &count);
     mf_forget_items(mf);
-    mf->mean = mf_mean(worker);
+    int result = find_spread(worker, &mf->spread);
+    if (result != 0) {
+        return result;
+    }
     mf->threads = aml_threads(worker);
-    mf->item_count = aml_table_rows(worker, ITEMS).count;
-    mf->item_counts = calloc(mf->item_count + 1U, sizeof *mf->item_counts);
     mf->steps = calloc(mf->threads, sizeof *mf->steps);
-    if (mf->item_counts == NULL || mf->steps == NULL) {
-        return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u items", mf->item_count);
+    uint32_t users = aml_table_rows(worker, USERS).count;
+    uint32_t items = aml_table_rows(worker, ITEMS).count;
+    if (mf->steps == NULL || floats_open(worker, &mf->user_penalties, users) != 0 ||
+        floats_open(worker, &mf->item_penalties, items) != 0 || floats_open(worker, &mf->item_counts, items) != 0) {
+        return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u threads", mf->threads);
     }
-    for (size_t i = 0; i < count; i++) {
-        mf->item_counts[items[i].item]++;
-    }
-    /* Users are spread over nodes at random, so this node's counts, scaled up, estimate those of all nodes. */
-    double share = count > 0 ? (double)count : 1;
-    double scale = (double)aml_total_items(worker) / share / (double)aml_clocks_per_iteration(worker);
-    for (uint32_t i = 0; i < mf->item_count; i++) {
-        mf->item_counts[i] = (float)(mf->item_counts[i] * scale);
-    }
+    count_ratings(worker, mf);
+    note_tail(worker, mf);
     return 0;
 }
 
@@ -204,9 +297,36 @@ static struct mf_sgd mf_sgd(aml_worker *worker, const struct mf *mf) {
                            .items_touched = items.touched,
                            .rank = (uint32_t)mf->rank,
                            .biases = mf_biases(mf),
-                           .mean = mf->mean,
+                           .mean = mf->spread.mean,
+                           .scale = 1 / mf->spread.unit,
+                           .clip = mf->clip > 0 ? (float)mf->clip : INFINITY,
                            .lambda = (float)mf->lambda,
                            .lambda_bias = (float)mf->lambda_bias};
+}
+
+/* Adds to a metric a sum of squared errors that the kernel has taken of ratings with standard deviation 1. */
+static void add_squares(aml_worker *worker, const struct mf *mf, unsigned metric, double squares, size_t count) {
+    double unit = (double)mf->spread.unit;
+    aml_metric_add(worker, metric, squares * unit * unit, (double)count);
+}
+
+/* Sets `penalties` for `count` rows: the node's own, or a longer copy of the thread's. Rows that only other nodes'
+ * ratings are of (--lots) may have come since `begin`, and this node does not know how many ratings they have. */
+static int find_penalties(aml_worker *worker, const struct mf *mf, const struct mf_floats *own,
+                          struct mf_floats *longer, uint32_t count, const float **penalties) {
+    if (own->count < count && longer->count < count) {
+        free(longer->values);
+        int result = floats_open(worker, longer, count);
+        if (result != 0) {
+            return result;
+        }
+        memcpy(longer->values, own->values, own->count * sizeof *own->values);
+        for (uint32_t i = own->count; i < count; i++) {
+            longer->values[i] = (float)mf->lambda_bias;
+        }
+    }
+    *penalties = own->count < count ? longer->values : own->values;
+    return 0;
 }
 
 /* Makes the thread's steps for the present iteration. Items that only other nodes' ratings are of (--lots) may have
@@ -223,40 +343,54 @@ static int make_item_rates(aml_worker *worker, const struct mf *mf, float rate, 
         return aml_error(worker, AML_ENOMEM, "no memory for the steps of %u items", count);
     }
     for (uint32_t i = 0; i < count; i++) {
-        float ratings = i < mf->item_count ? mf->item_counts[i] : 0;
+        float ratings = i < mf->item_counts.count ? mf->item_counts.values[i] : 0;
         steps->item_rates[i] = mf_item_rate(rate, limit, aml_nodes(worker), ratings);
     }
     steps->iteration = aml_iteration(worker);
     return 0;
 }
 
+/* Completes the thread's steps of this clock. */
+static int prepare_steps(aml_worker *worker, const struct mf *mf, struct mf_sgd *sgd) {
+    struct mf_steps *steps = &mf->steps[aml_thread(worker)];
+    uint64_t iteration = aml_iteration(worker);
+    uint32_t users = aml_table_rows(worker, USERS).count;
+    uint32_t items = aml_table_rows(worker, ITEMS).count;
+    sgd->rate = (float)mf_schedule_rate(&mf->schedule, iteration);
+    int result = find_penalties(worker, mf, &mf->user_penalties, &steps->users, users, &sgd->user_penalties);
+    if (result == 0) {
+        result = find_penalties(worker, mf, &mf->item_penalties, &steps->items, items, &sgd->item_penalties);
+    }
+    if (result == 0 && !server_steps(mf) && mf->item_limit > 0 && aml_nodes(worker) > 1) {
+        bool stale = steps->iteration != iteration || steps->rate_count < items;
+        result = stale ? make_item_rates(worker, mf, sgd->rate, steps) : 0;
+        sgd->item_rates = steps->item_rates;
+    }
+    return result;
+}
+
 static int mf_clock(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mf *mf = context;
     struct mf_sgd sgd = mf_sgd(worker, mf);
-    struct mf_steps *steps = &mf->steps[aml_thread(worker)];
-    uint64_t iteration = aml_iteration(worker);
-    sgd.rate = (float)(mf->rate * pow(mf->decay, (double)iteration - 1));
-    if (server_steps(mf)) {
-        unsigned char *sums = aml_table_rows(worker, ITEMS).sums;
-        aml_metric_add(worker, TRAIN_RMSE, mf_gradient_pass(&sgd, sums, items, count), (double)count);
-        return 0;
+    int result = prepare_steps(worker, mf, &sgd);
+    if (result != 0) {
+        return result;
     }
-    if (mf->item_limit > 0 && aml_nodes(worker) > 1) {
-        bool stale = steps->iteration != iteration || steps->rate_count < aml_table_rows(worker, ITEMS).count;
-        int result = stale ? make_item_rates(worker, mf, sgd.rate, steps) : 0;
-        if (result != 0) {
-            return result;
-        }
-        sgd.item_rates = steps->item_rates;
-    }
-    aml_metric_add(worker, TRAIN_RMSE, mf->kernel.sgd_pass(&sgd, items, count), (double)count);
+    uint64_t mode = mf_flush_begin();
+    double squares = server_steps(mf) ? mf_gradient_pass(&sgd, aml_table_rows(worker, ITEMS).sums, items, count)
+                                      : mf->kernel.sgd_pass(&sgd, items, count);
+    mf_flush_end(mode);
+    add_squares(worker, mf, TRAIN_RMSE, squares, count);
     return 0;
 }
 
 static int mf_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     const struct mf *mf = context;
     struct mf_sgd sgd = mf_sgd(worker, mf);
-    aml_metric_add(worker, TEST_RMSE, mf->kernel.squared_error(&sgd, items, count), (double)count);
+    uint64_t mode = mf_flush_begin();
+    double squares = mf->kernel.squared_error(&sgd, items, count);
+    mf_flush_end(mode);
+    add_squares(worker, mf, TEST_RMSE, squares, count);
     return 0;
 }
 
@@ -268,15 +402,27 @@ struct mf_save {
     enum mf_model_table table;
     size_t stride;
     struct mf_names names[2];
+    uint32_t rank;
+    double unit; /* of struct mf_spread */
 };
 
+/* Rows are of ratings in units of their deviation. In the file a prediction is a rating: biases have the unit, and each
+ * table's factors its square root, one of them with the sign. */
 static int save_rows(void *context, const uint64_t *keys, const void *rows, size_t count) {
     struct mf_save *save = context;
     struct error error = {0};
-    for (size_t i = 0; i < count; i++) {
+    double root = sqrt(fabs(save->unit));
+    double factor = save->table == MF_MODEL_USERS ? root : save->unit / root;
+    float scaled[MF_RANK_MAX + 1];
+    int result = 0;
+    for (size_t i = 0; i < count && result == 0; i++) {
         mf_names_want(&save->names[save->table], keys[i]);
+        memcpy(scaled, (const unsigned char *)rows + i * save->stride, save->stride);
+        for (uint32_t k = 0; k < save->stride / sizeof(float); k++) {
+            scaled[k] = (float)((double)scaled[k] * (k < save->rank ? factor : save->unit));
+        }
+        result = mf_model_writer_rows(save->writer, save->table, &keys[i], scaled, save->stride, 1, &error);
     }
-    int result = mf_model_writer_rows(save->writer, save->table, keys, rows, save->stride, count, &error);
     return app_result(save->worker, result, &error);
 }
 
@@ -312,17 +458,23 @@ static int save_names(const struct mf *mf, struct mf_save *save) {
 
 static int mf_finish(aml_worker *worker, void *context) {
     const struct mf *mf = context;
-    if (mf->model_out == NULL) {
-        return 0;
+    struct mf_spread spread;
+    int result = find_spread(worker, &spread); /* this process may never have begun */
+    if (mf->model_out == NULL || result != 0) {
+        return result;
     }
     struct mf_model_header header = {.rank = (uint32_t)mf->rank,
                                      .biases = mf_biases(mf),
-                                     .mean = mf_mean(worker),
-                                     .rating_min = (float)-aml_total_maximum(worker, MAXIMUM_MINUS),
-                                     .rating_max = (float)aml_total_maximum(worker, MAXIMUM_RATING)};
-    struct mf_save save = {.worker = worker, .stride = (header.rank + (header.biases ? 1U : 0U)) * sizeof(float)};
+                                     .log1p = mf->log1p,
+                                     .mean = spread.mean,
+                                     .rating_min = spread.minimum,
+                                     .rating_max = spread.maximum};
+    struct mf_save save = {.worker = worker,
+                           .rank = header.rank,
+                           .unit = (double)spread.unit,
+                           .stride = (header.rank + (header.biases ? 1U : 0U)) * sizeof(float)};
     struct error error = {0};
-    int result = mf_model_writer_open(&save.writer, mf->model_out, &header, &error);
+    result = mf_model_writer_open(&save.writer, mf->model_out, &header, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
     }
@@ -380,10 +532,10 @@ static int run_job(struct mf *mf, const struct aml_option *options, int argc, ch
 int main(int argc, char **argv) {
     struct mf mf = {.missing = "refuse",
                     .rank = 16,
-                    .rate = 0.025,
-                    .decay = 0.92,
-                    .lambda = 0.035,
+                    .lambda = 0.04,
                     .lambda_bias = 0.01,
+                    .bias_prior = 2,
+                    .clip = 2,
                     .item_limit = MF_ITEM_LIMIT,
                     .optimizer = {.name = "sgd", .rate = ITEM_RATE, .bare = UINT64_MAX, .samples = 1}};
     const char *predict = NULL; /* for --help only: predict.c reads `mf --predict` */
@@ -398,10 +550,19 @@ int main(int argc, char **argv) {
          "1 on; default: by the header's names (docs/mf.md), or the first three"},
         {"missing-ratings", "WORD", AML_OPTION_WORD, &mf.missing, 0, 0, "lines without a rating: refuse or skip"},
         {"rank", "N", AML_OPTION_INTEGER, &mf.rank, 1, MF_RANK_MAX, "factors of each user and item"},
-        {"rate", "X", AML_OPTION_REAL, &mf.rate, 0, 10, "learning rate of the first iteration"},
-        {"decay", "X", AML_OPTION_REAL, &mf.decay, 0.01, 1, "the rate's factor from iteration to iteration"},
+        {"rate", "X", AML_OPTION_REAL, &mf.schedule.rate, 0, 10,
+         "learning rate of the first iteration, for ratings with standard deviation 1, as mf makes them; 0: by the "
+         "number of iterations"},
+        {"decay", "X", AML_OPTION_REAL, &mf.schedule.decay, 0, 1,
+         "the rate's factor from iteration to iteration; 0: the rate falls linearly to 0"},
         {"lambda", "X", AML_OPTION_REAL, &mf.lambda, 0, 100, "L2 regularization of the factors"},
         {"lambda-bias", "X", AML_OPTION_REAL, &mf.lambda_bias, 0, 100, "L2 regularization of the biases"},
+        {"bias-prior", "X", AML_OPTION_REAL, &mf.bias_prior, 0, 1e6,
+         "regularization of biases with few ratings: as of X more ratings at the mean"},
+        {"clip", "X", AML_OPTION_REAL, &mf.clip, 0, 1e6,
+         "errors beyond X standard deviations of the ratings count as X; 0: as they are"},
+        {"log1p", NULL, AML_OPTION_FLAG, &mf.log1p, 0, 0,
+         "for counts and amounts: learn log(1 + rating); predictions are ratings again (docs/mf.md)"},
         {"item-limit", "X", AML_OPTION_REAL, &mf.item_limit, 0, 1e6,
          "of --optimizer sgd: bounds the sum of the nodes' steps on a popular item in one clock (docs/mf.md); 0: off"},
         {"optimizer", "NAME", AML_OPTION_WORD, &mf.optimizer.name, 0, 0,

@@ -19,6 +19,7 @@ enum {
     NAME_SIZE = KEY_SIZE + 4, /* and the name itself */
     FLAG_BIASES = 1,
     FLAG_NAMES = 2,
+    FLAG_LOG1P = 4,
     VERSION_WITHOUT_NAMES = 1
 };
 
@@ -117,7 +118,8 @@ int mf_model_writer_names(struct mf_model_writer *writer, const struct mf_names 
 int mf_model_writer_close(struct mf_model_writer *writer, int result, struct error *error) {
     const struct mf_model_header *header = &writer->header;
     unsigned char bytes[HEADER_SIZE - MODEL_FILE_START];
-    put32(bytes, (header->biases ? FLAG_BIASES : 0U) | (writer->names ? FLAG_NAMES : 0U));
+    put32(bytes,
+          (header->biases ? FLAG_BIASES : 0U) | (writer->names ? FLAG_NAMES : 0U) | (header->log1p ? FLAG_LOG1P : 0U));
     if (!writer->names) {
         model_file_set_version(writer->file, VERSION_WITHOUT_NAMES);
     }
@@ -137,10 +139,11 @@ static int model_decode_header(const unsigned char *bytes, uint64_t size, const 
                                struct mf_model_header *header, struct error *error) {
     uint32_t flags = get32(bytes + 12);
     bool names = get32(bytes + MODEL_FILE_MAGIC) > VERSION_WITHOUT_NAMES && (flags & FLAG_NAMES) != 0;
-    if ((flags & ~(FLAG_BIASES | (names ? FLAG_NAMES : 0U))) != 0) {
+    if ((flags & ~(FLAG_BIASES | FLAG_LOG1P | (names ? FLAG_NAMES : 0U))) != 0) {
         return error_set(error, AML_EINPUT, "%s: the model file has unknown flags 0x%x", path, flags);
     }
     header->biases = (flags & FLAG_BIASES) != 0;
+    header->log1p = (flags & FLAG_LOG1P) != 0;
     header->rank = get32(bytes + 16);
     if (header->rank < 1 || header->rank > MF_RANK_MAX) {
         return error_set(error, AML_EINPUT, "%s: the model file has rank %u, expected 1..%d", path, header->rank,
@@ -307,8 +310,6 @@ float mf_model_predict(const struct mf_model *model, uint64_t user, uint64_t ite
             prediction += (double)get_float(p + byte) * (double)get_float(q + byte);
         }
     }
-    if (prediction < (double)header->rating_min) {
-        return header->rating_min;
-    }
-    return prediction > (double)header->rating_max ? header->rating_max : (float)prediction;
+    prediction = fmin(fmax(prediction, (double)header->rating_min), (double)header->rating_max);
+    return (float)(header->log1p ? expm1(prediction) : prediction);
 }

@@ -7,10 +7,11 @@
  *     bytes  what
  *     8      magic: "AMLMFMDL"
  *     4      version: 1 or 2
- *     4      flags: bit 0: rows end with a bias; bit 1 (of version 2): there are names; the others are 0
+ *     4      flags: bit 0: rows end with a bias; bit 1 (of version 2): there are names; bit 2: the numbers are of
+ *            log(1 + rating); the others are 0
  *     4      rank, 1..MF_RANK_MAX
- *     4      float: the mean of the ratings, with which a prediction begins
- *     4      float: the lowest rating of the training data
+ *     4      float: the mean of the ratings, or of log(1 + rating), with which a prediction begins
+ *     4      float: the lowest of the training data, likewise
  *     4      float: the highest
  *     8      number of user rows
  *     8      number of item rows
@@ -49,6 +50,7 @@ enum mf_model_table { MF_MODEL_USERS = 0, MF_MODEL_ITEMS = 1 };
 struct mf_model_header {
     uint32_t rank; /* 1..MF_RANK_MAX */
     bool biases;
+    bool log1p; /* mean, rows and range are of log(1 + rating); predictions are ratings */
     float mean;
     float rating_min, rating_max; /* predictions are clipped to these */
 };

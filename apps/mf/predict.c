@@ -52,7 +52,7 @@ static int write_line(const struct prediction *prediction, const struct rating *
     write_id(&texts->user, file);
     (void)putc('\t', file);
     write_id(&texts->item, file);
-    return fprintf(file, "\t%.6g%s\n", (double)value, unknown[missing]) < 0 || ferror(file)
+    return fprintf(file, "\t%.7g%s\n", (double)value, unknown[missing]) < 0 || ferror(file)
                ? tool_output_failed(&prediction->out, prediction->error)
                : 0;
 }
@@ -83,7 +83,7 @@ static void print_summary(const struct prediction *prediction) {
     FILE *file = prediction->lines && prediction->out.path == NULL ? stderr : stdout;
     uint64_t unrated = prediction->count - prediction->rated;
     if (prediction->rated > 0) {
-        fprintf(file, "ratings %" PRIu64 "  rmse %.6f", prediction->rated,
+        fprintf(file, "ratings %" PRIu64 "  rmse %.7g", prediction->rated,
                 sqrt(prediction->squared_error / (double)prediction->rated));
         if (unrated > 0) {
             fprintf(file, "  without rating %" PRIu64 "%s", unrated,

@@ -131,6 +131,8 @@ static int contender_round(const struct bench *bench, struct plain *plain, const
     trial_argument(&trial, "--decay=%.17g", PLAIN_DECAY);
     trial_argument(&trial, "--lambda=%.17g", PLAIN_LAMBDA);
     trial_argument(&trial, "--lambda-bias=%.17g", PLAIN_LAMBDA_BIAS);
+    trial_argument(&trial, "--bias-prior=%d", PLAIN_BIAS_PRIOR);
+    trial_argument(&trial, "--clip=%d", PLAIN_CLIP);
     trial_argument(&trial, "--clocks-per-iteration=%u", contender == AGILE_ONE_CLOCK ? 1U : 0U);
     if (!bench->biases) {
         trial_argument(&trial, "--no-biases");

@@ -19,7 +19,10 @@ static int plain_ratings(void *context, unsigned thread, const struct line_chunk
     for (size_t i = 0; i < count; i++) {
         uint64_t keys[2] = {ratings[i].user, ratings[i].item};
         data_emit(&plain->data, chunk, AML_TRAIN, keys, &ratings[i].value);
-        plain->rating_sums[thread] += ratings[i].value;
+        struct plain_sums *sums = &plain->sums[thread];
+        mf_sums_add(&sums->sums, ratings[i].value);
+        sums->minimum = fmin(sums->minimum, (double)ratings[i].value);
+        sums->maximum = fmax(sums->maximum, (double)ratings[i].value);
     }
     data_chunk_close(&plain->data, chunk);
     return 0;
@@ -58,6 +61,20 @@ static void plain_count_runs(struct plain *plain) {
     }
 }
 
+static int plain_spread(struct plain *plain, unsigned threads, struct error *error) {
+    struct plain_sums all = plain->sums[0];
+    for (unsigned t = 1; t < threads; t++) {
+        const struct plain_sums *more = &plain->sums[t];
+        all.sums.count += more->sums.count;
+        all.sums.ratings += more->sums.ratings;
+        all.sums.squares_high += more->sums.squares_high;
+        all.sums.squares_low += more->sums.squares_low;
+        all.minimum = fmin(all.minimum, more->minimum);
+        all.maximum = fmax(all.maximum, more->maximum);
+    }
+    return mf_spread_of(&all.sums, all.minimum, all.maximum, &plain->spread, error);
+}
+
 int plain_open(struct plain *plain, const char *path, unsigned threads, struct error *error) {
     const struct aml_app app = {.item_rows = 2, .item_tables = {USERS, ITEMS}, .item_bytes = sizeof(float)};
     *plain = (struct plain){.kernel = mf_kernel_choose()};
@@ -73,7 +90,10 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     }
     data_pin(&plain->data, plain->shards, PLAIN_SHARDS);
     data_read_begin(&plain->data);
-    plain->rating_sums = memory_zeroed(threads, sizeof(double));
+    plain->sums = memory_zeroed(threads, sizeof *plain->sums);
+    for (unsigned t = 0; t < threads; t++) {
+        plain->sums[t] = (struct plain_sums){.minimum = INFINITY, .maximum = -INFINITY};
+    }
     plain->squared_errors = memory_zeroed(threads, sizeof(double));
     const struct ratings_reader reader = {.threads = threads, .sink = plain_ratings, .context = plain};
     int result = ratings_read(&reader, path, error);
@@ -89,13 +109,8 @@ int plain_open(struct plain *plain, const char *path, unsigned threads, struct e
     if (result != 0) {
         return result;
     }
-    double sum = 0;
-    for (unsigned t = 0; t < threads; t++) {
-        sum += plain->rating_sums[t];
-    }
-    plain->mean = (float)(sum / (double)plain->ratings.count);
     plain_count_runs(plain);
-    return 0;
+    return plain_spread(plain, threads, error);
 }
 
 void plain_close(struct plain *plain) {
@@ -107,7 +122,7 @@ void plain_close(struct plain *plain) {
     cache_close(&plain->cache);
     arena_close(&plain->users);
     arena_close(&plain->items);
-    free(plain->rating_sums);
+    free(plain->sums);
     free(plain->squared_errors);
 }
 
@@ -136,7 +151,9 @@ int plain_begin(struct plain *plain, uint32_t rank, bool biases, struct error *e
                                  .item_stride = stride,
                                  .rank = rank,
                                  .biases = biases,
-                                 .mean = plain->mean,
+                                 .mean = plain->spread.mean,
+                                 .scale = 1 / plain->spread.unit,
+                                 .clip = PLAIN_CLIP,
                                  .lambda = (float)PLAIN_LAMBDA,
                                  .lambda_bias = (float)PLAIN_LAMBDA_BIAS};
     return result;
@@ -155,5 +172,5 @@ double plain_pass(struct plain *plain, unsigned iteration) {
     for (unsigned t = 0; t < plain->pool.threads; t++) {
         squared_error += plain->squared_errors[t];
     }
-    return sqrt(squared_error / (double)plain->ratings.count);
+    return fabs((double)plain->spread.unit) * sqrt(squared_error / (double)plain->ratings.count);
 }

@@ -6,6 +6,7 @@
 #include "agileml/base/memory.h"
 #include "agileml/control/controller.h"
 #include "apps/mf/kernel.h"
+#include "apps/mf/spread.h"
 #include "workers/cache.h"
 #include "workers/data.h"
 #include "workers/pool.h"
@@ -15,7 +16,15 @@
 #define PLAIN_DECAY       0.92
 #define PLAIN_LAMBDA      0.035
 #define PLAIN_LAMBDA_BIAS 0.01
+#define PLAIN_BIAS_PRIOR  0
+#define PLAIN_CLIP        2
 enum { PLAIN_SEED = 1, PLAIN_SHARDS = CONTROLLER_SHARDS_DEFAULT /* the order of ratings depends on them */ };
+
+/* Of a parser thread's ratings. */
+struct plain_sums {
+    struct mf_sums sums;
+    double minimum, maximum;
+};
 
 struct plain {
     struct job job;
@@ -26,8 +35,8 @@ struct plain {
     struct data_set ratings; /* ... arranged */
     struct pool pool;
     struct mf_kernel kernel;
-    float mean;
-    double *rating_sums; /* per parser thread */
+    struct mf_spread spread;
+    struct plain_sums *sums; /* per parser thread */
     struct arena users, items;
     struct mf_sgd sgd;
     double *squared_errors; /* per thread */

@@ -123,10 +123,12 @@ class MatrixFactorizationModel:
     user_biases, item_biases    [n] float32; None if the model has no biases.
     mean                        of the training ratings.
     rating_min, rating_max      the least and the greatest of them.
+    log1p                       whether all these numbers are of log(1 + rating) (mf --log1p); predictions are ratings.
     """
 
     def __init__(self, users, user_factors, items, item_factors, mean, rating_min, rating_max, user_biases=None,
-                 item_biases=None, user_names=None, item_names=None):
+                 item_biases=None, user_names=None, item_names=None, log1p=False):
+        self.log1p = bool(log1p)
         self.users, self.user_factors, self.user_biases = self._sorted("user", users, user_factors, user_biases)
         self.items, self.item_factors, self.item_biases = self._sorted("item", items, item_factors, item_biases)
         self.user_names, self.item_names = dict(user_names or {}), dict(item_names or {})
@@ -160,13 +162,13 @@ class MatrixFactorizationModel:
     @classmethod
     def _read(cls, reader):
         version, flags, rank = reader.numbers("III")
-        if version not in (1, 2) or flags > 2 * version - 1:
+        if version not in (1, 2) or flags & ~(4 + 2 * version - 1):
             reader.refuse(f"version {version}, flags {flags}: expected version 1 or 2")
-        named, flags = flags & 2, flags & 1
+        biases, named, log1p = flags & 1, flags & 2, flags & 4
         _within("rank", rank, 1, 4096)
         mean, low, high = reader.numbers("fff")
         counts = reader.numbers("QQ")
-        row = np.dtype([("key", "<u8"), ("values", "<f4", (rank + flags,))])
+        row = np.dtype([("key", "<u8"), ("values", "<f4", (rank + biases,))])
         rest = len(reader.data) - reader.at - (counts[0] + counts[1]) * row.itemsize
         if rest < 0 or (rest > 0 and not named):
             reader.refuse("damaged: its size does not follow from its header")
@@ -177,7 +179,8 @@ class MatrixFactorizationModel:
         (users, items) = tables
         names = cls._read_names(reader, tables) if named else ({}, {})
         return cls(users["key"], users["values"][:, :rank], items["key"], items["values"][:, :rank], mean, low, high,
-                   users["values"][:, rank] if flags else None, items["values"][:, rank] if flags else None, *names)
+                   users["values"][:, rank] if biases else None, items["values"][:, rank] if biases else None, *names,
+                   log1p=log1p)
 
     @staticmethod
     def _read_names(reader, tables):
@@ -194,7 +197,7 @@ class MatrixFactorizationModel:
     def save(self, path):
         """Writes the model for `mf --predict` and load."""
         named = bool(self.user_names or self.item_names)
-        flags = (self.user_biases is not None) + 2 * named
+        flags = (self.user_biases is not None) + 2 * named + 4 * self.log1p
         content = b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1 + named, flags, self.rank, self.mean,
                                             self.rating_min, self.rating_max, self.users.size, self.items.size)
         for keys, factors, biases in ((self.users, self.user_factors, self.user_biases),
@@ -244,7 +247,8 @@ class MatrixFactorizationModel:
             products = np.einsum("...k,...k", self.user_factors[u].astype(np.float64),
                                  self.item_factors[i].astype(np.float64))
             value += np.where(has_u & has_i, products, 0)
-        return np.clip(value, self.rating_min, self.rating_max).astype(np.float32)
+        value = np.clip(value, self.rating_min, self.rating_max)
+        return (np.expm1(value) if self.log1p else value).astype(np.float32)
 
     def recommend(self, user, n: int = 10, without=()) -> list:
         """The n items with the highest predicted ratings for a user (a key, or an id as str), but for those in

@@ -177,15 +177,15 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on; y [n] ratings.
 
     rank      factors of a user and an item.
-    alpha     L2 regularization (mf's --lambda).
-    rate      learning rate of the first iteration.
+    alpha     L2 regularization (mf's --lambda), for ratings with standard deviation 1, as mf makes them.
+    rate      learning rate of the first iteration, likewise; None: by max_iter.
     max_iter  passes over the data.
     biases    whether each user and each item also has a bias, which is added to its predictions.
 
     Attributes: n_features_in_, which is 2.
     """
 
-    def __init__(self, rank=16, alpha=0.035, rate=0.025, max_iter=20, biases=True, reliable=1, transient=0,
+    def __init__(self, rank=16, alpha=0.04, rate=None, max_iter=20, biases=True, reliable=1, transient=0,
                  random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.rank, self.alpha, self.rate, self.max_iter, self.biases = rank, alpha, rate, max_iter, biases
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
@@ -206,6 +206,8 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
             raise ValueError("MatrixFactorization requires y to be passed, but the target y is None")
         X, y = _checked(self, X, y, dtype=None, y_numeric=True)
         pairs = self._pairs(X)
+        if y.min() == y.max():
+            raise ValueError(f"y: all ratings are {y[0]} (n_samples={len(y)}): expected ratings that differ")
 
         def write(path):
             rows = np.empty(len(y), [("user", np.uint64), ("item", np.uint64), ("value", np.float64)])

@@ -23,6 +23,7 @@ struct problem {
     unsigned char users_touched[USERS];
     unsigned char items_touched[ITEMS];
     float item_rates[ITEMS];
+    float user_penalties[USERS], item_penalties[ITEMS];
     struct mf_item ratings[RATINGS];
     size_t users_size, items_size;
 };
@@ -58,6 +59,8 @@ static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, boo
                                    .rank = rank,
                                    .biases = biases,
                                    .mean = 3.5F,
+                                   .scale = 0.8F,
+                                   .clip = 1.5F,
                                    .rate = 0.02F,
                                    .lambda = 0.05F,
                                    .lambda_bias = 0.01F};
@@ -69,6 +72,10 @@ static struct problem *problem_new(uint32_t rank, bool biases, size_t extra, boo
     }
     for (size_t slot = 0; slot < ITEMS; slot++) {
         problem->item_rates[slot] = 0.001F * (float)(slot + 1);
+        problem->item_penalties[slot] = 0.02F * (float)(slot + 1);
+    }
+    for (size_t slot = 0; slot < USERS; slot++) {
+        problem->user_penalties[slot] = 0.03F * (float)(slot + 1);
     }
     uint64_t state = rank;
     for (size_t i = 0; i < RATINGS; i++) {
@@ -108,13 +115,20 @@ static void assert_rows_near(const unsigned char *got, const unsigned char *expe
     }
 }
 
+/* Gives each row's steps rates and penalties of its own. */
+static void give_rates(struct problem *problem) {
+    problem->sgd.item_rates = problem->item_rates;
+    problem->sgd.user_penalties = problem->user_penalties;
+    problem->sgd.item_penalties = problem->item_penalties;
+}
+
 static void compare_with_reference(const struct mf_kernel *kernel, const struct mf_kernel *reference, uint32_t rank,
                                    bool biases, size_t extra, bool grouped) {
     struct problem *a = problem_new(rank, biases, extra, grouped);
     struct problem *b = problem_new(rank, biases, extra, grouped);
     if (extra != 0) {
-        a->sgd.item_rates = a->item_rates;
-        b->sgd.item_rates = b->item_rates;
+        give_rates(a);
+        give_rates(b);
     }
     for (int pass = 0; pass < 3; pass++) {
         assert_near(kernel->sgd_pass(&a->sgd, a->ratings, RATINGS), reference->sgd_pass(&b->sgd, b->ratings, RATINGS),
@@ -164,11 +178,13 @@ static void test_reference_follows_the_formulas(void **state) {
                              .rank = 2,
                              .biases = true,
                              .mean = 3.0F,
+                             .scale = 0.5F,
+                             .clip = INFINITY,
                              .rate = 0.1F,
                              .lambda = 0.5F,
                              .lambda_bias = 0.2F};
-        struct mf_item rating = {0, 0, 4.75F};
-        /* 4.75 - (3 + 0.25 - 0.5 + (1 - 1)) = 2 */
+        struct mf_item rating = {0, 0, 6.5F};
+        /* (6.5 - 3) / 2 - (0.25 - 0.5 + (1 - 1)) = 2 */
         assert_near(kernels[v].squared_error(&sgd, &rating, 1), 4.0, 1e-6);
         assert_near(kernels[v].sgd_pass(&sgd, &rating, 1), 4.0, 1e-6);
         assert_near((double)user[0], 0.5 + 0.1 * (2 * 2.0 - 0.5 * 0.5), 1e-6);
@@ -190,6 +206,55 @@ static void test_reference_follows_the_formulas(void **state) {
         assert_near((double)same_item[1], 1.0 + 0.025 * (2 * -1.0 - 0.5 * 1.0), 1e-6);
         assert_near((double)same_item[2], -0.5 + 0.025 * (2 + 0.2 * 0.5), 1e-6);
     }
+}
+
+/* A step takes an error beyond `clip` as `clip`, and biases have penalties of their own; the error itself is summed. */
+static void test_errors_are_clipped(void **state) {
+    (void)state;
+    struct mf_kernel kernels[MF_KERNELS_MAX];
+    size_t count = mf_kernel_list(kernels);
+    for (size_t v = 0; v < 2 * count; v++) {
+        double sign = v < count ? 1 : -1;
+        float user[16 + 4] = {[16] = 0.25F};
+        float item[16 + 4] = {[0] = 2, [16] = -0.25F};
+        const float user_penalty = 0.5F;
+        const float item_penalty = 0.25F;
+        struct mf_sgd sgd = {.users = (unsigned char *)user,
+                             .user_stride = sizeof user,
+                             .items = (unsigned char *)item,
+                             .item_stride = sizeof item,
+                             .rank = 16,
+                             .biases = true,
+                             .mean = 3.0F,
+                             .scale = 2.0F,
+                             .clip = 1.5F,
+                             .rate = 0.1F,
+                             .user_penalties = &user_penalty,
+                             .item_penalties = &item_penalty};
+        struct mf_item rating = {0, 0, (float)(3 + sign * 4)};
+        assert_near(kernels[v % count].sgd_pass(&sgd, &rating, 1), 64, 1e-6); /* an error of +-8 */
+        assert_near((double)user[0], sign * 0.1 * 1.5 * 2, 1e-6);
+        assert_near((double)user[16], 0.25 + 0.1 * (sign * 1.5 - 0.5 * 0.25), 1e-6);
+        assert_near((double)item[16], -0.25 + 0.1 * (sign * 1.5 + 0.25 * 0.25), 1e-6);
+        rating.rating = NAN;
+        assert_true(isnan(kernels[v % count].sgd_pass(&sgd, &rating, 1)));
+    }
+}
+
+/* Subnormal numbers count as 0 between the two calls, and only there. */
+static void test_subnormals_are_flushed(void **state) {
+    (void)state;
+    volatile float smallest = 1e-38F;
+    uint64_t mode = mf_flush_begin();
+    volatile float flushed = smallest / 1000;
+    mf_flush_end(mode);
+    volatile float kept = smallest / 1000;
+    assert_true(kept > 0);
+#if defined(__x86_64__) || defined(__aarch64__)
+    assert_true(flushed == 0);
+#else
+    (void)flushed;
+#endif
 }
 
 static void test_only_rated_rows_are_touched(void **state) {
@@ -263,6 +328,8 @@ static void test_learns_what_can_be_learned(void **state) {
             problem->ratings[i].rating += 1000 * p[k] * q[k];
         }
     }
+    problem->sgd.scale = 1;
+    problem->sgd.clip = INFINITY;
     problem->sgd.lambda = 0;
     problem->sgd.lambda_bias = 0;
     problem->sgd.rate = 0.05F;
@@ -331,6 +398,7 @@ static void test_gradients_follow_the_formulas(void **state) {
             struct problem *problem = problem_new(ranks[r], biases != 0, 1, r % 2 == 0);
             const struct mf_sgd *sgd = &problem->sgd;
             const uint32_t width = ranks[r] + biases;
+            give_rates(problem);
             unsigned char *sums = calloc(ITEMS, sgd->item_stride);
             unsigned char *items_before = malloc(problem->items_size);
             double *p = calloc(USERS * (size_t)width, sizeof *p);
@@ -347,18 +415,20 @@ static void test_gradients_follow_the_formulas(void **state) {
                 double *user = p + (size_t)rating->user * width;
                 double *sum = expected + (size_t)rating->item * width;
                 const float *q = row_of(sgd->items, sgd->item_stride, rating->item);
-                double error = (double)rating->rating - (double)sgd->mean;
+                double error = ((double)rating->rating - (double)sgd->mean) * (double)sgd->scale;
                 for (uint32_t k = 0; k < ranks[r]; k++) {
                     error -= user[k] * (double)q[k];
                 }
                 error -= biases != 0 ? user[ranks[r]] + (double)q[ranks[r]] : 0;
                 squares += error * error;
+                error = fmin(fmax(error, -(double)sgd->clip), (double)sgd->clip);
                 for (uint32_t k = 0; k < width; k++) {
                     bool bias = k == ranks[r];
-                    double lambda = (double)(bias ? sgd->lambda_bias : sgd->lambda);
+                    double of_user = (double)(bias ? sgd->user_penalties[rating->user] : sgd->lambda);
+                    double of_item = (double)(bias ? sgd->item_penalties[rating->item] : sgd->lambda);
                     double old = user[k];
-                    user[k] += (double)sgd->rate * (error * (bias ? 1 : (double)q[k]) - lambda * old);
-                    sum[k] -= error * (bias ? 1 : old) - lambda * (double)q[k];
+                    user[k] += (double)sgd->rate * (error * (bias ? 1 : (double)q[k]) - of_user * old);
+                    sum[k] -= error * (bias ? 1 : old) - of_item * (double)q[k];
                 }
             }
             double found = mf_gradient_pass(sgd, sums, problem->ratings, RATINGS);
@@ -387,11 +457,17 @@ static void test_gradients_follow_the_formulas(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_reference_follows_the_formulas),    cmocka_unit_test(test_all_agree_with_the_reference),
-        cmocka_unit_test(test_only_rated_rows_are_touched),       cmocka_unit_test(test_no_ratings_change_nothing),
-        cmocka_unit_test(test_same_arguments_give_the_same_bits), cmocka_unit_test(test_learns_what_can_be_learned),
-        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps), cmocka_unit_test(test_gradients_follow_the_formulas),
+        cmocka_unit_test(test_reference_follows_the_formulas),
+        cmocka_unit_test(test_all_agree_with_the_reference),
+        cmocka_unit_test(test_only_rated_rows_are_touched),
+        cmocka_unit_test(test_no_ratings_change_nothing),
+        cmocka_unit_test(test_same_arguments_give_the_same_bits),
+        cmocka_unit_test(test_learns_what_can_be_learned),
+        cmocka_unit_test(test_item_rate_bounds_the_sum_of_steps),
+        cmocka_unit_test(test_gradients_follow_the_formulas),
         cmocka_unit_test(test_initial_rows_are_a_pure_function),
+        cmocka_unit_test(test_errors_are_clipped),
+        cmocka_unit_test(test_subnormals_are_flushed),
     };
     return cmocka_run_group_tests_name("mf_kernel", tests, NULL, NULL);
 }

@@ -170,6 +170,28 @@ static void test_without_biases_and_without_rows(void **state) {
     mf_model_close(&model);
 }
 
+/* A model of log(1 + rating) predicts ratings, within their range. */
+static void test_of_logarithms(void **state) {
+    struct fixture *f = *state;
+    struct mf_model_header header = {
+        .rank = 1, .log1p = true, .mean = 1.0F, .rating_min = 0.0F, .rating_max = (float)log1p(1000)};
+    struct mf_model_writer *writer;
+    struct mf_model model;
+    const float p[3] = {0.5F, -4.0F, 4.0F};
+    const float q = 2.0F;
+    const uint64_t keys[3] = {1, 2, 3};
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, keys, p, sizeof p[0], 3, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, keys, &q, sizeof q, 1, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    assert_true(model.header.log1p && !model.header.biases);
+    assert_predicts(&model, 1, 1, (double)(float)expm1(2));
+    assert_predicts(&model, 2, 1, 0);
+    assert_true(fabs((double)mf_model_predict(&model, 3, 1) - 1000) < 1e-3);
+    mf_model_close(&model);
+}
+
 /* Larger than the writer's buffer, at the largest rank too. */
 static void write_and_compare(struct fixture *f, uint32_t rank, size_t users, size_t items) {
     struct mf_model_header header = {
@@ -451,6 +473,7 @@ static void test_a_full_disk_leaves_nothing(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         MODEL_TEST(test_predictions),
+        MODEL_TEST(test_of_logarithms),
         MODEL_TEST(test_without_biases_and_without_rows),
         MODEL_TEST(test_many_rows),
         MODEL_TEST(test_the_format_is_the_documented_one),
