@@ -188,6 +188,26 @@ static void test_foreign_formats_are_named(void **state) {
     run_refused("$run -- mlr --data packed.tgz", "packed.tgz: no images");
 }
 
+/* Text of other formats is named by its first line. */
+static void test_foreign_lines_are_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *line, *message;
+    } lines[] = {
+        {"1 |ns a:1 b:2", "foreign:1: Vowpal Wabbit data"},
+        {"{\"user\": 1, \"item\": 2}", "foreign:1: JSON: expected plain text"},
+        {"@RELATION iris", "foreign:1: an ARFF file"},
+        {"1|24|3", "foreign:1: fields separated by '|'"},
+    };
+    for (size_t l = 0; l < sizeof lines / sizeof lines[0]; l++) {
+        run_well("echo '%s' >foreign", lines[l].line);
+        run_refused("$run -- mf --data foreign", lines[l].message);
+        run_refused("$run -- mlr --data foreign", lines[l].message);
+    }
+    run_well("printf '%%%%%%%%MatrixMarket matrix coordinate real general\\n1 1 1\\n1 1 1\\n' >foreign");
+    run_refused("$run -- mlr --data foreign", "foreign:1: a MatrixMarket matrix");
+}
+
 /* ---- Data without ratings or labels ---- */
 
 static void test_mf_predict_takes_user_item_lines(void **state) {
@@ -246,9 +266,10 @@ static void test_help_of_predict_and_infer(void **state) {
     (void)state;
     static const struct {
         const char *app, *option, *usage;
-    } tools[] = {{"mf", "predict", "usage: mf --predict MODEL --data FILE [--out FILE]"},
-                 {"mlr", "predict", "usage: mlr --predict MODEL --data FILE [--labels FILE] [--out FILE]"},
-                 {"lda", "infer", "usage: lda --infer MODEL --data FILE [--out FILE]"}};
+    } tools[] = {
+        {"mf", "predict", "usage: mf --predict MODEL --data FILE [--out FILE]"},
+        {"mlr", "predict", "usage: mlr --predict MODEL --data FILE [--labels FILE] [--probabilities] [--out FILE]"},
+        {"lda", "infer", "usage: lda --infer MODEL --data FILE [--out FILE]"}};
     static const char *const ways[] = {"--%s --help", "--%s model --help", "--help --%s", "-h --%s=model"};
     for (size_t t = 0; t < sizeof tools / sizeof tools[0]; t++) {
         for (size_t w = 0; w < sizeof ways / sizeof ways[0]; w++) {
@@ -307,6 +328,7 @@ int main(void) {
         cmocka_unit_test(test_vocabularies_of_other_systems),
         cmocka_unit_test(test_messages_name_the_line_with_every_line_end),
         cmocka_unit_test(test_foreign_formats_are_named),
+        cmocka_unit_test(test_foreign_lines_are_named),
         cmocka_unit_test(test_mf_predict_takes_user_item_lines),
         cmocka_unit_test(test_unlabelled_data_is_predicted),
         cmocka_unit_test(test_unlabelled_images_are_predicted),

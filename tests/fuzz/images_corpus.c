@@ -9,7 +9,7 @@
 #include <string.h>
 #include <turbojpeg.h>
 
-enum { SEED_MAX = 1 << 16, WIDTH = 9, HEIGHT = 7, IMAGE = 1, OPTIONAL = 2, FOLDERS = 4, COLOUR = 128 };
+enum { SEED_MAX = 1 << 16, WIDTH = 9, HEIGHT = 7, IMAGE = 1, OPTIONAL = 2, FOLDERS = 4, COLOUR = 128, IMAGES = 7 };
 
 struct image {
     unsigned char bytes[4096];
@@ -29,14 +29,14 @@ static bool make_png(struct image *image, const unsigned char *pixels, bool colo
     return made;
 }
 
-static bool make_jpeg(struct image *image, const unsigned char *pixels, bool colour, int flags) {
+static bool make_jpeg(struct image *image, const unsigned char *pixels, int format, int flags) {
     unsigned char *at = image->bytes;
     unsigned long size = sizeof image->bytes;
     tjhandle handle = tjInitCompress();
     image->end = "jpg";
-    bool made =
-        handle != NULL && tjCompress2(handle, pixels, WIDTH, 0, HEIGHT, colour ? TJPF_RGBX : TJPF_GRAY, &at, &size,
-                                      colour ? TJSAMP_420 : TJSAMP_GRAY, 80, TJFLAG_NOREALLOC | flags) == 0;
+    bool made = handle != NULL &&
+                tjCompress2(handle, pixels, WIDTH, 0, HEIGHT, format, &at, &size,
+                            format == TJPF_GRAY ? TJSAMP_GRAY : TJSAMP_420, 80, TJFLAG_NOREALLOC | flags) == 0;
     image->size = size;
     tjDestroy(handle);
     return made;
@@ -63,7 +63,7 @@ static size_t make_tar(const struct image *images, size_t count, bool folders, i
                 archive_write_open_memory(tar, bytes, SEED_MAX - 2, &used) == ARCHIVE_OK;
     for (size_t i = 0; i < count && made; i++) {
         char name[160];
-        snprintf(name, sizeof name, folders ? "x/class %zu/%zu.%s" : "%zu%zu.%s", i % 2, i, images[i].end);
+        snprintf(name, sizeof name, folders ? "x/class %zu/%zu.%s" : "%zu%zu.input.%s", i % 2, i, images[i].end);
         made = add_entry(tar, name, images[i].bytes, images[i].size);
         snprintf(name, sizeof name, "%zu%zu.cls", i % 2, i);
         made = made && (folders || add_entry(tar, name, i % 2 == 0 ? "3\n" : "-1.5", i % 2 == 0 ? 2 : 4));
@@ -74,7 +74,7 @@ static size_t make_tar(const struct image *images, size_t count, bool folders, i
 }
 
 int main(int argc, char **argv) {
-    static struct image images[6];
+    static struct image images[IMAGES];
     static unsigned char seed[SEED_MAX];
     unsigned char pixels[WIDTH * HEIGHT * 4];
     bool written = argc == 2;
@@ -82,10 +82,11 @@ int main(int argc, char **argv) {
         pixels[i] = (unsigned char)(i * 7);
     }
     written = written && make_png(&images[0], pixels, false) && make_png(&images[1], pixels, true) &&
-              make_jpeg(&images[2], pixels, false, 0) && make_jpeg(&images[3], pixels, true, 0) &&
-              make_jpeg(&images[4], pixels, true, TJFLAG_PROGRESSIVE) &&
-              make_jpeg(&images[5], pixels, false, TJFLAG_PROGRESSIVE);
-    for (size_t i = 0; i < 6 && written; i++) {
+              make_jpeg(&images[2], pixels, TJPF_GRAY, 0) && make_jpeg(&images[3], pixels, TJPF_RGBX, 0) &&
+              make_jpeg(&images[4], pixels, TJPF_RGBX, TJFLAG_PROGRESSIVE) &&
+              make_jpeg(&images[5], pixels, TJPF_GRAY, TJFLAG_PROGRESSIVE) &&
+              make_jpeg(&images[6], pixels, TJPF_CMYK, 0);
+    for (size_t i = 0; i < IMAGES && written; i++) {
         char name[32];
         seed[0] = IMAGE;
         seed[1] = (unsigned char)(i % 2 == 0 ? 60 : COLOUR + 27);
@@ -99,7 +100,7 @@ int main(int argc, char **argv) {
         bool folders = t % 2 == 1;
         seed[0] = (unsigned char)(folders ? FOLDERS : t == 2 ? OPTIONAL : 0);
         seed[1] = 9;
-        size_t size = make_tar(images, 6, folders, filters[t / 2], seed + 2);
+        size_t size = make_tar(images, IMAGES, folders, filters[t / 2], seed + 2);
         snprintf(name, sizeof name, "tar-%zu", t);
         written = size > 0 && corpus_write(argv[1], name, seed, size + 2);
     }
