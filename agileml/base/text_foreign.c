@@ -54,7 +54,7 @@ static const struct magic magics[] = {
     MAGIC("\xFF\x06\0\0sNaPpY", "snappy data: expected plain text, gzip or zstd ('snzip -d' unpacks it)"),
     MAGIC("\x89LZO\0\r\n\x1A\n", "lzop data: expected plain text, gzip or zstd ('lzop -d' unpacks it)"),
     MAGIC("LZIP\x01", "lzip data: expected plain text, gzip or zstd ('lzip -d' unpacks it)"),
-    MAGIC("\x5D\0\0\x80\0", "lzma data: expected plain text, gzip or zstd ('xz -d' unpacks it)"),
+    MAGIC("\x5D\0\0", "lzma data: expected plain text, gzip or zstd ('xz -d' unpacks it)"),
     MAGIC("\x78\x9C", "zlib data without a gzip header: expected plain text, gzip or zstd"),
     MAGIC("\x78\xDA", "zlib data without a gzip header: expected plain text, gzip or zstd"),
     MAGIC("\0\x05\x16\x07", "an AppleDouble file (._NAME), which macOS writes beside the data: delete it"),
@@ -74,6 +74,9 @@ static const struct magic magics[] = {
     MAGIC("(dp1\n", "a Python pickle: expected text (pickle.load reads it)"),
     MAGIC("(lp0\n", "a Python pickle: expected text (pickle.load reads it)"),
     MAGIC("(lp1\n", "a Python pickle: expected text (pickle.load reads it)"),
+    MAGIC("]q\0", "a Python pickle: expected text (pickle.load reads it)"),
+    MAGIC("}q\0", "a Python pickle: expected text (pickle.load reads it)"),
+    MAGIC("cnumpy.", "a Python pickle: expected text (pickle.load reads it)"),
     MAGIC("ccopy_reg\n", "a Python pickle: expected text (pickle.load reads it)"),
     MAGIC("ARROW1\0\0", "an Arrow (Feather) file: expected text (pandas.read_feather(FILE).to_csv(...) writes it)"),
     MAGIC_WORD("FEA1", "a Feather file: expected text (pandas.read_feather(FILE).to_csv(...) writes it)"),
@@ -175,16 +178,23 @@ static const char *zip_kind(const unsigned char *bytes, size_t size) {
     return NULL;
 }
 
-/* Whether bytes[size] are ASCII in units of `unit` bytes, of which byte `place` is the character and the others 0. */
-static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, size_t place) {
-    size_t looked = size < UTF_BYTES ? size / unit * unit : UTF_BYTES;
-    for (size_t i = 0; i < looked; i++) {
-        bool character = i % unit == place;
-        if (character ? bytes[i] == 0 || bytes[i] > 0x7E || is_control(bytes[i]) : bytes[i] != 0) {
+/* Whether bytes[size] are text in units of two or four bytes: none is a control character or outside of Unicode, and
+ * one in four at least is ASCII, as digits, separators and line ends are. */
+static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, bool big_endian) {
+    size_t units = (size < UTF_BYTES ? size : UTF_BYTES) / unit;
+    size_t ascii = 0;
+    for (size_t u = 0; u < units; u++) {
+        uint32_t code = 0;
+        for (size_t i = 0; i < unit; i++) {
+            code = code << 8 | bytes[u * unit + (big_endian ? i : unit - 1 - i)];
+        }
+        bool control = code < 0x80 ? is_control((unsigned char)code) : code < 0xA0;
+        if (control || code > 0x10FFFF || (code & 0xFFFE) == 0xFFFE) {
             return false;
         }
+        ascii += code < 0x80;
     }
-    return looked >= UTF_MIN;
+    return units * unit >= UTF_MIN && 4 * ascii >= units;
 }
 
 static bool begins_as_tar(const unsigned char *bytes, size_t size) {
@@ -208,6 +218,9 @@ static const char *binary_kind(const unsigned char *bytes, size_t size) {
     size_t controls = count_controls(bytes, size);
     if (controls < CONTROLS_MIN || controls < size / CONTROLS_PART || count_byte(bytes, size, 0) == size) {
         return NULL;
+    }
+    if (bytes[0] == 'x' && (bytes[1] == 0x01 || bytes[1] == 0x5E)) {
+        return "zlib data without a gzip header: expected plain text, gzip or zstd";
     }
     return count_byte(bytes, size, 1) == controls
                ? "fields separated by the control character 1, as Hive writes them: expected tabs or "
@@ -287,11 +300,11 @@ const char *text_foreign_bytes(const void *data, size_t size) {
     if (markup != NULL) {
         return markup;
     }
-    if (is_wide_text(bytes, size, 2, 0) || is_wide_text(bytes, size, 2, 1)) {
-        return other_coding;
-    }
-    if (is_wide_text(bytes, size, 4, 0) || is_wide_text(bytes, size, 4, 3)) {
+    if (is_wide_text(bytes, size, 4, false) || is_wide_text(bytes, size, 4, true)) {
         return other_wide_coding;
+    }
+    if (is_wide_text(bytes, size, 2, false) || is_wide_text(bytes, size, 2, true)) {
+        return other_coding;
     }
     return binary_kind(bytes, size);
 }

@@ -110,6 +110,14 @@ static const struct text texts[] = {
          "5\x01"
          "6\n",
          "the control character 1"),
+    TEXT("1\0,\0\x30\x04\x31\x04,\0"
+         "5\0\n\0",
+         "UTF-16"), /* with Cyrillic letters */
+    TEXT("x\x01\x4B\x02\x03\x04\x05\x06", "zlib data"),
+    TEXT("x\x5E\x4B\x02\x03\x04\x05\x06", "zlib data"),
+    TEXT("\x5D\0\0\x10\0\xFF\xFF", "lzma data"),
+    TEXT("}q\0(X\x01", "a Python pickle"),
+    TEXT("cnumpy.core.multiarray\n_reconstruct\n", "a Python pickle"),
     TEXT("404: Not Found", "a server's message"),
     TEXT("Entry not found\n", "a server's message"),
     TEXT("Access Denied.\r\n", "a server's message"),
