@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 enum {
     NAME_SHOWN_MAX = 30,   /* bytes of a column's name in a message */
@@ -118,6 +119,17 @@ static bool next_field(const struct head_line *line, struct text_field *field, i
     const char *next = *number < 0 ? line->text : field->next;
     ++*number;
     return next != NULL && *number < COLUMNS_MAX && text_field_take(next, line->end, line->separator, field);
+}
+
+/* Whether all quotes are closed, as text_field_take wants them. */
+static bool is_well_quoted(const struct head_line *line) {
+    struct text_field field = {.next = line->text};
+    while (field.next != NULL) {
+        if (!text_field_take(field.next, line->end, line->separator, &field)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static int count_fields(const struct head_line *line) {
@@ -431,7 +443,7 @@ static bool is_header(const struct ratings_head *head, const struct head_line *l
             return true;
         }
     }
-    if (has_number(line)) {
+    if (has_number(line) || !is_well_quoted(line)) {
         return false;
     }
     if (knows_names(line)) {
@@ -528,12 +540,23 @@ static bool is_comment(struct head_line *line) {
     }
     struct ratings_head trial = {.options = {.missing = RATINGS_TAKE_MISSING}};
     int places[RATING_ROLES] = {TEXT_COLUMN_NONE, TEXT_COLUMN_NONE, TEXT_COLUMN_NONE};
-    bool header = !has_number(&rest) && find_named(&trial, &rest, places) >= 2 &&
+    bool header = !has_number(&rest) && is_well_quoted(&rest) && find_named(&trial, &rest, places) >= 2 &&
                   places[RATING_USER] != TEXT_COLUMN_NONE && places[RATING_ITEM] != TEXT_COLUMN_NONE;
     if (header) {
         *line = rest;
     }
     return comment && !header;
+}
+
+/* Whether the line has the word MatrixMarket: what follows a banner that is wrong is no data. */
+static bool names_matrix(const struct head_line *line) {
+    static const char word[] = "matrixmarket";
+    for (const char *p = line->text; line->end - p >= (ptrdiff_t)sizeof word - 1; p++) {
+        if (strncasecmp(p, word, sizeof word - 1) == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* Takes a line. Returns false for the first line of data, and for one that is wrong. */
@@ -554,7 +577,8 @@ static bool take_line(struct ratings_head *head, struct head_line *line) {
         return take_matrix(head, line) == 0;
     }
     if (is_comment(line)) {
-        return true;
+        return !names_matrix(line) || refuse(head, "a comment that names MatrixMarket: expected its banner "
+                                                   "'%%MatrixMarket matrix coordinate real general'") == 0;
     }
     const char *foreign = text_foreign_line(line->text, line->end);
     if (foreign != NULL) {

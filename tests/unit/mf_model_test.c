@@ -3,6 +3,8 @@
 #include "apps/mf/model.h"
 
 #include "apps/mf/kernel.h"
+#include "apps/mf/names.h"
+#include "workers/rating_ids.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -354,6 +356,95 @@ static void test_wrong_contents_are_refused(void **state) {
     mf_model_close(&model);
 }
 
+/* ---- Names ---- */
+
+/* A model of rank 1 with the users 7 and "alice", and the items "007", "T, \"X\"" and 2^64 - 1. Returns its bytes. */
+static size_t write_named(struct fixture *f, unsigned char bytes[FILE_SIZE_MAX]) {
+    static const char *const texts[] = {"alice", "007", "T, \"X\"", "18446744073709551615"};
+    static const float rows[3] = {1, 2, 3};
+    const struct mf_model_header header = {.rank = 1, .mean = 3, .rating_min = 1, .rating_max = 5};
+    uint64_t keys[4];
+    struct mf_names names[2] = {{0}, {0}};
+    for (size_t i = 0; i < 4; i++) {
+        assert_true(rating_id_key(&(struct text_field){.text = texts[i], .length = strlen(texts[i])}, &keys[i]));
+    }
+    const uint64_t users[2] = {7, keys[0]};
+    for (size_t i = 0; i < 2; i++) {
+        mf_names_want(&names[MF_MODEL_USERS], users[i]);
+    }
+    for (size_t i = 1; i < 4; i++) {
+        mf_names_want(&names[MF_MODEL_ITEMS], keys[i]);
+    }
+    assert_int_equal(mf_names_check(names, &f->error), AML_EINPUT);
+    f->error = (struct error){0};
+    for (size_t i = 0; i < 4; i++) {
+        struct mf_names *of = &names[i == 0 ? MF_MODEL_USERS : MF_MODEL_ITEMS];
+        assert_int_equal(mf_names_set(of, keys[i], texts[i], strlen(texts[i]), &f->error), 0);
+        assert_int_equal(mf_names_set(of, keys[i], texts[i], strlen(texts[i]), &f->error), 0);
+        assert_int_equal(mf_names_set(of, 99, "not wanted", 10, &f->error), 0);
+    }
+    assert_int_equal(names[MF_MODEL_USERS].count, 1);
+    assert_int_equal(names[MF_MODEL_ITEMS].count, 3);
+    assert_int_equal(mf_names_check(names, &f->error), 0);
+    struct mf_model_writer *writer;
+    assert_int_equal(mf_model_writer_open(&writer, f->path, &header, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_USERS, users, rows, sizeof rows[0], 2, &f->error), 0);
+    assert_int_equal(mf_model_writer_rows(writer, MF_MODEL_ITEMS, keys + 1, rows, sizeof rows[0], 3, &f->error), 0);
+    assert_int_equal(mf_model_writer_names(writer, names, &f->error), 0);
+    assert_int_equal(mf_model_writer_close(writer, 0, &f->error), 0);
+    mf_names_close(&names[MF_MODEL_USERS]);
+    mf_names_close(&names[MF_MODEL_ITEMS]);
+    return read_bytes(f->path, bytes);
+}
+
+static void test_names(void **state) {
+    struct fixture *f = *state;
+    unsigned char bytes[FILE_SIZE_MAX];
+    size_t size = write_named(f, bytes);
+    assert_int_equal(bytes[8], 2);  /* version */
+    assert_int_equal(bytes[12], 2); /* flags */
+    struct mf_model model;
+    assert_int_equal(mf_model_load(f->path, &model, &f->error), 0);
+    uint64_t key;
+    assert_true(rating_id_key(&(struct text_field){.text = "007", .length = 3}, &key));
+    assert_true(mf_model_knows(&model, MF_MODEL_ITEMS, key));
+    assert_false(mf_model_knows(&model, MF_MODEL_USERS, key));
+    assert_true(mf_model_knows(&model, MF_MODEL_USERS, 7));
+    mf_model_close(&model);
+    /* Names that are damaged, though the checksum is right. */
+    const size_t names = 48 + 5 * 12;
+    static const struct {
+        size_t at;
+        unsigned char byte;
+        const char *text;
+    } cases[] = {{8, 1, "unknown flags 0x2"},     {12, 0, "too long"},           {48 + 5 * 12, 2, "damaged"},
+                 {48 + 5 * 12 + 8, 2, "damaged"}, {48 + 5 * 12 + 16, 0, "key"},  {48 + 5 * 12 + 24, 0, "too long"},
+                 {48 + 5 * 12 + 27, 1, "long"},   {48 + 5 * 12 + 28, 'A', "key"}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        unsigned char damaged[FILE_SIZE_MAX];
+        memcpy(damaged, bytes, size);
+        damaged[cases[i].at] = cases[i].byte;
+        write_sealed(f, damaged, size);
+        assert_refused(f, AML_EINPUT, cases[i].text);
+    }
+    for (size_t end = names; end < size - 4; end++) {
+        unsigned char damaged[FILE_SIZE_MAX];
+        memcpy(damaged, bytes, size);
+        write_sealed(f, damaged, end + 4);
+        assert_refused(f, AML_EINPUT, "the model file is");
+    }
+}
+
+static void test_two_texts_of_one_hash_are_refused(void **state) {
+    struct fixture *f = *state;
+    struct mf_names names = {0};
+    mf_names_want(&names, RATING_ID_TEXT | 5);
+    assert_int_equal(mf_names_set(&names, RATING_ID_TEXT | 5, "one", 3, &f->error), 0);
+    assert_int_equal(mf_names_set(&names, RATING_ID_TEXT | 5, "other", 5, &f->error), AML_EINPUT);
+    assert_string_equal(f->error.text, "the ids 'one' and 'other' have the same 64-bit hash: rename one of them");
+    mf_names_close(&names);
+}
+
 static void test_no_file_and_no_regular_file(void **state) {
     struct fixture *f = *state;
     assert_refused(f, AML_EINPUT, strerror(ENOENT));
@@ -480,6 +571,8 @@ int main(void) {
         MODEL_TEST(test_a_changed_byte_anywhere_is_refused),
         MODEL_TEST(test_every_other_length_is_refused),
         MODEL_TEST(test_wrong_contents_are_refused),
+        MODEL_TEST(test_names),
+        MODEL_TEST(test_two_texts_of_one_hash_are_refused),
         MODEL_TEST(test_no_file_and_no_regular_file),
         MODEL_TEST(test_an_older_file_stands_until_the_end),
         MODEL_TEST(test_a_diverged_model_is_not_written),

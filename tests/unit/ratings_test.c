@@ -506,6 +506,7 @@ static void test_headers_that_are_refused(void **state) {
     refuse_table("a,b,c\n1,2,3\n", "user=5", "table:1: --columns: column 5 is the user, and the line has 3");
     refuse_table("userId movieId rating\n1 28 4 3\n", NULL, "table:2: expected 3 fields, as in the first line,");
     refuse_table("user,item,rating\n1,28,4,3\n", NULL, "table:2: expected 3 fields, as in the first line,");
+    refuse_table("user,\"item,rating\n1,28,4\n", NULL, "table:1: expected a quoted field that ends on its line");
     refuse_table("[{\"user\": 1}]\n", NULL, "table:1: JSON");
     refuse_table("5 |user 28 |item 4\n", NULL, "table:1: Vowpal Wabbit");
 }
@@ -720,6 +721,8 @@ static void test_matrix_market(void **state) {
     refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 1 3 4\n2 2 4\n", NULL,
                  "table:3: expected 3 fields, as in the MatrixMarket format,");
     refuse_table("%%MatrixMarket matrix coordinate pattern general\n3 3 2\n1 1\n2 2\n", NULL, "pattern has no values");
+    refuse_table("%MatrixMarket matrix coordinate real general\n3 3 1\n1 1 3\n", NULL,
+                 "table:1: a comment that names MatrixMarket: expected its banner '%%MatrixMarket matrix");
     refuse_table("%%MatrixMarket matrix array real general\n3 3\n1\n", NULL, "table:1: a dense MatrixMarket matrix");
     refuse_table("%%MatrixMarket matrix coordinate real general\n% 1 2 3\n", NULL,
                  "size line 'rows columns entries' is missing");
