@@ -674,7 +674,8 @@ static int mlr_finish(aml_worker *worker, void *context) {
                                             .index_base = mlr->input.file.index_base,
                                             .hash = &mlr->input.file.hash,
                                             .images = mlr->input.file.images.shape,
-                                            .labels = &mlr->input.survey.labels};
+                                            .labels = &mlr->input.survey.labels,
+                                            .names = &mlr->input.survey.columns.names};
     struct mlr_save save = {.worker = worker};
     struct error error = {0};
     int result = mlr_model_writer_open(&save.writer, mlr->model_out, &header, &error);

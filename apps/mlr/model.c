@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "apps/little_endian.h"
+#include "apps/mlr/model_names.h"
 #include "apps/model_file.h"
 
 #include <assert.h>
@@ -25,6 +26,7 @@ static struct model_file_kind model_kind(uint32_t version) {
 struct mlr_model_writer {
     struct model_file_writer *file;
     uint32_t features, classes;
+    const struct column_names *names; /* NULL: none */
 };
 
 static void writer_floats(struct mlr_model_writer *writer, const float *values, size_t count) {
@@ -81,13 +83,15 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
     struct model_file_kind kind = model_kind(is_hashed(header->hash)    ? MLR_MODEL_VERSION_HASHED
                                              : header->images.width > 0 ? MLR_MODEL_VERSION_IMAGES
                                                                         : MLR_MODEL_VERSION);
+    const struct column_names *names = header->names != NULL && header->names->count > 0 ? header->names : NULL;
+    kind.version += names != NULL ? MODEL_NAMES_VERSION : 0;
     int result = model_file_begin(&file, path, &kind, 0, error);
     if (result != 0) {
         return result;
     }
     struct mlr_model_writer *writer = memory_zeroed(1, sizeof *writer);
-    *writer =
-        (struct mlr_model_writer){.file = file, .features = header->scale.features, .classes = header->labels->count};
+    *writer = (struct mlr_model_writer){
+        .file = file, .features = header->scale.features, .classes = header->labels->count, .names = names};
     writer_header(writer, header);
     *opened = writer;
     return 0;
@@ -116,6 +120,9 @@ int mlr_model_writer_rows(struct mlr_model_writer *writer, const uint64_t *numbe
 }
 
 int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct error *error) {
+    if (writer->names != NULL && result == 0) {
+        model_names_write(writer->file, writer->names);
+    }
     result = model_file_end(writer->file, result, NULL, error);
     free(writer);
     return result;
@@ -257,13 +264,36 @@ static int load_rows(struct loading *l, uint32_t classes) {
     return model->places[bias] != 0 ? 0 : load_refuse(l, "has no biases");
 }
 
+/* Takes the names, if there are any, and checks the version. */
+static int load_names(struct loading *l) {
+    uint32_t version = get32(l->bytes + MODEL_FILE_MAGIC);
+    if (version > MODEL_NAMES_VERSION && !model_names_take(l->bytes, &l->size, &l->model->names)) {
+        return load_refuse(l, "has malformed names of columns");
+    }
+    version = get32(l->bytes + MODEL_FILE_MAGIC);
+    if (version == 0 || version > MLR_MODEL_NEWEST || l->size < HEADER_SIZE) {
+        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected at most %u", l->path,
+                         version, (uint32_t)MLR_MODEL_NEWEST);
+    }
+    return 0;
+}
+
+static int check_names(const struct loading *l) {
+    uint32_t names = l->model->names.count;
+    return names == 0 || names == l->model->scale.features
+               ? 0
+               : load_refuse(l, "has another number of names than features");
+}
+
 int mlr_model_load(const char *path, struct mlr_model *model, struct error *error) {
     *model = (struct mlr_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     uint32_t classes = 0;
-    struct model_file_kind kind = model_kind(MLR_MODEL_VERSION_IMAGES);
+    struct model_file_kind kind = model_kind(MLR_MODEL_NEWEST + MODEL_NAMES_VERSION);
     int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
+    result = result != 0 ? result : load_names(&loading);
     result = result != 0 ? result : load_header(&loading, &classes);
+    result = result != 0 ? result : check_names(&loading);
     result = result != 0 ? result : load_labels(&loading, classes);
     result = result != 0 ? result : load_maxima(&loading);
     result = result != 0 ? result : load_rows(&loading, classes);
@@ -276,6 +306,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
 
 void mlr_model_close(struct mlr_model *model) {
     mlr_labels_close(&model->labels);
+    column_names_close(&model->names);
     free(model->maxima);
     free(model->rows);
     free(model->places);

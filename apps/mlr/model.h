@@ -20,6 +20,7 @@
  *     4      the feature's number, 0..d-1, or d: the biases, whose row is never missing
  *     4 K    floats: the weights
  *     at the end of the file:
+ *     ...    the columns' names (model_names.h), if the version is 16 more
  *     4      CRC-32 (zlib's) of all bytes before
  *
  * Every float is finite. */
@@ -27,19 +28,26 @@
 #define APPS_MLR_MODEL_H
 
 #include "agileml/base/error.h"
+#include "apps/mlr/columns.h"
 #include "apps/mlr/kernel.h"
 #include "apps/mlr/labels.h"
 #include "apps/mlr/scale.h"
 
-enum { MLR_MODEL_VERSION = 1, MLR_MODEL_VERSION_HASHED = 2, MLR_MODEL_VERSION_IMAGES = 3 };
+enum {
+    MLR_MODEL_VERSION = 1,
+    MLR_MODEL_VERSION_HASHED = 2,
+    MLR_MODEL_VERSION_IMAGES = 3,
+    MLR_MODEL_NEWEST = MLR_MODEL_VERSION_IMAGES
+};
 
 /* What the file starts with. */
 struct mlr_model_header {
     struct scale scale; /* and the number of features */
     uint32_t index_base;
-    const struct mlr_hash *hash;     /* NULL, or with bits 0: samples are not hashed */
-    struct image_shape images;       /* with width 0: samples are no images of tar files */
-    const struct mlr_labels *labels; /* sorted */
+    const struct mlr_hash *hash;      /* NULL, or with bits 0: samples are not hashed */
+    struct image_shape images;        /* with width 0: samples are no images of tar files */
+    const struct mlr_labels *labels;  /* sorted */
+    const struct column_names *names; /* NULL, or without features: not known */
 };
 
 /* Writing, by the rules of model_file.h. */
@@ -62,6 +70,7 @@ struct mlr_model {
     struct mlr_hash hash;      /* with bits 0: samples are not hashed */
     struct image_shape images; /* with width 0: samples are no images of tar files */
     struct mlr_labels labels;
+    struct column_names names; /* without features: not known */
     float *maxima;
     float *rows; /* [row_count][classes]; row 0 is all zeros */
     uint32_t row_count;

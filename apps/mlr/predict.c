@@ -16,7 +16,8 @@ static int load(void *context, const char *path, struct samples_model *model, st
                                     .features = predictor->model.scale.features,
                                     .index_base = predictor->model.index_base,
                                     .hash = &predictor->model.hash,
-                                    .images = predictor->model.images};
+                                    .images = predictor->model.images,
+                                    .names = &predictor->model.names};
     return result;
 }
 

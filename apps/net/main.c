@@ -646,7 +646,8 @@ static int net_finish(aml_worker *worker, void *context) {
                                             .index_base = net->input.file.index_base,
                                             .layers = net->layers,
                                             .network = &net->network,
-                                            .labels = &net->input.survey.labels};
+                                            .labels = &net->input.survey.labels,
+                                            .names = &net->input.survey.columns.names};
     result = result == 0 ? net_model_write(net->model_out, &header, gathering.parameters, &error) : result;
     free(gathering.parameters);
     return app_result(worker, result, &error);

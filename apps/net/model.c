@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "apps/little_endian.h"
+#include "apps/mlr/model_names.h"
 #include "apps/model_file.h"
 #include "apps/samples/input.h"
 
@@ -38,7 +39,10 @@ int net_model_write(const char *path, const struct net_model_header *header, con
     struct model_file_writer *file;
     assert(header->scale.kind < SCALE_AUTO && header->labels->count == network->classes);
     assert(length <= NETWORK_TEXT_MAX);
-    int result = model_file_begin(&file, path, &KIND, 0, error);
+    bool named = header->names != NULL && header->names->count > 0;
+    struct model_file_kind kind = KIND;
+    kind.version += named ? MODEL_NAMES_VERSION : 0;
+    int result = model_file_begin(&file, path, &kind, 0, error);
     if (result != 0) {
         return result;
     }
@@ -59,6 +63,9 @@ int net_model_write(const char *path, const struct net_model_header *header, con
         write_floats(file, header->scale.maxima, header->scale.features);
     }
     write_floats(file, parameters, network->parameters);
+    if (named) {
+        model_names_write(file, header->names);
+    }
     return model_file_end(file, 0, NULL, error);
 }
 
@@ -162,12 +169,33 @@ static int load_floats(struct loading *l, float **values, size_t count, bool neg
     return 0;
 }
 
+/* Takes the names, if there are any, and checks the version. */
+static int load_names(struct loading *l) {
+    uint32_t version = get32(l->bytes + MODEL_FILE_MAGIC);
+    if (version > MODEL_NAMES_VERSION && !model_names_take(l->bytes, &l->size, &l->model->names)) {
+        return load_refuse(l, "has malformed names of columns");
+    }
+    version = get32(l->bytes + MODEL_FILE_MAGIC);
+    if (version == 0 || version > NET_MODEL_VERSION || l->size < HEADER_SIZE) {
+        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected at most %u", l->path,
+                         version, (uint32_t)NET_MODEL_VERSION);
+    }
+    return 0;
+}
+
 int net_model_load(const char *path, struct net_model *model, struct error *error) {
     *model = (struct net_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     struct network_shape shape = {0};
-    int result = model_file_load(path, &KIND, &loading.bytes, &loading.size, error);
+    struct model_file_kind kind = KIND;
+    kind.oldest = kind.version;
+    kind.version += MODEL_NAMES_VERSION;
+    int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
+    result = result != 0 ? result : load_names(&loading);
     result = result != 0 ? result : load_header(&loading, &shape);
+    if (result == 0 && model->names.count > 0 && model->names.count != model->scale.features) {
+        result = load_refuse(&loading, "has another number of names than features");
+    }
     result = result != 0 ? result : load_layers(&loading, &shape);
     result = result != 0 ? result : load_labels(&loading);
     if (result == 0 && model->scale.kind == SCALE_MAX) {
@@ -184,6 +212,7 @@ int net_model_load(const char *path, struct net_model *model, struct error *erro
 
 void net_model_close(struct net_model *model) {
     mlr_labels_close(&model->labels);
+    column_names_close(&model->names);
     free(model->maxima);
     free(model->parameters);
     *model = (struct net_model){0};

@@ -17,6 +17,7 @@
  *     56 K       the labels of the classes in their order (labels.h), each filled up with zeros
  *     4 d        floats: the features' largest absolute values, with SCALE_MAX only; none negative
  *     4 P        floats: the parameters, in the order and shapes of network.h
+ *     ...        the columns' names (apps/mlr/model_names.h), if the version is 16 more
  *     4          CRC-32 (zlib's) of all bytes before
  *
  * Every float is finite. */
@@ -24,6 +25,7 @@
 #define APPS_NET_MODEL_H
 
 #include "agileml/base/error.h"
+#include "apps/mlr/columns.h"
 #include "apps/mlr/labels.h"
 #include "apps/mlr/scale.h"
 #include "apps/net/network.h"
@@ -35,7 +37,8 @@ struct net_model_header {
     uint32_t index_base;
     const char *layers; /* the description; NULL: none */
     const struct network *network;
-    const struct mlr_labels *labels; /* sorted */
+    const struct mlr_labels *labels;  /* sorted */
+    const struct column_names *names; /* NULL, or without features: not known */
 };
 
 /* Writes a whole file or none, by the rules of model_file.h. Returns 0 or a code as model_file_end; AML_EFAIL for a
@@ -48,6 +51,7 @@ struct net_model {
     uint32_t index_base;
     struct network network;
     struct mlr_labels labels;
+    struct column_names names; /* without features: not known */
     float *maxima;
     float *parameters;
 };

@@ -37,7 +37,8 @@ static int load(void *context, const char *path, struct samples_model *model, st
     predictor->values = memory_zeroed(predictor->model.scale.features, sizeof *predictor->values);
     *model = (struct samples_model){.labels = &predictor->model.labels,
                                     .features = predictor->model.scale.features,
-                                    .index_base = predictor->model.index_base};
+                                    .index_base = predictor->model.index_base,
+                                    .names = &predictor->model.names};
     const struct network_shape *input = &predictor->model.network.input;
     if (input->image && (input->channels == 1 || input->channels == 3)) {
         model->images = (struct image_shape){

@@ -52,6 +52,25 @@ class _Reader:
     def labels(self, count):
         return [self.bytes(56).split(b"\0", 1)[0].decode("utf-8", "replace") for _ in range(count)]
 
+    def column_names(self):
+        """The label's name and those of the features, or None and None: they are a section at the end of a file whose
+        version has 16 more (apps/mlr/model_names.h), which is taken off. Before the version is read."""
+        version, = struct.unpack_from("<I", self.data, self.at)
+        if version < 16:
+            return None, None
+        length, = struct.unpack_from("<I", self.data, len(self.data) - 4)
+        begin = len(self.data) - 4 - length
+        if begin < self.at + 4:
+            self.refuse("damaged: its names of columns are longer than the file")
+        section, at, names = self.data[begin:-4], 0, []
+        while at < length:
+            names.append(section[at + 1:at + 1 + section[at]].decode("utf-8", "replace"))
+            at += 1 + section[at]
+        if at != length or not names:
+            self.refuse("damaged: its names of columns do not end where they should")
+        self.data = self.data[:self.at] + struct.pack("<I", version - 16) + self.data[self.at + 4:begin]
+        return names[0], names[1:]
+
     def end(self):
         if self.at != len(self.data):
             self.refuse(f"damaged: {len(self.data) - self.at} bytes too many")
@@ -329,10 +348,11 @@ class LogisticRegressionModel(_Classifier):
     hash_bits, crosses  of a model of Criteo lines, whose samples are hashed; else 0 and (). Such models predict by
              `mlr --predict` alone.
     image_shape  (width, height, channels) of a model of images in tar files; else None.
+    label_name, feature_names  the columns' names, if the training data had a header; else None.
     """
 
     def __init__(self, labels, weights, biases, scale="none", maxima=None, index_base=1, hash_bits=0, crosses=(),
-                 image_shape=None):
+                 image_shape=None, label_name=None, feature_names=None):
         self.labels, self.scale, self.index_base = [str(label) for label in labels], scale, index_base
         if scale not in SCALES:
             raise ValueError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -344,9 +364,13 @@ class LogisticRegressionModel(_Classifier):
         self.biases = _finite("biases", biases, (len(self.labels),))
         self.maxima = _finite("maxima", maxima, (self.features,)) if scale == "max" else None
         self.hash_bits, self.crosses, self.image_shape = hash_bits, tuple(crosses), image_shape
+        self.label_name, self.feature_names = label_name, None if feature_names is None else list(feature_names)
+        if self.feature_names is not None and len(self.feature_names) != self.features:
+            raise ValueError(f"feature_names: expected {self.features}, got {len(self.feature_names)}")
 
     @classmethod
     def _read(cls, reader):
+        label_name, feature_names = reader.column_names()
         version, scale, index_base, features, classes = reader.numbers("IIIII")
         if version not in (1, 2, 3) or scale >= len(SCALES):
             reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 3")
@@ -368,13 +392,15 @@ class LogisticRegressionModel(_Classifier):
             reader.refuse("damaged: its rows are not as its header says")
         weights = np.zeros((features + 1, classes), np.float32)
         weights[rows["number"]] = rows["values"]
-        return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image)
+        return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image,
+                   label_name, feature_names)
 
     def save(self, path):
         """Writes the model for `mlr --predict` and load."""
         version = 2 if self.hash_bits else 3 if self.image_shape else 1
         content = io.BytesIO()
-        content.write(b"AMLMLMDL" + struct.pack("<IIIII", version, SCALES.index(self.scale), self.index_base,
+        named = 16 if self.feature_names else 0
+        content.write(b"AMLMLMDL" + struct.pack("<IIIII", version + named, SCALES.index(self.scale), self.index_base,
                                                 self.features, len(self.labels)))
         if version == 2:
             content.write(struct.pack("<II", self.hash_bits, len(self.crosses)) + bytes(sum(self.crosses, ())))
@@ -391,6 +417,10 @@ class LogisticRegressionModel(_Classifier):
         rows = np.empty(used.size + 1, [("number", "<u4"), ("values", "<f4", (len(self.labels),))])
         rows["number"], rows["values"] = np.append(used, self.features), np.vstack([self.weights[used], self.biases])
         content.write(rows.tobytes())
+        if named:
+            names = [name.encode()[:255] for name in [self.label_name or "", *self.feature_names]]
+            section = b"".join(bytes([len(name)]) + name for name in names)
+            content.write(section + struct.pack("<I", len(section)))
         _write(path, content.getvalue())
 
     def predict_proba(self, samples) -> np.ndarray:
@@ -412,18 +442,20 @@ class NetworkModel(_Classifier):
     layers      str: the layers as --layers describes them.
     parameters  a list of (name, array), in the order of the layers: of conv the weights [k, k, channels, filters] and
                 the biases, of dense the weights [in, out] and the biases, of norm gain and bias.
-    labels, scale, maxima  as those of LogisticRegressionModel.
+    labels, scale, maxima, label_name, feature_names  as those of LogisticRegressionModel.
     shape       (height, width, channels) of a sample.
     """
 
     def __init__(self, labels, layers, shape, image, parameters, scale, maxima, index_base):
         self.labels, self.layers, self.shape, self.image = labels, layers, shape, image
         self.scale, self.maxima, self.index_base = scale, maxima, index_base
+        self.label_name = self.feature_names = None
         self.features = int(np.prod(shape))
         self._steps, self.parameters = self._arrange(parameters)
 
     @classmethod
     def _read(cls, reader):
+        label_name, feature_names = reader.column_names()
         version, scale, base, features, height, width, channels, image, classes, length, count = reader.numbers("11I")
         if version != 1 or scale >= len(SCALES) or height * width * channels != features:
             reader.refuse(f"version {version}: expected version 1")
@@ -431,7 +463,9 @@ class NetworkModel(_Classifier):
         labels = reader.labels(classes)
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
         parameters = reader.floats(count)
-        return cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
+        model = cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
+        model.label_name, model.feature_names = label_name, feature_names
+        return model
 
     def _arrange(self, flat):
         """The network's steps, by the rules of apps/net/network.h, and its parameters in their shapes."""

@@ -112,6 +112,22 @@ class Models(unittest.TestCase):
                 self.assertEqual(model.predict(x).tolist(), [line[-2] for line in lines])
         self.check_damage()
 
+    def test_names_of_columns(self):
+        x = self.random.normal(size=(60, 2)).astype(np.float32)
+        y = np.where(x[:, 0] > 0, "up", "down")
+        rows = [f"{a:.5f},{label},{b:.5f}\n" for (a, b), label in zip(x, y)]
+        self.data.write_text("first,target,second\n" + "".join(rows))
+        model = self.train("mlr", iterations=10)
+        self.assertEqual((model.label_name, model.feature_names), ("target", ["first", "second"]))
+        swapped = self.path / "swapped"
+        swapped.write_text("second,first\n" + "".join(f"{b:.5f},{a:.5f}\n" for a, b in x))
+        for path in (self.model, self.saved(model)):
+            lines = self.program("mlr", "--predict", path, "--data", swapped).splitlines()
+            self.assertEqual(model.predict(x).tolist(), [line.split()[0] for line in lines])
+        self.check_damage()
+        model = self.train("net", iterations=2, layers="dense 4")
+        self.assertEqual((model.label_name, model.feature_names), ("target", ["first", "second"]))
+
     def test_net(self):
         x = self.random.normal(size=(200, 36)).astype(np.float32)
         y = np.where(x[:, :18].sum(axis=1) > x[:, 18:].sum(axis=1), "1", "2")

@@ -178,7 +178,18 @@ static void test_every_sample_has_a_prediction(void **state) {
                  "head -n 1 lines >got",
                  apps[a]);
         assert_text("got", "prediction\tprobability\tx\ty\tz\n");
+        /* By the names that the model has, in any order, with columns that it does not know. */
+        run_well(
+            "awk -F, '{print $2 \",\" NR \",\" $3 \",\" $1}' g.csv | sed '1s/,1,/,more,/' >h.csv; "
+            "$bin/%s --predict model --data g.csv --out lines; $bin/%s --predict model --data h.csv --out more 2>said; "
+            "cmp lines more",
+            apps[a], apps[a]);
+        assert_text("said",
+                    "note: h.csv: line 1 is a header, columns are put into the order of the training data, column 2 "
+                    "('more') is not in the training data and is left out, the label is column 3 ('class')");
         char command[256];
+        snprintf(command, sizeof command, "cut -d, -f1,3 g.csv >h.csv; $bin/%s --predict model --data h.csv", apps[a]);
+        run_refused(command, "h.csv:1: no column 'b', a feature of the training data; the header has: a, class");
         snprintf(command, sizeof command, "sed '5s/,[0-9]*,/,,/' g.csv >h.csv; $bin/%s --predict model --data h.csv",
                  apps[a]);
         run_refused(command, "h.csv:5: column 2 ('b'): expected a finite number, got '': a missing value");

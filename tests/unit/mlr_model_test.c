@@ -38,10 +38,14 @@ static float weight(uint64_t feature, uint32_t class) {
     return feature == 3 ? 0 : (float)feature - 2.5F * (float)class;
 }
 
+static struct column_names names; /* of the next model: none, but in one test */
+
 static int write_model(enum scale_kind kind, float bias, struct error *error) {
     struct mlr_labels labels = make_labels();
-    const struct mlr_model_header header = {
-        .scale = {.kind = kind, .features = FEATURES, .maxima = MAXIMA}, .index_base = 1, .labels = &labels};
+    const struct mlr_model_header header = {.scale = {.kind = kind, .features = FEATURES, .maxima = MAXIMA},
+                                            .index_base = 1,
+                                            .labels = &labels,
+                                            .names = &names};
     struct mlr_model_writer *writer;
     int result = mlr_model_writer_open(&writer, path, &header, error);
     for (uint64_t feature = FEATURES + 1; feature-- > 0 && result == 0;) { /* any order */
@@ -160,15 +164,48 @@ static void expect_refused_with(size_t at, const void *other, size_t other_size,
     expect_refused(message);
 }
 
+/* Names of columns are a section at the end. */
+static void test_names_are_read(void **state) {
+    (void)state;
+    unsigned char bytes[FILE_MAX];
+    struct mlr_model model;
+    struct error error = {0};
+    char *features[FEATURES];
+    static char texts[FEATURES][16];
+    for (unsigned f = 0; f < FEATURES; f++) {
+        snprintf(texts[f], sizeof texts[f], f == 2 ? "" : "feature %u", f);
+        features[f] = texts[f];
+    }
+    static char label[] = "kind";
+    names = (struct column_names){.features = features, .count = FEATURES, .label = label};
+    assert_int_equal(write_model(SCALE_MAX, 0, &error), 0);
+    assert_int_equal(mlr_model_load(path, &model, &error), 0);
+    assert_int_equal(model.names.count, FEATURES);
+    assert_string_equal(model.names.label, "kind");
+    assert_string_equal(model.names.features[1], "feature 1");
+    assert_string_equal(model.names.features[2], "");
+    assert_int_equal(model.row_count, 1 + FEATURES);
+    mlr_model_close(&model);
+    size_t size = read_file(bytes);
+    static const unsigned char lengths[] = {0, 1, 4, 0xff};
+    for (size_t l = 0; l < sizeof lengths; l++) { /* of the section */
+        expect_refused_with(size - 8, &lengths[l], 1, 0, "the model file ");
+    }
+    names.count = FEATURES - 1;
+    assert_int_equal(write_model(SCALE_MAX, 0, &error), 0);
+    expect_refused("another number of names than features");
+    names = (struct column_names){0};
+}
+
 static void test_nothing_is_believed(void **state) {
     (void)state;
     const size_t labels = 28;
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
-    expect_refused_with(8, "\4", 1, 0, "version 4, expected at most 3");
+    expect_refused_with(8, "\4", 1, 0, "version 4, expected at most");
     expect_refused_with(8, "\3", 1, 0, "a shape of images out of range");
-    expect_refused_with(8, "\0", 1, 0, "version 0, expected at most 3");
+    expect_refused_with(8, "\0", 1, 0, "version 0, expected at most");
     expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
     expect_refused_with(12, "\4", 1, 0, "out of range");
     expect_refused_with(16, "\2", 1, 0, "out of range");
@@ -289,6 +326,7 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_is_written_is_read),
+        cmocka_unit_test(test_names_are_read),
         cmocka_unit_test(test_predictions),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_nothing_is_believed),

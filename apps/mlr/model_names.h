@@ -1,0 +1,26 @@
+/* The names of a table's columns in a model's file: a section at the file's end, so that all before it is as in a file
+ * without names. The file's version is then MODEL_NAMES_VERSION more.
+ *
+ *     bytes      what
+ *     1 + n      n and the label's name, without a 0
+ *     d (1 + n)  the same of each feature
+ *     4          the section's bytes before this number
+ *
+ * Names have at most COLUMN_NAME_MAX bytes. One thread at a time. */
+#ifndef APPS_MLR_MODEL_NAMES_H
+#define APPS_MLR_MODEL_NAMES_H
+
+#include "apps/mlr/columns.h"
+#include "apps/model_file.h"
+
+enum { MODEL_NAMES_VERSION = 16 };
+
+/* Adds the section at the end of a file. */
+void model_names_write(struct model_file_writer *file, const struct column_names *names);
+
+/* Takes the section off a file of bytes[*size], without checksum, whose version has MODEL_NAMES_VERSION; sets the
+ * version to that of a file without names. Returns false when it is not well-formed. Otherwise column_names_close must
+ * follow. */
+bool model_names_take(unsigned char *bytes, size_t *size, struct column_names *names);
+
+#endif
