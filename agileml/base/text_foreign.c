@@ -178,8 +178,8 @@ static const char *zip_kind(const unsigned char *bytes, size_t size) {
     return NULL;
 }
 
-/* Whether bytes[size] are text in units of two or four bytes: none is a control character or outside of Unicode, and
- * one in four at least is ASCII, as digits, separators and line ends are. */
+/* Whether bytes[size] are text in units of two or four bytes: no unit is a control character or outside of Unicode, and
+ * at least half of the units are ASCII, as digits, separators and line ends are. */
 static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, bool big_endian) {
     size_t units = (size < UTF_BYTES ? size : UTF_BYTES) / unit;
     size_t ascii = 0;
@@ -194,7 +194,7 @@ static bool is_wide_text(const unsigned char *bytes, size_t size, size_t unit, b
         }
         ascii += code < 0x80;
     }
-    return units * unit >= UTF_MIN && 4 * ascii >= units;
+    return units * unit >= UTF_MIN && 2 * ascii >= units;
 }
 
 static bool begins_as_tar(const unsigned char *bytes, size_t size) {
