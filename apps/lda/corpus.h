@@ -1,12 +1,20 @@
 /* Reads documents as bags of words, from the usual formats of topic models. The same input gives the same documents,
- * words and numbers in every process. Plain or gzip:
+ * words and numbers in every process. Plain, gzip or zstd:
  *
- *     uci    UCI's bag of words: three lines with the numbers of documents, words and lines that follow; then lines
- *            `document word count`, numbers from 1, in the order of documents
- *     lda-c  Blei's: a document a line, `M word:count word:count ...`, M distinct words, numbers from 0
- *     text   a document a line, or a folder of files of which each is one (in the order of their names): words are runs
- *            of letters and digits of any alphabet with at least one letter, apostrophes inside included, made lower
- *            case */
+ *     uci            UCI's bag of words: the numbers of documents, words and lines that follow, in three lines or one;
+ *                    then lines `document word count`, numbers from 1, in the order of documents
+ *     lda-c          Blei's: a document a line, `M word:count ...`, M distinct words, numbers from 0
+ *     matrix-market  as gensim and scipy write it: rows are documents, columns are words, in any order of rows
+ *     text           a document a line, or a folder of files of which each is one (in the order of their names): words
+ *                    are runs of letters and digits of any alphabet with at least one letter, apostrophes inside
+ *                    included, made lower case
+ *     vw             Vowpal Wabbit's and BigARTM's: a document a line, `id |namespace word:count ...`; the words of one
+ *                    namespace
+ *     table          csv, tsv: a document a record, with the text in one column and perhaps an id in another, found by
+ *                    their names in the header; a field in quotes may go over several lines
+ *     mallet         a document a line, `id label text`, or `id text` with a tab between
+ *
+ * Counts may be written as 4.0; a fraction or a negative number is an error. */
 #ifndef APPS_LDA_CORPUS_H
 #define APPS_LDA_CORPUS_H
 
@@ -15,32 +23,51 @@
 #include <stdbool.h>
 
 enum {
-    LDA_DOCUMENT_WORDS_MAX = 1 << 17,      /* distinct words of a document */
-    LDA_DOCUMENT_TOKENS_MAX = 1 << 25,     /* tokens of a document */
-    LDA_DOCUMENTS_MAX = 2000 * 1000 * 1000 /* of a file */
+    LDA_DOCUMENT_WORDS_MAX = 1 << 17,       /* distinct words of a document */
+    LDA_DOCUMENT_TOKENS_MAX = 1 << 25,      /* tokens of a document */
+    LDA_DOCUMENTS_MAX = 2000 * 1000 * 1000, /* of a file */
+    LDA_SORTED_CELLS_MAX = 1 << 30,         /* entries of a matrix whose rows are not in order */
+    LDA_PARTS_HEADER_MAX = 1 << 14          /* bytes of the header of a file that is read in parts */
 };
 
-enum lda_format { LDA_FORMAT_AUTO = 0, LDA_FORMAT_UCI, LDA_FORMAT_LDA_C, LDA_FORMAT_TEXT };
+enum lda_format {
+    LDA_FORMAT_AUTO = 0,
+    LDA_FORMAT_UCI,
+    LDA_FORMAT_LDA_C,
+    LDA_FORMAT_MATRIX_MARKET,
+    LDA_FORMAT_TEXT,
+    LDA_FORMAT_VW,
+    LDA_FORMAT_TABLE,
+    LDA_FORMAT_MALLET
+};
 
 struct lda_corpus {
     const char *path;
     enum lda_format format;
-    /* The words. uci and lda-c: NULL or empty when words have no names; otherwise a word beyond it is an error. text:
-     * not NULL; other words are added, or skipped when it is `closed`. */
+    /* The words. uci, lda-c, matrix-market: NULL or empty when words have no names; otherwise a word beyond it is an
+     * error. Other formats: not NULL; other words are added, or skipped when it is `closed`. */
     struct lda_vocabulary *vocabulary;
     bool closed;
-    const struct lda_vocabulary *stop_words; /* text: not counted; NULL: none */
-    unsigned minimum_length;                 /* text: characters of a word */
+    const struct lda_vocabulary *stop_words; /* words by their names that are not counted; NULL: none */
+    unsigned minimum_length;                 /* text, table, mallet: characters of a word */
     uint64_t first_number;                   /* added to the documents' numbers */
+    bool empty;                              /* documents without tokens are passed on, too */
+    const char *columns;                     /* table: `id=NAME|N,text=NAME|N`; NULL: known names */
+    const char *name_space;                  /* vw: the namespace whose words count; NULL: the first line suggests it */
+    /* Takes a line that says what was read. NULL: nobody listens. */
+    void (*note)(void *context, const char *text);
+    void *note_context;
 };
 
-/* A document with at least one token. The reader owns the arrays. */
+/* A document with at least one token, unless corpus->empty. The reader owns the arrays. */
 struct lda_bag {
-    uint64_t number;        /* its line or docID - 1, or its file's place in the folder: from 0, ascending */
+    uint64_t number;        /* its line, record or docID - 1, or its file's place in the folder: from 0, ascending */
     const uint32_t *words;  /* [count], ascending */
     const uint32_t *counts; /* [count], at least 1 */
     uint32_t count;
     uint32_t tokens; /* the sum of counts */
+    const char *id;  /* [id_length]: that of the file; NULL: it has none */
+    size_t id_length;
 };
 
 /* The size of the whole input. */
@@ -53,6 +80,12 @@ struct lda_corpus_size {
 
 /* The formats' names, in the order of the enum; NULL ends them. */
 extern const char *const lda_formats[];
+/* The texts of --help for the options that choose how files are read. */
+#define LDA_FORMAT_HELP    "auto, uci, lda-c, matrix-market, text, vw, table or mallet (docs/lda.md)"
+#define LDA_COLUMNS_HELP   "table: id=NAME,text=NAME, or numbers from 1: the columns of ids and of text"
+#define LDA_NAMESPACE_HELP "vw: the namespace whose words count"
+/* Whether words are numbers: in uci, lda-c and MatrixMarket. */
+bool lda_format_numbers_words(enum lda_format format);
 
 /* Calls `each` for each document of `corpus`; ends at its first result other than 0 and returns it. Returns 0;
  * AML_EINPUT with file, line and what was expected; AML_ELIMIT; AML_EFAIL. `format` auto: a folder is text, and a
@@ -60,19 +93,20 @@ extern const char *const lda_formats[];
 int lda_corpus_read(const struct lda_corpus *corpus, int (*each)(void *context, const struct lda_bag *bag),
                     void *context, struct lda_corpus_size *size, struct error *error);
 
-/* ---- Files of lines in parts: uci and lda-c ---- */
+/* ---- Files of lines in parts: uci, lda-c, and MatrixMarket with rows in order ---- */
 
 /* What the beginning of a file says of it. */
 struct lda_head {
     enum lda_format format; /* not LDA_FORMAT_AUTO */
-    /* uci, the header: */
+    /* uci and MatrixMarket, the header: */
     uint64_t begin;     /* bytes of the text up to the end of its last line */
     uint64_t documents; /* at most LDA_DOCUMENTS_MAX */
     uint32_t words;
     uint64_t counts; /* lines that follow */
+    bool pattern;    /* these lines have no counts: each is 1 */
 };
 
-/* Whole lines of a file, each with its end; of uci whole documents. */
+/* Whole lines of a file, each with its end; of uci and MatrixMarket whole documents. */
 struct lda_run {
     const char *text; /* [size], and a 0 behind */
     size_t size;
@@ -84,7 +118,8 @@ struct lda_run {
 int lda_read_head(const struct lda_corpus *corpus, struct lda_head *head, struct error *error);
 
 /* Passes the documents of a run to `each`, in any thread: no other thread may change the vocabulary meanwhile. Returns
- * as lda_corpus_read; with *at not NULL the message is of the line there and lacks file and number. Not for text. */
+ * as lda_corpus_read; with *at not NULL the message is of the line there and lacks file and number. Only for formats
+ * whose words are numbers. */
 int lda_read_run(const struct lda_corpus *corpus, const struct lda_head *head, const struct lda_run *run,
                  int (*each)(void *context, const struct lda_bag *bag), void *context, const char **at,
                  struct error *error);
@@ -92,7 +127,7 @@ int lda_read_run(const struct lda_corpus *corpus, const struct lda_head *head, c
 /* Refuses a file that has not as many lines of counts as its header says. Returns 0 or AML_EINPUT. */
 int lda_check_counts(const char *path, const struct lda_head *head, uint64_t count, struct error *error);
 /* What is expected where there are more of them. */
-extern const char lda_uci_end[];
+extern const char lda_counts_end[];
 /* Returns AML_EINPUT: the file has no document that is not empty. */
 int lda_no_document(const char *path, struct error *error);
 

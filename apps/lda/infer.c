@@ -2,6 +2,7 @@
 #include "apps/lda/infer.h"
 
 #include "agileml/base/memory.h"
+#include "agileml/base/text_fields.h"
 #include "apps/app.h"
 #include "apps/lda/corpus.h"
 #include "apps/lda/likelihood.h"
@@ -10,6 +11,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 struct share {
@@ -35,7 +37,20 @@ static int share_order(const void *a, const void *b) {
     return left->value > right->value ? -1 : left->value < right->value ? 1 : (int)left->topic - (int)right->topic;
 }
 
-static int print_document(struct inference *inference, uint64_t number) {
+/* Prints the document's id, or its number, and a tab. An id's own tabs and line ends become blanks. */
+static bool print_id(FILE *file, const struct lda_bag *bag) {
+    bool failed = false;
+    if (bag->id == NULL) {
+        failed = fprintf(file, "%" PRIu64, bag->number + 1) < 0;
+    }
+    for (size_t i = 0; bag->id != NULL && i < bag->id_length && !failed; i++) {
+        char c = bag->id[i];
+        failed = fputc(text_is_line_end(c) || c == '\t' ? ' ' : c, file) < 0;
+    }
+    return !failed && fputc('\t', file) >= 0;
+}
+
+static int print_document(struct inference *inference, const struct lda_bag *bag) {
     uint32_t topics = inference->model.header.topics;
     uint32_t count = 0;
     for (uint32_t k = 0; k < topics; k++) {
@@ -44,7 +59,7 @@ static int print_document(struct inference *inference, uint64_t number) {
         }
     }
     qsort(inference->shares, count, sizeof *inference->shares, share_order);
-    bool failed = fprintf(inference->out.file, "%" PRIu64 "\t", number + 1) < 0;
+    bool failed = !print_id(inference->out.file, bag);
     for (uint32_t i = 0; i < count && !failed; i++) {
         failed = fprintf(inference->out.file, "%s%u:%.4f", i > 0 ? " " : "", inference->shares[i].topic,
                          (double)inference->shares[i].value) < 0;
@@ -55,8 +70,17 @@ static int print_document(struct inference *inference, uint64_t number) {
     return 0;
 }
 
+/* Prints a document of which the model knows no word. */
+static int print_unknown(struct inference *inference, const struct lda_bag *bag) {
+    bool printed = print_id(inference->out.file, bag) && fputs("unknown\n", inference->out.file) >= 0;
+    return printed ? 0 : tool_output_failed(&inference->out, inference->error);
+}
+
 static int infer_document(void *context, const struct lda_bag *bag) {
     struct inference *inference = context;
+    if (bag->count == 0) {
+        return print_unknown(inference, bag);
+    }
     const struct lda_model_header *header = &inference->model.header;
     size_t size = (size_t)bag->count * header->topics;
     if (size > inference->phi_capacity) {
@@ -72,20 +96,25 @@ static int infer_document(void *context, const struct lda_bag *bag) {
         }
         lda_model_phi(&inference->model, bag->words[w], inference->phi + (size_t)w * header->topics);
     }
-    lda_complete(&inference->completion, inference->phi, bag->counts, bag->count, header->topics, header->alpha,
+    lda_complete(&inference->completion, inference->phi, bag->counts, bag->count, header->topics, header->alpha, NULL,
                  inference->theta, inference->scratch);
     lda_fold_in(inference->phi, bag->counts, bag->count, header->topics, header->alpha, inference->theta,
                 inference->scratch);
-    return print_document(inference, bag->number);
+    return print_document(inference, bag);
 }
 
 struct infer_options {
     struct aml_strings data;
-    const char *model, *out, *format, *stop_words;
+    const char *model, *out, *format, *columns, *name_space, *stop_words;
     int64_t minimum_length;
     double minimum;
     bool english;
 };
+
+static void say(void *context, const char *text) {
+    (void)context;
+    fprintf(stderr, "lda: %s\n", text);
+}
 
 static int infer_data(struct inference *inference, const struct infer_options *options,
                       const struct lda_vocabulary *stop_words, struct error *error) {
@@ -99,7 +128,11 @@ static int infer_data(struct inference *inference, const struct infer_options *o
                                 .vocabulary = named ? &inference->model.names : NULL,
                                 .closed = true,
                                 .stop_words = stop_words,
-                                .minimum_length = (unsigned)options->minimum_length};
+                                .minimum_length = (unsigned)options->minimum_length,
+                                .empty = true,
+                                .columns = options->columns,
+                                .name_space = options->name_space,
+                                .note = say};
     inference->theta = memory_zeroed(topics, sizeof *inference->theta);
     inference->scratch = memory_zeroed(topics, sizeof *inference->scratch);
     inference->shares = memory_zeroed(topics, sizeof *inference->shares);
@@ -141,7 +174,9 @@ int lda_infer_main(int argc, char **argv) {
     const struct aml_option options[] = {
         {"infer", "MODEL", AML_OPTION_STRING, &o.model, 0, 0, "a model that --model-out wrote"},
         {"data", "FILES", AML_OPTION_STRINGS, &o.data, 0, 0, "documents, in any format of training"},
-        {"format", "NAME", AML_OPTION_STRING, &o.format, 0, 0, "auto, uci, lda-c or text"},
+        {"format", "NAME", AML_OPTION_STRING, &o.format, 0, 0, LDA_FORMAT_HELP},
+        {"columns", "COLUMNS", AML_OPTION_STRING, &o.columns, 0, 0, LDA_COLUMNS_HELP},
+        {"namespace", "NAME", AML_OPTION_STRING, &o.name_space, 0, 0, LDA_NAMESPACE_HELP},
         {"stop-words", "FILE", AML_OPTION_STRING, &o.stop_words, 0, 0, "text: words, one a line, that do not count"},
         {"english-stop-words", NULL, AML_OPTION_FLAG, &o.english, 0, 0,
          "text: nor does a built-in list of English ones"},
@@ -154,8 +189,10 @@ int lda_infer_main(int argc, char **argv) {
     const struct tool tool = {
         .app = "lda",
         .option = "infer",
-        .usage = "lda --infer MODEL --data FILE [--out FILE]\n\n"
-                 "Prints a line for each document: its number, then its topics and their shares, the largest first.",
+        .usage =
+            "lda --infer MODEL --data FILE [--out FILE]\n\n"
+            "Prints a line for each document: its id or number, then its topics and their shares, the largest first; "
+            "'unknown' if the model has none of its words.",
         .options = options,
         .run = infer,
         .context = &o};

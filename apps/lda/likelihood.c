@@ -131,11 +131,14 @@ uint32_t lda_split(const uint32_t *counts, uint32_t word_count, uint32_t *known,
 }
 
 void lda_complete(struct lda_completion *completion, const float *phi, const uint32_t *counts, uint32_t word_count,
-                  uint32_t topics, double alpha, float *theta, float *scratch) {
+                  uint32_t topics, double alpha, const double *frequencies, float *theta, float *scratch) {
     uint32_t *known = memory_resized(NULL, 2 * (size_t)word_count, sizeof *known);
     uint32_t *hidden = known + word_count;
     completion->hidden += lda_split(counts, word_count, known, hidden);
     lda_fold_in(phi, known, word_count, topics, alpha, theta, scratch);
     completion->score += lda_score(phi, hidden, word_count, topics, theta);
+    for (uint32_t w = 0; w < word_count && frequencies != NULL; w++) {
+        completion->unigram += hidden[w] * log(frequencies[w]);
+    }
     free(known);
 }

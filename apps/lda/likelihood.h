@@ -34,13 +34,15 @@ uint32_t lda_split(const uint32_t *counts, uint32_t word_count, uint32_t *known,
 
 /* How well half of each document's tokens predicts the other half. */
 struct lda_completion {
-    double score;  /* the sum of log p over the hidden tokens */
-    double hidden; /* their number */
+    double score;   /* the sum of log p over the hidden tokens */
+    double hidden;  /* their number */
+    double unigram; /* the sum of log p by the words' frequencies alone, for callers that know them */
 };
 
 /* Adds a document: splits its tokens, finds its topics by the known half, and scores the hidden half. theta and scratch
- * are memory of [topics]. */
+ * are memory of [topics]. frequencies[word_count]: the words' probabilities whatever the topic, for `unigram`; NULL:
+ * none. */
 void lda_complete(struct lda_completion *completion, const float *phi, const uint32_t *counts, uint32_t word_count,
-                  uint32_t topics, double alpha, float *theta, float *scratch);
+                  uint32_t topics, double alpha, const double *frequencies, float *theta, float *scratch);
 
 #endif

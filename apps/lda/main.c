@@ -10,6 +10,7 @@
 #include "apps/lda/train.h"
 #include "apps/tool.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,6 +19,7 @@
 static const uint64_t TEST_NUMBERS = UINT64_C(1) << 40;
 
 enum { INPUT_FILES = 4 };
+static const double WORDS_PER_TOKEN = 0.9; /* from here on nearly every word occurs once */
 
 static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES]) {
     files[0] = (struct app_file){.option = "data", .values = &lda->data};
@@ -26,12 +28,28 @@ static void input_files(const struct lda *lda, struct app_file files[INPUT_FILES
     files[3] = (struct app_file){.option = "stop-words", .path = lda->stop_words};
 }
 
+/* Says what was read, to those who run the job. */
+static void say(void *context, const char *text) {
+    aml_note(context, "%s", text);
+}
+
+/* How all files are read. */
+static struct lda_corpus corpus_of(const struct lda *lda, aml_worker *worker) {
+    return (struct lda_corpus){.format = lda->format,
+                               .minimum_length = (unsigned)lda->minimum_length,
+                               .columns = lda->columns,
+                               .name_space = lda->name_space,
+                               .note = worker != NULL ? say : NULL,
+                               .note_context = worker};
+}
+
 /* Surveys the files of an option, unless there is a folder of texts among its values. */
-static int survey_option(const char *option, const struct aml_strings *values, enum lda_format format, uint32_t first,
-                         struct input_list *list, struct lda_survey *survey, struct error *error) {
+static int survey_option(const char *option, const struct aml_strings *values, const struct lda_corpus *corpus,
+                         uint32_t first, struct input_list *list, struct lda_survey *survey, struct error *error) {
     for (unsigned v = 0; v < values->count; v++) {
         struct stat status;
         if (stat(values->values[v], &status) == 0 && S_ISDIR(status.st_mode)) {
+            survey->format = LDA_FORMAT_TEXT;
             return 0;
         }
     }
@@ -40,7 +58,7 @@ static int survey_option(const char *option, const struct aml_strings *values, e
         result = error_set(error, AML_EINPUT, "--data, --test: %zu files, expected at most %d", first + list->count,
                            AML_READ_FILES_MAX);
     }
-    return result == 0 && list->count > 0 ? lda_survey(list, format, first, survey, error) : result;
+    return result == 0 && list->count > 0 ? lda_survey(list, corpus, first, survey, error) : result;
 }
 
 static void survey_close(struct lda *lda) {
@@ -53,11 +71,12 @@ static void survey_close(struct lda *lda) {
 /* Finds the documents' numbers in files that the processes divide. */
 static int survey_data(aml_worker *worker, struct lda *lda) {
     struct error error = {0};
+    const struct lda_corpus corpus = corpus_of(lda, worker);
     survey_close(lda);
-    int result = survey_option("data", &lda->data, lda->format, 0, &lda->data_files, &lda->data_survey, &error);
+    int result = survey_option("data", &lda->data, &corpus, 0, &lda->data_files, &lda->data_survey, &error);
     uint32_t first = (uint32_t)lda->data_survey.file_count;
     result = result == 0
-                 ? survey_option("test", &lda->test, lda->format, first, &lda->test_files, &lda->test_survey, &error)
+                 ? survey_option("test", &lda->test, &corpus, first, &lda->test_files, &lda->test_survey, &error)
                  : result;
     if (lda->data_survey.parts || lda->test_survey.parts) {
         aml_input_mark(worker, "lines", hash_pair(lda->data_survey.text, lda->test_survey.text));
@@ -72,7 +91,8 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     lda_tables(app->tables, (uint32_t)lda->topics);
     /* lda_begin requires more clocks than the staleness (see train.h). */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
-    lda->alpha = lda->alpha > 0 ? lda->alpha : 50.0 / (double)lda->topics;
+    lda->alpha = lda->given_alpha > 0 ? lda->given_alpha : 50.0 / (double)lda->topics;
+    lda->optimize_alpha = lda->optimize_given;
     int result = app_check_data(worker, "documents", lda->data.values[0], lda->test.values[0], lda->test_fraction);
     if (result != 0) {
         return result;
@@ -108,8 +128,9 @@ static int read_document(void *context, const struct lda_bag *bag) {
         aml_total_raise(reading->worker, MAXIMUM_WORDS, bag->words[bag->count - 1] + 1.0);
         aml_total_raise(reading->worker, MAXIMUM_WORDS, reading->names->count);
     }
-    if (kept == 1 && use == AML_TRAIN) {
-        aml_total_add(reading->worker, TOTAL_TOKENS, bag->tokens);
+    if (kept == 1) {
+        aml_total_add(reading->worker, use == AML_TRAIN ? TOTAL_TOKENS : TOTAL_TEST_TOKENS, bag->tokens);
+        aml_total_add(reading->worker, use == AML_TRAIN ? TOTAL_DOCUMENTS : TOTAL_TEST_DOCUMENTS, 1);
     }
     return kept < 0 ? kept : 0;
 }
@@ -156,8 +177,8 @@ static int read_parts(const struct reading *reading, const struct lda_corpus *co
         file.corpus.format = survey->files[f].head.format;
         file.corpus.first_number = survey->files[f].first_number;
         result = lda_read_head(&file.corpus, &file.head, error); /* again, as the vocabulary is known now */
-        if (result == 0 && file.head.format == LDA_FORMAT_UCI) {
-            result = aml_read_groups(reading->worker, file.corpus.path, lda_uci_group, read_part, &file);
+        if (result == 0 && file.head.format != LDA_FORMAT_LDA_C) {
+            result = aml_read_groups(reading->worker, file.corpus.path, lda_head_group(&file.head), read_part, &file);
         } else if (result == 0) {
             result = aml_read_lines(reading->worker, file.corpus.path, read_part, &file);
         }
@@ -182,11 +203,10 @@ static int read_input(const struct lda *lda, struct lda_vocabulary *names,
                       struct error *error) {
     struct lda_vocabulary stop_words = {0};
     int result = lda->vocabulary != NULL ? lda_vocabulary_read(names, lda->vocabulary, error) : 0;
-    struct lda_corpus corpus = {.format = lda->format,
-                                .vocabulary = names,
-                                .closed = lda->vocabulary != NULL,
-                                .stop_words = &stop_words,
-                                .minimum_length = (unsigned)lda->minimum_length};
+    struct lda_corpus corpus = corpus_of(lda, reading->worker);
+    corpus.vocabulary = names;
+    corpus.closed = lda->vocabulary != NULL;
+    corpus.stop_words = &stop_words;
     result = result != 0 ? result : lda_stop_words_read(&stop_words, lda->stop_words, lda->english, error);
     result = result != 0 ? result : read_option(&corpus, &lda->data, &lda->data_survey, each, reading, error);
     if (result == 0 && lda->test.count > 0) {
@@ -216,6 +236,35 @@ static int lda_read(aml_worker *worker, void *context) {
     }
     lda_vocabulary_close(&names); /* `finish` may be using the names of the first call */
     return app_result(worker, result, &error);
+}
+
+/* ---- The beginning ---- */
+
+/* Says what all processes have read, and what of it is unusual. */
+static void describe_input(aml_worker *worker, const struct lda *lda) {
+    double tokens = aml_total(worker, TOTAL_TOKENS);
+    double documents = aml_total(worker, TOTAL_DOCUMENTS);
+    double tests = aml_total(worker, TOTAL_TEST_DOCUMENTS);
+    double words = aml_total_maximum(worker, MAXIMUM_WORDS);
+    char test[64] = "";
+    if (tests > 0) {
+        snprintf(test, sizeof test, ", and %.0f documents to test on", tests);
+    }
+    aml_note(worker, "read %.0f documents with %.0f tokens of %.0f words (%s)%s", documents, tokens, words,
+             lda_formats[lda->data_survey.format], test);
+    if (documents > 1 && tokens == documents) {
+        aml_note(worker, "every document has only one word: topics need documents of several words");
+    } else if (documents > 1 && words > WORDS_PER_TOKEN * tokens) {
+        aml_note(worker, "nearly every word occurs only once: topics need words that documents share");
+    }
+    if ((double)lda->topics > documents) {
+        aml_note(worker, "%lld topics are more than the documents: fewer (--topics) show more", (long long)lda->topics);
+    }
+}
+
+static int begin(aml_worker *worker, void *context) {
+    describe_input(worker, context);
+    return lda_begin(worker, context);
 }
 
 /* ---- The end ---- */
@@ -305,6 +354,7 @@ static int run_job(struct lda *lda, const struct aml_option *options, int argc, 
         [METRIC_PERPLEXITY] = {.name = "perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
         [METRIC_SPEED] = {.name = "tokens_per_second", .kind = AML_MEAN},
         [METRIC_ALPHA] = {.name = "alpha", .kind = AML_MEAN},
+        [METRIC_UNIGRAM] = {.name = "unigram_perplexity", .kind = AML_EXP_MEAN, .evaluated = 1},
     };
     static const char *const steering[] = {"likelihood-every", "top-words", NULL};
     struct aml_app app = {
@@ -323,7 +373,7 @@ static int run_job(struct lda *lda, const struct aml_option *options, int argc, 
         .configure = lda_configure,
         .read_only_emits = 1,
         .read = lda_read,
-        .begin = lda_begin,
+        .begin = begin,
         .clock = lda_clock,
         .evaluate = lda_evaluate,
         .finish = lda_end,
@@ -347,9 +397,11 @@ int main(int argc, char **argv) {
     const char *infer = NULL; /* for --help only: infer.c reads `lda --infer` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &lda.data, 0, 0,
-         "documents: UCI bag of words, lda-c, text with a document a line (all plain, gzip or zstd), or a folder of "
-         "texts; a file or pattern, or several (docs/apps.md)"},
-        {"format", "NAME", AML_OPTION_STRING, &lda.format_name, 0, 0, "auto, uci, lda-c or text"},
+         "documents: counts of words, text with a document a line, tables with a column of text (plain, gzip or zstd), "
+         "or a folder of texts; a file or pattern, or several (docs/lda.md)"},
+        {"format", "NAME", AML_OPTION_STRING, &lda.format_name, 0, 0, LDA_FORMAT_HELP},
+        {"columns", "COLUMNS", AML_OPTION_WORD, &lda.columns, 0, 0, LDA_COLUMNS_HELP},
+        {"namespace", "NAME", AML_OPTION_WORD, &lda.name_space, 0, 0, LDA_NAMESPACE_HELP},
         {"vocabulary", "FILE", AML_OPTION_STRING, &lda.vocabulary, 0, 0,
          "a word a line: the names of the words; of text, the only ones that count"},
         {"stop-words", "FILE", AML_OPTION_STRING, &lda.stop_words, 0, 0, "text: words, one a line, that do not count"},
@@ -360,11 +412,11 @@ int main(int argc, char **argv) {
         {"test-fraction", "X", AML_OPTION_REAL, &lda.test_fraction, 0, 0.9,
          "hold out this part of the data to test on"},
         {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},
-        {"alpha", "X", AML_OPTION_REAL, &lda.alpha, 0, LDA_ALPHA_MAX,
+        {"alpha", "X", AML_OPTION_REAL, &lda.given_alpha, 0, LDA_ALPHA_MAX,
          "prior of topics in documents, for each topic; 0: 50 / K"},
         {"beta", "X", AML_OPTION_REAL, &lda.beta, 1e-6, 1e3, "prior of words in topics, for each word"},
-        {"optimize-alpha", NULL, AML_OPTION_FLAG, &lda.optimize_alpha, 0, 0,
-         "adapt alpha to the documents from iteration 11 on"},
+        {"optimize-alpha", NULL, AML_OPTION_FLAG, &lda.optimize_given, 0, 0,
+         "adapt alpha to the documents, from iteration 11 on"},
         {"proposals", "N", AML_OPTION_INTEGER, &lda.proposals, 1, LDA_PROPOSALS_MAX,
          "of each kind for a token in an iteration: more mix faster, fewer run faster"},
         {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,

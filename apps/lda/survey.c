@@ -19,7 +19,9 @@ struct surveying {
     uint32_t number; /* of the file */
     uint64_t lines;  /* so far */
     uint64_t end;    /* the number in the file of the last document that is not empty + 1 */
-    uint64_t counts; /* uci: lines of counts */
+    uint64_t counts; /* uci and MatrixMarket: lines of counts */
+    uint64_t latest; /* the group of the latest of them */
+    bool unsorted;   /* MatrixMarket: the rows are not in order, so the file can't be read in parts */
     struct error *error;
 };
 
@@ -33,6 +35,10 @@ uint64_t lda_uci_group(const char *line) {
         group = (group * 10 + (uint64_t)(*p - '0')) & (UINT64_MAX >> 1);
     }
     return group;
+}
+
+uint64_t (*lda_head_group(const struct lda_head *head))(const char *line) {
+    return head->format == LDA_FORMAT_LDA_C ? NULL : lda_uci_group;
 }
 
 static int bad_line(const struct surveying *surveying, const char *line, const char *expected) {
@@ -60,7 +66,13 @@ static int take_counts(struct surveying *surveying, const char *line, uint64_t *
         return 0;
     }
     if (surveying->counts++ == head->counts) {
-        return bad_line(surveying, line, lda_uci_end);
+        return bad_line(surveying, line, lda_counts_end);
+    }
+    surveying->unsorted = surveying->unsorted || group < surveying->latest;
+    surveying->latest = group;
+    if (head->format == LDA_FORMAT_MATRIX_MARKET) {
+        *document = group;
+        return 0;
     }
     /* Who reads the chunk compares its other lines. */
     if (*document == 0 && group > 0 && group <= surveying->end) {
@@ -73,13 +85,13 @@ static int take_counts(struct surveying *surveying, const char *line, uint64_t *
 static int take_lines(struct surveying *surveying, const struct line_chunk *chunk, size_t skip) {
     const char *end = chunk->text + chunk->size;
     bool with_cr = memchr(chunk->text, '\r', chunk->size) != NULL;
-    bool uci = surveying->file->head.format == LDA_FORMAT_UCI;
+    bool counts = surveying->file->head.format != LDA_FORMAT_LDA_C;
     uint64_t document = 0;
     int result = 0;
     for (const char *line = chunk->text; line < end && result == 0; surveying->lines++) {
-        if (!uci && has_words(line)) {
+        if (!counts && has_words(line)) {
             surveying->end = surveying->lines + 1;
-        } else if (uci && line >= chunk->text + skip) {
+        } else if (counts && line >= chunk->text + skip) {
             result = take_counts(surveying, line, &document);
         }
         const char *line_end = with_cr ? line + strcspn(line, "\r\n") : memchr(line, '\n', (size_t)(end - line));
@@ -130,48 +142,52 @@ static int survey_file(struct surveying *surveying) {
                                        .part = splits_all(&splits),
                                        .threads = 1, /* so chunks come in order */
                                        .line_max = AML_LINE_BYTES_MAX,
-                                       .group = file->head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,
+                                       .group = lda_head_group(&file->head),
                                        .sink = survey_chunk,
                                        .context = surveying};
     result = line_chunks_read(&lines, surveying->error);
     splits_close(&splits);
-    if (result == 0 && file->head.format == LDA_FORMAT_UCI) {
+    if (result == 0 && file->head.format != LDA_FORMAT_LDA_C) {
         result = lda_check_counts(file->path, &file->head, surveying->counts, surveying->error);
     }
     return result == 0 && surveying->end == 0 ? lda_no_document(file->path, surveying->error) : result;
 }
 
-/* Reads the files' heads. */
-static int read_heads(const struct input_list *list, enum lda_format format, struct lda_survey *survey,
+/* Reads the files' heads, until one is of a file that can't be read in parts. */
+static int read_heads(const struct input_list *list, const struct lda_corpus *corpus, struct lda_survey *survey,
                       struct error *error) {
     int result = 0;
-    survey->parts = true;
     survey->files = memory_resized(NULL, list->count + 1, sizeof *survey->files);
     for (size_t n = 0; n < list->count && result == 0 && survey->parts; n++) {
         struct lda_survey_file *file = &survey->files[survey->file_count++];
-        const struct lda_corpus corpus = {.path = list->names[n].path, .format = format};
-        *file = (struct lda_survey_file){.path = corpus.path};
-        result = lda_read_head(&corpus, &file->head, error);
-        survey->parts = file->head.format != LDA_FORMAT_TEXT;
+        struct lda_corpus part = *corpus;
+        part.path = list->names[n].path;
+        *file = (struct lda_survey_file){.path = part.path};
+        result = lda_read_head(&part, &file->head, error);
+        survey->format = n == 0 ? file->head.format : survey->format;
+        survey->parts = lda_format_numbers_words(file->head.format) && file->head.begin <= LDA_PARTS_HEADER_MAX;
     }
     return result;
 }
 
-int lda_survey(const struct input_list *list, enum lda_format format, uint32_t first, struct lda_survey *survey,
-               struct error *error) {
+int lda_survey(const struct input_list *list, const struct lda_corpus *corpus, uint32_t first,
+               struct lda_survey *survey, struct error *error) {
     uint64_t number = 0;
-    *survey = (struct lda_survey){.parts = true};
-    int result = format == LDA_FORMAT_TEXT ? 0 : read_heads(list, format, survey, error);
-    bool parts = format != LDA_FORMAT_TEXT && survey->parts;
+    *survey = (struct lda_survey){.parts = true, .format = corpus->format};
+    int result = read_heads(list, corpus, survey, error);
+    enum lda_format format = survey->format;
+    bool parts = survey->parts;
     for (size_t f = 0; f < survey->file_count && parts && result == 0; f++) {
         struct surveying surveying = {
             .survey = survey, .file = &survey->files[f], .number = first + (uint32_t)f, .error = error};
         survey->files[f].first_number = number;
         result = survey_file(&surveying);
         number += surveying.end;
+        parts = survey->files[f].head.format != LDA_FORMAT_MATRIX_MARKET || !surveying.unsorted;
     }
     if (result != 0 || !parts) {
         lda_survey_close(survey);
+        survey->format = format;
     }
     return result;
 }

@@ -376,6 +376,7 @@ static struct sums sum_threads(const struct lda_training *training) {
         all.spread.tokens += sums->spread.tokens;
         all.completion.score += sums->completion.score;
         all.completion.hidden += sums->completion.hidden;
+        all.completion.unigram += sums->completion.unigram;
     }
     return all;
 }
@@ -480,6 +481,7 @@ struct evaluation {
     size_t count;
     struct aml_rows documents; /* their topics */
     uint32_t word_rows;
+    double tokens; /* of all training documents */
 };
 
 static void find_items(struct evaluation *evaluation, const void *items, size_t count) {
@@ -556,20 +558,25 @@ static void measure_likelihood(aml_worker *worker, struct evaluation *evaluation
 }
 
 /* Adds a test document to the thread's sums. */
-static void evaluate_document(const struct lda_clock *clock, const struct aml_item *item, struct lda_thread *memory,
-                              struct sums *sums) {
+static void evaluate_document(const struct evaluation *evaluation, const struct aml_item *item,
+                              struct lda_thread *memory, struct sums *sums) {
+    const struct lda_clock *clock = evaluation->clock;
     struct lda_document words = item_words(item);
     const uint32_t topics = clock->topics;
+    const double smoothing = (double)clock->beta * topics; /* of a word: as the topics have it together */
     float *phi = memory_resized(NULL, (size_t)words.count * topics, sizeof *phi);
+    double *frequencies = memory_resized(NULL, words.count, sizeof *frequencies);
     for (uint32_t w = 0; w < words.count; w++) {
         const int32_t *row = (const int32_t *)(const void *)(clock->words + words.slots[w] * clock->stride);
         for (uint32_t k = 0; k < topics; k++) {
             phi[(size_t)w * topics + k] = ((float)row[k] + clock->beta) * clock->inverse[k];
         }
+        frequencies[w] = (row[topics] + smoothing) / (evaluation->tokens + smoothing * clock->vocabulary);
     }
-    lda_complete(&sums->completion, phi, words.counts, words.count, topics, (double)clock->alpha, memory->document,
-                 memory->weights);
+    lda_complete(&sums->completion, phi, words.counts, words.count, topics, (double)clock->alpha, frequencies,
+                 memory->document, memory->weights);
     free(phi);
+    free(frequencies);
 }
 
 static void evaluate_part(void *context, unsigned thread, unsigned threads) {
@@ -577,7 +584,7 @@ static void evaluate_part(void *context, unsigned thread, unsigned threads) {
     struct sums *sums = &evaluation->training->sums[thread];
     *sums = (struct sums){0};
     for (size_t i = thread; i < evaluation->count; i += threads) {
-        evaluate_document(evaluation->clock, evaluation->items[i], &evaluation->training->memory[thread], sums);
+        evaluate_document(evaluation, evaluation->items[i], &evaluation->training->memory[thread], sums);
     }
 }
 
@@ -587,6 +594,14 @@ static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation
     aml_parallel(worker, evaluate_part, evaluation);
     struct sums sums = sum_threads(evaluation->training);
     aml_metric_add(worker, METRIC_PERPLEXITY, -sums.completion.score, sums.completion.hidden);
+    aml_metric_add(worker, METRIC_UNIGRAM, -sums.completion.unigram, sums.completion.hidden);
+    /* Half of the node's share of hidden tokens, which are half of all: fewer may be worse by chance. */
+    bool enough = sums.completion.hidden * 4 * aml_nodes(worker) >= aml_total(worker, TOTAL_TEST_TOKENS);
+    if (aml_last(worker) != 0 && sums.completion.hidden > 0 && enough &&
+        sums.completion.score <= sums.completion.unigram) {
+        aml_note(worker, "the topics predict the test documents no better than the words' frequencies alone: more "
+                         "documents, fewer --topics or other words may help");
+    }
 }
 
 static bool evaluation_is_due(const aml_worker *worker, const struct lda *lda) {
@@ -609,7 +624,8 @@ int lda_evaluate(aml_worker *worker, const void *items, size_t count, void *cont
     struct evaluation evaluation = {.clock = &training->clock,
                                     .training = training,
                                     .documents = aml_table_rows(worker, DOCUMENTS),
-                                    .word_rows = aml_table_rows(worker, WORDS).count};
+                                    .word_rows = aml_table_rows(worker, WORDS).count,
+                                    .tokens = aml_total(worker, TOTAL_TOKENS)};
     measure_likelihood(worker, &evaluation);
     measure_perplexity(worker, &evaluation, items, count);
     free(evaluation.items);

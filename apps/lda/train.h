@@ -19,8 +19,9 @@
 #include "apps/lda/survey.h"
 
 enum { WORDS, TOPICS, DOCUMENTS, SPREAD, TABLES };
-enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRICS };
-enum { TOTAL_TOKENS = 0 };  /* totals: the number of training tokens */
+enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRIC_UNIGRAM, METRICS };
+/* Totals, of the training and the test documents. */
+enum { TOTAL_TOKENS = 0, TOTAL_DOCUMENTS, TOTAL_TEST_TOKENS, TOTAL_TEST_DOCUMENTS };
 enum { MAXIMUM_WORDS = 0 }; /* maxima: the number of words */
 enum {
     LDA_CHUNK = 64,       /* tokens in a row of `documents`: uint16_t[], topic + 1, or 0 */
@@ -36,10 +37,11 @@ struct lda {
     struct aml_strings data, test;
     struct input_list data_files, test_files;   /* of these options, if they are not folders of texts */
     struct lda_survey data_survey, test_survey; /* of the files */
-    const char *vocabulary, *stop_words, *model_out, *format_name;
+    const char *vocabulary, *stop_words, *model_out, *format_name, *columns, *name_space;
     int64_t topics, proposals, top_words, minimum_length, likelihood_every;
-    double alpha, beta, test_fraction; /* alpha 0: 50 / K */
-    bool optimize_alpha, english;
+    double given_alpha; /* 0: none */
+    double alpha, beta, test_fraction;
+    bool optimize_given, optimize_alpha, english;
     enum lda_format format;
     struct lda_vocabulary names; /* filled by the first call of `read`, or by `finish`; then unchanged */
     bool names_ready;

@@ -655,7 +655,7 @@ class TopicModel:
             with open(out, encoding="utf-8") as file:
                 for line in file:
                     number, *rest = line.split()
-                    for topic in rest:
+                    for topic in rest if rest != ["unknown"] else []:
                         k, share = topic.split(":")
                         shares[int(number) - 1, int(k)] = float(share)
         return shares

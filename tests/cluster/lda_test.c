@@ -168,12 +168,97 @@ static void test_topics_are_found(void **state) {
     free(text);
 }
 
+/* The documents of a matrix are divided like those of uci, if its rows are in order; the results are the same. */
+static void test_a_matrix_is_read_like_uci(void **state) {
+    (void)state;
+    static const char *const orders[] = {"", "sort -k2,2n -k1,1n |"};
+    run_well("$bin/proteus run --threads 1 -- lda --data uci --topics 5 --iterations 3 --model-out model-1");
+    for (size_t o = 0; o < sizeof orders / sizeof *orders; o++) {
+        run_well(
+            "(echo '%%%%MatrixMarket matrix coordinate real general'; head -n 3 uci | tr '\\n' ' '; echo; "
+            "tail -n +4 uci | %s sed 's/$/.0/') >matrix; $bin/proteus run --threads 1 --report report -- lda --data "
+            "matrix --topics 5 --iterations 3 --model-out model-2 && cmp model-1 model-2",
+            orders[o]);
+        run_well("$bin/proteus run --reliable 2 --transient 2 --report report -- lda --data matrix --topics 5 "
+                 "--iterations 3");
+        assert_int_equal(check_iterations(DOCUMENTS), 0);
+        char *text = read_text("out");
+        assert_non_null(strstr(text, "matrix: MatrixMarket, its 240 rows taken for documents"));
+        assert_non_null(strstr(text, "read 240 documents with"));
+        assert_true((strstr(text, "not in the order of rows") != NULL) == (o == 1));
+        free(text);
+    }
+}
+
+/* A line for each document, with its own id, also where the model knows no word. */
+static void test_every_document_has_its_line(void **state) {
+    (void)state;
+    static const struct {
+        const char *documents, *ids[4]; /* of the lines; the second and the last are unknown */
+    } inputs[] = {{"aone atwo\n\nbone btwo\nnothing\n", {"1", "2", "3", "4"}},
+                  {"id,text\nx,\"aone\natwo\"\ny,\nz,bone\nw,nothing\n", {"x", "y", "z", "w"}},
+                  {"d1 |text aone:4 atwo\nd2 |\nd3 |text bone:2\nd4 |text nothing:3\n", {"d1", "d2", "d3", "d4"}},
+                  {"a\ten\taone atwo\nb\ten\tno words\nc\ten\tbone\nd\ten\tnothing of all\n", {"a", "b", "c", "d"}}};
+    run_well("$bin/proteus run -- lda --data text --topics 4 --iterations 30 --model-out model");
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs; i++) {
+        FILE *file = open_file("new", "we");
+        fputs(inputs[i].documents, file);
+        assert_int_equal(fclose(file), 0);
+        run_well("$bin/lda --infer model --data new > topics");
+        char *text = read_text("topics");
+        char *line = text;
+        for (unsigned l = 0; l < 4; l++) {
+            char id[16];
+            char topics[256];
+            int length = 0;
+            assert_int_equal(sscanf(line, "%15[^\t]\t%255[^\n]\n%n", id, topics, &length), 2);
+            assert_string_equal(id, inputs[i].ids[l]);
+            assert_int_equal(strcmp(topics, "unknown") == 0, l % 2);
+            line += length;
+        }
+        assert_int_equal(*line, '\0');
+        free(text);
+    }
+    run_well("$bin/proteus run -- lda --data uci --topics 4 --iterations 5 --model-out model-2");
+    run_well("printf '4\n60\n2\n1 1 3\n3 2 1.0\n' >new; $bin/lda --infer model-2 --data new > topics");
+    char *text = read_text("topics");
+    assert_non_null(strstr(text, "\n2\tunknown\n3\t"));
+    assert_non_null(strstr(text, "\n4\tunknown\n"));
+    free(text);
+}
+
+/* Words that have nothing to do with each other. */
+static void test_no_better_than_a_constant(void **state) {
+    (void)state;
+    FILE *file = open_file("noise", "we");
+    uint32_t random = 5;
+    for (int d = 0; d < 200; d++) {
+        for (int w = 0; w < 20; w++) {
+            random = random * 1664525 + 1013904223;
+            fprintf(file, "w%c%c ", 'a' + (random >> 24) % 20, 'a' + (random >> 16) % 20);
+        }
+        fprintf(file, "\n");
+    }
+    assert_int_equal(fclose(file), 0);
+    run_well("$bin/proteus run --report report -- lda --data noise --topics 20 --test-fraction 0.2 --minimum-length 1");
+    assert_true(summary("perplexity") >= summary("unigram_perplexity"));
+    char *text = read_text("out");
+    assert_non_null(strstr(text, "no better than the words' frequencies"));
+    free(text);
+    run_well("$bin/proteus run --report report -- lda --data uci --topics 4 --test-fraction 0.2");
+    assert_true(summary("perplexity") < 0.5 * summary("unigram_perplexity"));
+    text = read_text("out");
+    assert_null(strstr(text, "no better than"));
+    free(text);
+}
+
 static void test_bad_input(void **state) {
     (void)state;
     assert_bad("", "--data FILE is missing");
     assert_bad("--data missing", "missing");
     assert_bad("--data uci --test uci --test-fraction 0.1", "expected one of them");
-    assert_bad("--data uci --format csv", "--format: expected auto, uci, lda-c or text, got 'csv'");
+    assert_bad("--data uci --format csv",
+               "--format: expected auto, uci, lda-c, matrix-market, text, vw, table or mallet, got 'csv'");
     assert_bad("--data uci --topics 65536", "--topics");
     assert_bad("--data uci --model-out nowhere/model", "nowhere");
     assert_bad("--data uci --staleness 2 --clocks-per-iteration 2", "expected more than --staleness 2");
@@ -222,6 +307,9 @@ int main(void) {
         cmocka_unit_test(test_the_last_iteration_is_always_measured),
         cmocka_unit_test(test_one_seed_one_result),
         cmocka_unit_test(test_topics_are_found),
+        cmocka_unit_test(test_a_matrix_is_read_like_uci),
+        cmocka_unit_test(test_every_document_has_its_line),
+        cmocka_unit_test(test_no_better_than_a_constant),
         cmocka_unit_test(test_bad_input),
     };
     return cmocka_run_group_tests_name("lda", tests, set_up, shell_close);

@@ -1,5 +1,6 @@
-/* libFuzzer target for apps/lda's readers: the first byte of the input chooses the format, and whether the words have
- * names; the rest is the file, plain or gzip. Besides crashes it finds: documents without tokens, words out of order or
+/* libFuzzer target for apps/lda's readers: the first byte of the input chooses the format (FORMAT), whether the words
+ * have names, documents without words are passed on, and columns are chosen by number; the rest is the file, plain or
+ * gzip. Besides crashes it finds: documents without tokens, words out of order or
  * beyond the vocabulary, sums that differ, failures without a message, and files that are read otherwise, or refused
  * otherwise, by a survey and in runs of lines. */
 #include <stdio.h>
@@ -15,7 +16,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define FUZZ_CHECK(condition) ((condition) ? (void)0 : abort())
 
+enum { FORMAT = 7, NAMES = 8, EMPTY = 16, COLUMNS = 32 };
+
 struct fuzz_sums {
+    bool empty; /* documents may have no words */
     struct lda_corpus_size size;
     uint32_t highest;
     uint64_t last; /* the last document's number + 1 */
@@ -24,19 +28,25 @@ struct fuzz_sums {
 static int fuzz_bag(void *context, const struct lda_bag *bag) {
     struct fuzz_sums *sums = context;
     uint64_t tokens = 0;
-    FUZZ_CHECK(bag->count > 0 && bag->number >= sums->last);
+    FUZZ_CHECK((bag->count > 0 || sums->empty) && bag->number >= sums->last);
     for (uint32_t i = 0; i < bag->count; i++) {
         FUZZ_CHECK(bag->counts[i] > 0 && (i == 0 || bag->words[i] > bag->words[i - 1]));
         tokens += bag->counts[i];
     }
     FUZZ_CHECK(tokens == bag->tokens);
     sums->last = bag->number + 1;
-    sums->size.documents++;
+    sums->size.documents += bag->count > 0 ? 1 : 0;
     sums->size.tokens += tokens;
-    if (bag->words[bag->count - 1] >= sums->highest) {
+    FUZZ_CHECK(bag->id == NULL || bag->id_length > 0);
+    if (bag->count > 0 && bag->words[bag->count - 1] >= sums->highest) {
         sums->highest = bag->words[bag->count - 1] + 1;
     }
     return 0;
+}
+
+static void fuzz_note(void *context, const char *text) {
+    (void)context;
+    FUZZ_CHECK(strlen(text) > 0);
 }
 
 /* A file that is read in runs of lines. */
@@ -72,7 +82,7 @@ static int fuzz_parts(const struct lda_corpus *corpus, const struct lda_survey *
                                        .part = splits_all(&splits),
                                        .threads = 1,
                                        .line_max = 1 << 26,
-                                       .group = survey->files[0].head.format == LDA_FORMAT_UCI ? lda_uci_group : NULL,
+                                       .group = lda_head_group(&survey->files[0].head),
                                        .sink = fuzz_run,
                                        .context = runs};
     code = line_chunks_read(&lines, &error);
@@ -87,7 +97,7 @@ static void fuzz_compare(const struct lda_corpus *corpus, int whole, const struc
     struct fuzz_runs runs;
     struct error error = {0};
     FUZZ_CHECK(input_list_add(&list, corpus->path, &error) == 0);
-    int code = lda_survey(&list, corpus->format, 0, &survey, &error);
+    int code = lda_survey(&list, corpus, 0, &survey, &error);
     FUZZ_CHECK(code == 0 ? error.code == 0 : (code == AML_EINPUT || code == AML_ELIMIT) && error.code == code);
     FUZZ_CHECK(code == 0 || (strstr(error.text, corpus->path) == error.text && strchr(error.text, '\n') == NULL));
     if (code == 0 && survey.parts) {
@@ -118,19 +128,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     char path[32];
     snprintf(path, sizeof path, "/proc/self/fd/%d", file);
     struct lda_vocabulary words = {0};
-    struct fuzz_sums sums = {0};
+    struct fuzz_sums sums = {.empty = (data[0] & EMPTY) != 0};
     struct lda_corpus_size found = {0};
     struct error error = {0};
     const struct lda_corpus corpus = {.path = path,
-                                      .format = (enum lda_format)(data[0] % 4),
-                                      .vocabulary = data[0] & 4 ? &words : NULL,
-                                      .minimum_length = 1 + data[0] / 64};
+                                      .format = (enum lda_format)(data[0] & FORMAT),
+                                      .vocabulary = data[0] & NAMES ? &words : NULL,
+                                      .minimum_length = 1 + data[0] / 64,
+                                      .empty = sums.empty,
+                                      .columns = data[0] & COLUMNS ? "text=2,id=1" : NULL,
+                                      .note = fuzz_note};
     int code = lda_corpus_read(&corpus, fuzz_bag, &sums, &found, &error);
     FUZZ_CHECK(code == 0 ? error.code == 0 : (code == AML_EINPUT || code == AML_ELIMIT) && error.code == code);
     FUZZ_CHECK(code == 0 || (strncmp(error.text, path, strlen(path)) == 0 && strchr(error.text, '\n') == NULL));
     FUZZ_CHECK(code != 0 || (found.documents == sums.size.documents && found.tokens == sums.size.tokens &&
-                             sums.highest <= found.words && found.documents > 0));
-    if (words.count == 0) { /* else it may be text */
+                             sums.highest <= found.words && (found.documents > 0 || (sums.empty && found.end > 0))));
+    if (words.count == 0 && !sums.empty) { /* else it may be text */
         fuzz_compare(&corpus, code, &sums);
     }
     fuzz_words(&words);

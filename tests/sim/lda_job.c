@@ -116,6 +116,11 @@ unsigned aml_nodes(const aml_worker *worker) {
     return worker->work->nodes;
 }
 
+void aml_note(aml_worker *worker, const char *format, ...) {
+    (void)worker;
+    (void)format;
+}
+
 double aml_total_maximum(const aml_worker *worker, unsigned index) {
     const struct lda_job *job = worker->app->own;
     return index == MAXIMUM_WORDS ? job->vocabulary : 0;
@@ -452,6 +457,12 @@ static double counted_tokens(const struct lda_job *job, uint64_t clock) {
         tokens += clock > job->documents[d].part ? job->documents[d].token_count : 0;
     }
     return tokens;
+}
+
+/* The simulated documents are all to train on. */
+double aml_total(const aml_worker *worker, unsigned index) {
+    const struct lda_job *job = worker->app->own;
+    return index == TOTAL_TOKENS ? counted_tokens(job, UINT64_MAX) : 0;
 }
 
 static void check_state(const struct app *app, uint64_t clock, const uint64_t *state) {

@@ -136,7 +136,7 @@ static void test_a_vocabulary_bounds_the_words(void **state) {
     lda_vocabulary_add(&vocabulary, "second", 6);
     assert_reads("1 1:4\n", "0: 1*4;", 2);
     assert_refused("1 2:4\n", "word up to 1");
-    assert_refused("1\n3\n1\n1 1 1\n", ":2: 3 words, but the vocabulary has 2");
+    assert_refused("1\n3\n1\n1 1 1\n", "1 documents of 3 words, but the vocabulary has 2 words");
     forget_words();
 }
 

@@ -99,6 +99,12 @@ static int take_chunk(void *context, unsigned thread, const struct line_chunk *c
     return 0;
 }
 
+static int survey_as(const struct input_list *list, enum lda_format format, struct lda_survey *survey,
+                     struct error *error) {
+    const struct lda_corpus corpus = {.format = format};
+    return lda_survey(list, &corpus, 0, survey, error);
+}
+
 /* Reads each file in `parts` parts, the last first. */
 static void read_parts(const struct lda_survey *survey, uint32_t parts, struct documents *documents) {
     struct splits_deal deal;
@@ -117,8 +123,7 @@ static void read_parts(const struct lda_survey *survey, uint32_t parts, struct d
                                                  .part = splits_part(&deal, p - 1),
                                                  .threads = 1,
                                                  .line_max = 1 << 26,
-                                                 .group = survey->files[f].head.format == LDA_FORMAT_UCI ? lda_uci_group
-                                                                                                         : NULL,
+                                                 .group = lda_head_group(&survey->files[f].head),
                                                  .sink = take_chunk,
                                                  .context = &part};
             assert_int_equal(line_chunks_read(&reading, &error), 0);
@@ -156,7 +161,7 @@ static void parts_are_the_whole(void **state) {
         assert_non_null(whole);
         const struct lda_corpus corpus = {.minimum_length = 3};
         assert_int_equal(lda_corpora_read(&corpus, &values, add_bag, whole, &error), 0);
-        assert_int_equal(lda_survey(&list, LDA_FORMAT_AUTO, 0, &survey, &error), 0);
+        assert_int_equal(survey_as(&list, LDA_FORMAT_AUTO, &survey, &error), 0);
         assert_true(survey.parts && survey.file_count == FILES);
         for (uint32_t parts = 1; parts <= 9; parts += 4) {
             struct documents *found = calloc(1, sizeof *found);
@@ -179,7 +184,7 @@ static void assert_refused(enum lda_format format, const char *expected) {
     struct input_list list;
     struct lda_survey survey;
     list_files(&list, 1);
-    int result = lda_survey(&list, format, 0, &survey, &error);
+    int result = survey_as(&list, format, &survey, &error);
     if ((result != AML_EINPUT && result != AML_ELIMIT) || strstr(error.text, expected) == NULL ||
         strncmp(error.text, paths[0], strlen(paths[0])) != 0) {
         fail_msg("%d, '%s': expected '%s'", result, error.text, expected);
@@ -193,7 +198,7 @@ static void surveys_refuse_what_no_part_shows(void **state) {
     assert_refused(LDA_FORMAT_AUTO, "ends after 3 counts: expected 4");
     write_text(0, "3\n5\n1\n1 2 3\n\n1 5 1\n");
     assert_refused(LDA_FORMAT_AUTO,
-                   ":6: expected the end of the file, after as many lines as line 3 says, got '1 5 1'");
+                   ":6: expected the end of the file, after as many lines as its header says, got '1 5 1'");
     write_text(0, "3\n5\n0\n");
     assert_refused(LDA_FORMAT_AUTO, "no document has a word");
     write_text(0, "0\n0\n 00 \n");
@@ -219,7 +224,7 @@ static void documents_must_ascend_from_chunk_to_chunk(void **state) {
     struct input_list list;
     struct lda_survey survey;
     list_files(&list, 1);
-    int result = lda_survey(&list, LDA_FORMAT_AUTO, 0, &survey, &error);
+    int result = survey_as(&list, LDA_FORMAT_AUTO, &survey, &error);
     if (result != AML_EINPUT || strstr(error.text, ": expected documents in ascending order, got '") == NULL) {
         fail_msg("%d, '%s'", result, error.text);
     }
@@ -234,9 +239,9 @@ static void text_is_not_divided(void **state) {
     write_text(0, "1 0:1\n");
     write_text(1, "the cat\n");
     list_files(&list, 2);
-    assert_int_equal(lda_survey(&list, LDA_FORMAT_AUTO, 0, &survey, &error), 0);
+    assert_int_equal(survey_as(&list, LDA_FORMAT_AUTO, &survey, &error), 0);
     assert_true(!survey.parts && survey.file_count == 0);
-    assert_int_equal(lda_survey(&list, LDA_FORMAT_TEXT, 0, &survey, &error), 0);
+    assert_int_equal(survey_as(&list, LDA_FORMAT_TEXT, &survey, &error), 0);
     assert_true(!survey.parts && survey.file_count == 0);
     input_list_close(&list);
 }
