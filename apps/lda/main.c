@@ -91,8 +91,8 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
     lda_tables(app->tables, (uint32_t)lda->topics);
     /* lda_begin requires more clocks than the staleness (see train.h). */
     app->clocks_per_iteration = 1 + (int64_t)aml_staleness(worker);
-    lda->alpha = lda->given_alpha > 0 ? lda->given_alpha : 50.0 / (double)lda->topics;
-    lda->optimize_alpha = lda->optimize_given;
+    lda->alpha = lda->given_alpha > 0 ? lda->given_alpha : 5.0 / (double)lda->topics;
+    lda->optimize_alpha = lda->optimize_given || lda->given_alpha <= 0;
     int result = app_check_data(worker, "documents", lda->data.values[0], lda->test.values[0], lda->test_fraction);
     if (result != 0) {
         return result;
@@ -390,7 +390,7 @@ static int run_job(struct lda *lda, const struct aml_option *options, int argc, 
 int main(int argc, char **argv) {
     struct lda lda = {.topics = 100,
                       .proposals = LDA_PROPOSALS,
-                      .beta = 0.01,
+                      .beta = 0.05,
                       .minimum_length = 3,
                       .likelihood_every = 5,
                       .format_name = "auto"};
@@ -413,10 +413,10 @@ int main(int argc, char **argv) {
          "hold out this part of the data to test on"},
         {"topics", "K", AML_OPTION_INTEGER, &lda.topics, 1, LDA_TOPICS_MAX, "number of topics"},
         {"alpha", "X", AML_OPTION_REAL, &lda.given_alpha, 0, LDA_ALPHA_MAX,
-         "prior of topics in documents, for each topic; 0: 50 / K"},
+         "prior of topics in documents, for each topic, which stays so; 0: begins with 5 / K, and is adapted"},
         {"beta", "X", AML_OPTION_REAL, &lda.beta, 1e-6, 1e3, "prior of words in topics, for each word"},
         {"optimize-alpha", NULL, AML_OPTION_FLAG, &lda.optimize_given, 0, 0,
-         "adapt alpha to the documents, from iteration 11 on"},
+         "adapt a given --alpha, too, to the documents, from iteration 11 on"},
         {"proposals", "N", AML_OPTION_INTEGER, &lda.proposals, 1, LDA_PROPOSALS_MAX,
          "of each kind for a token in an iteration: more mix faster, fewer run faster"},
         {"likelihood-every", "N", AML_OPTION_INTEGER, &lda.likelihood_every, 1, 1e9,

@@ -233,8 +233,9 @@ class LatentDirichletAllocation(TransformerMixin, _Job, BaseEstimator):
     """Topics of documents by lda: X [n, words], dense or sparse, has how often each word occurs, whole numbers.
 
     n_components      topics.
-    doc_topic_prior   alpha, the prior of each topic in a document; None: 50 / n_components.
-    topic_word_prior  beta, the prior of each word in a topic; None: 0.01.
+    doc_topic_prior   alpha, the prior of each topic in a document; None: begins with 5 / n_components and is adapted to
+                      the documents.
+    topic_word_prior  beta, the prior of each word in a topic; None: 0.05.
     max_iter          passes over the tokens.
 
     Attributes: components_ [topics, words], how many tokens of each word have each topic; n_features_in_. What

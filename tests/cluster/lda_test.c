@@ -227,6 +227,21 @@ static void test_every_document_has_its_line(void **state) {
     free(text);
 }
 
+/* Without options: alpha begins with 5 / K and is adapted; as given it stays. */
+static void test_defaults(void **state) {
+    (void)state;
+    double first;
+    double last;
+    run_well("$bin/proteus run --report report -- lda --data uci --iterations 20");
+    assert_true(whole_metric("report", 1, "alpha", &first) && whole_metric("report", 20, "alpha", &last));
+    assert_true(fabs(first - 0.05) < 1e-6 && fabs(last - 0.05) > 1e-4); /* 100 topics */
+    run_well("$bin/proteus run --report report -- lda --data uci --iterations 20 --topics 5 --alpha 0.2");
+    assert_true(whole_metric("report", 20, "alpha", &last) && fabs(last - 0.2) < 1e-6);
+    run_well(
+        "$bin/proteus run --report report -- lda --data uci --iterations 20 --topics 5 --alpha 0.2 --optimize-alpha");
+    assert_true(whole_metric("report", 20, "alpha", &last) && fabs(last - 0.2) > 1e-4);
+}
+
 /* Words that have nothing to do with each other. */
 static void test_no_better_than_a_constant(void **state) {
     (void)state;
@@ -309,6 +324,7 @@ int main(void) {
         cmocka_unit_test(test_topics_are_found),
         cmocka_unit_test(test_a_matrix_is_read_like_uci),
         cmocka_unit_test(test_every_document_has_its_line),
+        cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_no_better_than_a_constant),
         cmocka_unit_test(test_bad_input),
     };
