@@ -14,7 +14,7 @@ static bool is_option(const char *argument, const char *name) {
 
 /* Refuses options that are also added for each node: the added ones come last, and would override these. */
 static int check_arguments(const struct app *app, const char *command, struct error *error) {
-    static const char *const ours[] = {"threads", "listen", "key", "insecure"};
+    static const char *const ours[] = {"threads", "listen", "advertise", "key", "insecure"};
     static const char *const of_nodes[] = {"controller", "tier", "name", "supervised"};
     for (int a = 1; a < app->count; a++) {
         for (size_t n = 0; n < sizeof ours / sizeof *ours; n++) {

@@ -27,7 +27,7 @@
 struct controller_options_read {
     struct job_options job;
     struct plan_policy policy;
-    const char *listen;
+    const char *listen, *advertise;
     const char *store;    /* file; NULL: none */
     double start_timeout; /* seconds */
     const char *feeders_text;
@@ -192,6 +192,7 @@ static int host_open(struct controller_host *host, const struct controller_optio
     const struct net_io_options io_options = {
         .self = ACTOR_CONTROLLER,
         .bind = options->listen,
+        .advertise = options->advertise,
         .actor =
             {.receive = host_receive, .timer = host_timer, .self = host, .broken = host_broken, .dialed = host_dialed},
         .warning = host_warning,
@@ -404,7 +405,9 @@ int command_controller(int argc, char **argv) {
     struct aml_option table[JOB_OPTIONS_ENTRIES];
     const struct aml_option own[] = {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
-         "tcp://HOST:PORT of this machine; port 0: any free port"},
+         "tcp://HOST:PORT of this machine; host 0.0.0.0 or [::]: all its addresses; port 0: any free port"},
+        {"advertise", "HOST", AML_OPTION_STRING, &options.advertise, 0, 0,
+         "the address at which other machines reach it, for messages, if it is another one than --listen"},
         {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0, "keep in FILE what a restarted controller needs"},
         {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},

@@ -23,8 +23,8 @@ struct join_options {
     struct app app;
     const char *controller;
     const char *tier;
-    const char *host;
-    const char *key; /* NULL: none */
+    const char *host, *advertise; /* NULL: the host */
+    const char *key;              /* NULL: none */
     int64_t count, threads;
     bool insecure, help;
 };
@@ -54,6 +54,9 @@ static int start_app(const struct join *join, struct process *process, bool chec
         arguments_add(&arguments, "--threads-max=%lld", (long long)(each > 0 ? each : 1));
     }
     arguments_add(&arguments, "--listen=%s", options->host);
+    if (options->advertise != NULL) {
+        arguments_add(&arguments, "--advertise=%s", options->advertise);
+    }
     if (!check) { /* a name that neither `proteus run` nor the controller nor another machine chooses */
         char host[HOST_NAME_MAX + 1] = "";
         gethostname(host, sizeof host - 1);
@@ -230,7 +233,9 @@ int command_join(int argc, char **argv) {
         {"threads", "N", AML_OPTION_INTEGER, &options.threads, 0, JOIN_THREADS_MAX,
          "worker threads of each node; 0: one, or of feeders as many as the job chooses"},
         {"listen", "HOST", AML_OPTION_STRING, &options.host, 0, 0,
-         "this machine's address, at which other nodes reach these"},
+         "this machine's address, at which other nodes reach these; 0.0.0.0 or [::]: all of them"},
+        {"advertise", "HOST", AML_OPTION_STRING, &options.advertise, 0, 0,
+         "the address that other nodes are told, if they reach this machine at another one than --listen"},
         {"key", "FILE", AML_OPTION_STRING, &options.key, 0, 0, "a node's token or the job's key, see 'proteus keygen'"},
         {"insecure", NULL, AML_OPTION_FLAG, &options.insecure, 0, 0, "allow other machines without a key"},
         {"help", NULL, AML_OPTION_FLAG, &options.help, 0, 0, "this text"},

@@ -178,6 +178,12 @@ static int check_options(struct run_options *options, int operand, int argc, cha
     int result = app_find(&options->app, "run", operand, argc, argv, error);
     if (result == 0) {
         result = app_check_host(options->host, options->job.key, options->job.insecure, error);
+        if (result == 0 && endpoint_host_is_any(options->host)) {
+            result = error_set(error, AML_EINPUT,
+                               "--listen %s: other machines can't reach that: expected this machine's address (or "
+                               "'proteus controller' and 'proteus join' with --advertise)",
+                               options->host);
+        }
     }
     if (result == 0) {
         result = check_progress(options, error);

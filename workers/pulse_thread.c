@@ -49,6 +49,7 @@ int pulse_thread_open(struct pulse_thread *thread, struct runtime *runtime, stru
     const struct net_io_options options = {
         .self = actor_pulse(runtime->self),
         .bind = bind,
+        .advertise = runtime->options.advertise,
         .apart = true,
         .actor = {.receive = pulse_receive, .timer = pulse_timer, .broken = pulse_broken, .self = &thread->pulse},
         .refused = thread_refused,

@@ -295,24 +295,27 @@ static void hook_disk(void *context, uint64_t *bytes, uint64_t *wait_us) {
 
 /* ---- The whole process ---- */
 
-/* Checks that other nodes can reach the address of --listen, since they connect to it. */
+/* Checks that other nodes can reach the address that they are told: that of --advertise, or else of --listen. */
 static int check_listen(const struct runtime_options *options, struct error *error) {
     struct endpoint controller;
     struct endpoint own;
     char text[WIRE_ENDPOINT_MAX];
     const char *listen = options->listen;
-    snprintf(text, sizeof text, "tcp://%s:0", listen);
     int result = endpoint_parse(&controller, options->controller, false, error);
+    if (result == 0 && options->advertise != NULL) {
+        return endpoint_advertise(text, "tcp://*:1", options->advertise, error);
+    }
+    if (result == 0 && snprintf(text, sizeof text, "tcp://%s:0", listen) >= (int)sizeof text) {
+        return error_set(error, AML_EINPUT, "--listen: expected a host, got '%.100s'", listen);
+    }
     result = result != 0 ? result : endpoint_parse(&own, text, true, error);
-    if (result != 0) {
-        return result;
+    if (result == 0 && (endpoint_host_is_any(listen) || (own.loopback && !controller.loopback))) {
+        result = error_set(error, AML_EINPUT,
+                           "--listen %s: other nodes can't reach that; expected this machine's address, or --advertise "
+                           "HOST with the one at which they reach it",
+                           listen);
     }
-    if (strcmp(listen, "*") == 0 || strcmp(listen, "0.0.0.0") == 0 || strcmp(listen, "[::]") == 0 ||
-        (own.loopback && !controller.loopback)) {
-        return error_set(error, AML_EINPUT,
-                         "--listen %s: other nodes can't reach that; expected this machine's address", listen);
-    }
-    return 0;
+    return result;
 }
 
 static int open_net(struct runtime *runtime, struct error *error) {

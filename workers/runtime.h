@@ -55,7 +55,7 @@ enum {
 /* The options that the library adds to an app's own. */
 struct runtime_options {
     struct log_options log;
-    const char *controller, *tier, *name, *group, *listen, *key, *compress, *exchange, *strategy_name;
+    const char *controller, *tier, *name, *group, *listen, *advertise, *key, *compress, *exchange, *strategy_name;
     enum strategy strategy;     /* of strategy_name */
     const char *memory, *spill; /* NULL: not given */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan, flush_early;

@@ -131,6 +131,7 @@ int server_thread_open(struct server_thread *thread, struct runtime *runtime, un
     struct net_io_options options = {
         .self = actor_of_part(runtime->self, part),
         .bind = bind,
+        .advertise = runtime->options.advertise,
         .actor = {.receive = server_receive, .timer = server_timer, .self = &thread->server},
         .lent_for = MESSAGE_FLUSH, /* the main thread may run this loop for its own flushes */
         .warning = runtime_warning,

@@ -90,3 +90,27 @@ int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, st
              strrchr(text, ':'));
     return 0;
 }
+
+bool endpoint_host_is_any(const char *host) {
+    static const char *const any[] = {"*", "0.0.0.0", "0", "[::]", "[::0]", "[0:0:0:0:0:0:0:0]", "[::ffff:0.0.0.0]"};
+    for (size_t i = 0; i < sizeof any / sizeof any[0]; i++) {
+        if (strcmp(host, any[i]) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+int endpoint_advertise(char text[WIRE_ENDPOINT_MAX], const char *bound, const char *host, struct error *error) {
+    struct endpoint endpoint;
+    struct error reason = {0};
+    if (endpoint_host_is_any(host)) {
+        return error_set(error, AML_EINPUT, "--advertise %s: others can't connect to that: expected one address", host);
+    }
+    if (snprintf(text, WIRE_ENDPOINT_MAX, "tcp://%s%s", host, strrchr(bound, ':')) >= WIRE_ENDPOINT_MAX) {
+        return error_set(error, AML_EINPUT, "--advertise %.100s...: too long", host);
+    }
+    return endpoint_parse(&endpoint, text, false, &reason) == 0
+               ? 0
+               : error_set(error, AML_EINPUT, "--advertise %.100s: expected a host: %.200s", host, reason.text);
+}

@@ -20,4 +20,11 @@ struct endpoint {
  * has no address. */
 int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, struct error *error);
 
+/* Whether HOST stands for all addresses of the machine (`*`, 0.0.0.0, [::]): others can't connect to it. */
+bool endpoint_host_is_any(const char *host);
+
+/* Writes tcp://HOST:PORT with the port of the endpoint `bound`. Returns 0, or AML_EINPUT when others can't connect to
+ * `host`, or it is no host. */
+int endpoint_advertise(char text[WIRE_ENDPOINT_MAX], const char *bound, const char *host, struct error *error);
+
 #endif

@@ -59,6 +59,7 @@ struct net_io;
 struct net_io_options {
     actor_id self;
     const char *bind;       /* the endpoint to listen at, see endpoint.h; NULL: none */
+    const char *advertise;  /* the HOST at which others reach `bind`'s port; NULL: that of `bind` */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
     /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process
@@ -83,7 +84,7 @@ int net_io_open(struct net_io **io, struct net *net, const struct net_io_options
 /* Closes the io. Messages that it has not received are lost; messages that it has sent leave until net_close. */
 void net_io_close(struct net_io *io);
 
-/* Returns the endpoint where the io listens, with the chosen port; "" if it does not listen. */
+/* Returns the endpoint where others reach the io, with the chosen port; "" if it does not listen. */
 const char *net_io_endpoint(const struct net_io *io);
 struct io *net_io_of(struct net_io *io);
 

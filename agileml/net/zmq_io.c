@@ -81,9 +81,10 @@ struct net_io {
     struct source mailbox_source;
     struct loop loop;    /* the thread that runs it may use what follows, except where a comment says otherwise */
     bool mailbox_active; /* there may be messages that the mailbox's descriptor does not announce */
-    struct net_sleepers sleepers; /* woken at each turn's end */
-    struct link *router;          /* NULL: the io does not listen */
-    struct link **peers;          /* ordered by their actors */
+    struct net_sleepers sleepers;     /* woken at each turn's end */
+    struct link *router;              /* NULL: the io does not listen */
+    char endpoint[WIRE_ENDPOINT_MAX]; /* where others reach the router; "": it does not listen */
+    struct link **peers;              /* ordered by their actors */
     size_t peer_count;
     struct link **active; /* links that may have messages */
     size_t active_count;
@@ -851,7 +852,11 @@ static int net_io_open_parts(struct net_io *io, struct error *error) {
         if (result == 0) {
             io->router->names_descriptors = io->options.actor.broken != NULL;
             result = net_io_attach(io, io->router, error);
+            strcpy(io->endpoint, io->router->endpoint);
         }
+    }
+    if (result == 0 && io->router != NULL && io->options.advertise != NULL) {
+        result = endpoint_advertise(io->endpoint, io->router->endpoint, io->options.advertise, error);
     }
     if (result == 0) {
         result = net_register(io->net, io->options.self, &io->mailbox, io, error);
@@ -919,7 +924,7 @@ int net_io_open(struct net_io **opened, struct net *net, const struct net_io_opt
     }
     net_io_reserve(io);
     result = net_io_open_parts(io, error);
-    io->options.bind = NULL; /* the text may not outlive this call */
+    io->options.bind = io->options.advertise = NULL; /* the texts may not outlive this call */
     if (result != 0) {
         net_io_close_parts(io);
         return result;
@@ -937,7 +942,7 @@ void net_io_close(struct net_io *io) {
 }
 
 const char *net_io_endpoint(const struct net_io *io) {
-    return io->router != NULL ? io->router->endpoint : "";
+    return io->endpoint;
 }
 
 struct io *net_io_of(struct net_io *io) {

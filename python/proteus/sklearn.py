@@ -89,8 +89,8 @@ class _Job:
         if self.folder is not None:
             given = self.run_options or {}
             join = ["proteus", "join", f"--controller={_endpoint(self.controller)}", "--tier=transient", "--count=1",
-                    *_rights(given), *(["--listen=ITS-ADDRESS"] if "listen" in given else []), "--", app,
-                    *_arguments(options)]
+                    *_rights(given), *(["--listen=ITS-ADDRESS"] if {"listen", "advertise"} & given.keys() else []),
+                    "--", app, *_arguments(options)]
             sys.stderr.write(f"proteus: info: nodes of other machines join by: {shlex.join(join)}\n")
         self.report_ = run(app, reliable=self.reliable, transient=self.transient, progress=False,
                            controller=self.controller, run_options=self.run_options, **options)

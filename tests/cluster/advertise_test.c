@@ -1,0 +1,84 @@
+/* --listen and --advertise apart, in jobs of real processes: nodes and a controller that listen at all addresses of the
+ * machine, and tell others a certain one. */
+#include "tests/cluster/shell.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "agileml.h"
+
+#define SUM        "$tests/sum_app --data ratings.csv"
+#define CONTROLLER "rm -f says; { $bin/proteus controller --insecure --reliable 2 --transient 0 --report report "
+#define STARTED                                                                                                        \
+    ">says 2>log & } && while ! grep -q nodes says; do sleep 0.05; done; read -r listening on at more <says; "         \
+    "port=${at##*:}; "
+#define NODE                                                                                                           \
+    "node() { timeout 300 " SUM " --slow-us 20000 --iterations $1 --controller=tcp://127.0.0.1:$port --tier=reliable " \
+    "--listen 0.0.0.0 --advertise $2 --insecure; }; "
+
+static int set_up(void **state) {
+    (void)state;
+    if (shell_open("advertise_test") != 0) {
+        return -1;
+    }
+    run_well("for u in 1 2 3 4 5; do for i in 1 2 3 4; do echo $u,$i,$(((u * i) %% 5 + 1)); done; done >ratings.csv");
+    return 0;
+}
+
+/* Each node has connections to the address that the other one has advertised. The kernel shows them in hexadecimal. */
+static void test_nodes(void **state) {
+    (void)state;
+    run_well(CONTROLLER "--listen tcp://127.0.0.1:0 " STARTED NODE
+                        "node 100000 127.9.8.1 & one=$!; node 100000 127.9.8.2 & two=$!; "
+                        "for a in 1 2; do until grep -q \" 0${a}08097F:\" /proc/net/tcp; do "
+                        "kill -0 $one && kill -0 $two && sleep 0.05 || exit 1; done; done; "
+                        "until grep -q type.*:.iteration. report; do sleep 0.05; done; "
+                        "$bin/proteus stop --controller $at --insecure && wait $one && wait $two");
+}
+
+static void test_a_controller(void **state) {
+    (void)state;
+    run_well(CONTROLLER "--listen tcp://0.0.0.0:0 --advertise 127.9.8.3 " STARTED
+                        "[ ${at%%:*} = tcp://127.9.8.3 ] && " NODE
+                        "node 2 127.0.0.1 & one=$!; node 2 127.0.0.1 && wait $one");
+}
+
+static void test_joined_nodes(void **state) {
+    (void)state;
+    run_well(CONTROLLER "--listen tcp://[::]:0 --advertise [::1] " STARTED
+                        "$bin/proteus join --controller=$at --tier=reliable --count=2 --listen [::] --advertise [::1] "
+                        "--insecure -- " SUM " --iterations 2");
+}
+
+static void test_refused(void **state) {
+    (void)state;
+#define NODE_OF SUM " --controller tcp://127.0.0.1:9 --insecure "
+    static const char *const cases[][2] = {
+        {NODE_OF "--listen 0.0.0.0", "other nodes can't reach that; expected this machine's address, or --advertise"},
+        {NODE_OF "--listen [::]", "--advertise HOST"},
+        {NODE_OF "--listen '*'", "--advertise HOST"},
+        {NODE_OF "--listen 0.0.0.0 --advertise 0.0.0.0", "--advertise 0.0.0.0: others can't connect to that"},
+        {NODE_OF "--listen 0.0.0.0 --advertise 127.0.0.1:80", "--advertise 127.0.0.1:80: expected a host"},
+        {NODE_OF "--listen 0.0.0.0 --advertise ::1", "--advertise ::1: expected a host"},
+        {"$bin/proteus controller --listen tcp://127.0.0.1:0 --advertise '[::]'", "--advertise [::]: others can't"},
+        {"$bin/proteus run --listen 0.0.0.0 --insecure -- " SUM, "--listen 0.0.0.0: other machines can't reach that"},
+        {"$bin/proteus run -- " SUM " --advertise 127.0.0.1", "--advertise belongs to 'proteus run'"},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        run_refused(cases[c][0], cases[c][1]);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_nodes),
+        cmocka_unit_test(test_a_controller),
+        cmocka_unit_test(test_joined_nodes),
+        cmocka_unit_test(test_refused),
+    };
+    return cmocka_run_group_tests(tests, set_up, shell_close);
+}
