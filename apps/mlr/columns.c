@@ -6,6 +6,7 @@
 #include "apps/mlr/labels.h"
 #include "apps/mlr/number.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +17,8 @@ enum {
     SHOWN_MAX = 40,   /* bytes of a name in a message */
     SHOWN_NAMES = 8,  /* names in a message */
     NUMBERED_MIN = 5, /* a first line of so many numbers 0, 1, 2 ... is a header */
+    FEW_CLASSES = 20, /* different numbers of a label, of the first lines */
+    MANY_LINES = 50,  /* first lines in which as many are no chance */
     NO_COLUMN = -1,
     SURE = 0,
     LIKELY = 1 /* roles */
@@ -23,8 +26,9 @@ enum {
 
 /* The names that a label's column has, normalized (text_columns.h): those of the second list only if none of the first
  * is there. */
-static const char *const sure_names[] = {"label",     "labels",  "target",   "targets",     "class",    "classlabel",
-                                         "classname", "outcome", "response", "targetclass", "category", NULL};
+static const char *const sure_names[] = {"label",      "labels",    "target",      "targets",  "class",
+                                         "classlabel", "classname", "cls",         "classid",  "labelid",
+                                         "outcome",    "response",  "targetclass", "category", NULL};
 static const char *const likely_names[] = {"y",      "species", "variety", "diagnosis", "survived", "quality",
                                            "spam",   "fraud",   "isfraud", "churn",     "exited",   "default",
                                            "income", "digit",   "result",  "classes",   "yclass",   NULL};
@@ -523,6 +527,26 @@ static bool all_different(const struct finding *f, uint32_t column) {
     return count > 1;
 }
 
+/* Whether the column's name ends in "id" and its numbers count the lines. */
+static bool counts_lines(const struct finding *f, uint32_t column, const struct text_field *name) {
+    char normal[COLUMN_NAME_MAX + 1];
+    size_t length = text_column_normalize(name, normal, sizeof normal);
+    double before = 0;
+    if (length < 2 || length >= sizeof normal || strcmp(normal + length - 2, "id") != 0 || f->count < NUMBERED_MIN) {
+        return false;
+    }
+    for (size_t l = 0; l < f->count; l++) {
+        struct text_field field;
+        double value;
+        if (!take_field(f, &f->lines[l], column, &field) || !column_value(field.text, field.length, &value) ||
+            (l > 0 && value != before + 1)) {
+            return false;
+        }
+        before = value;
+    }
+    return true;
+}
+
 /* Whether the column numbers the rows: by its name; by a name as `id` if its values differ. */
 static bool is_index(const struct finding *f, uint32_t column) {
     static const char *const ids[] = {"id", "rowid", "rownames", "rownumber", "sampleid", NULL};
@@ -533,7 +557,8 @@ static bool is_index(const struct finding *f, uint32_t column) {
     if (name == NULL) {
         return column < f->offset;
     }
-    return text_column_is_index(name, column) || (is_among(name, ids) && all_different(f, column));
+    return text_column_is_index(name, column) || (is_among(name, ids) && all_different(f, column)) ||
+           counts_lines(f, column, name);
 }
 
 /* ---- The label ---- */
@@ -578,6 +603,63 @@ static int64_t last_word(const struct finding *f) {
         }
     }
     return fraction ? last : NO_COLUMN;
+}
+
+/* A column's numbers in the first lines. */
+struct numbers {
+    uint32_t different; /* 0: there are other fields too */
+    bool whole;         /* all are */
+};
+
+static struct numbers look_at_numbers(const struct finding *f, uint32_t column) {
+    double values[COLUMNS_LOOK_LINES];
+    struct numbers numbers = {.whole = true};
+    for (size_t l = 0; l < f->count && l < COLUMNS_LOOK_LINES; l++) {
+        struct text_field field;
+        double value = 0;
+        if (!take_field(f, &f->lines[l], column, &field) || !column_value(field.text, field.length, &value)) {
+            return (struct numbers){0};
+        }
+        bool known = false;
+        for (uint32_t k = 0; k < numbers.different && !known; k++) {
+            known = values[k] == value;
+        }
+        if (!known) {
+            values[numbers.different++] = value;
+        }
+        numbers.whole = numbers.whole && value == trunc(value);
+    }
+    return numbers;
+}
+
+/* Sets *column to the last one that holds something, if its few whole numbers look like classes and the many numbers of
+ * the first one do not. Refuses if both may be classes. */
+static int last_number(const struct finding *f, int64_t *column) {
+    int64_t first = first_filled(f);
+    int64_t last = (int64_t)f->table->count - 1;
+    while (last > first && f->table->roles[last] != 0) {
+        last--;
+    }
+    *column = NO_COLUMN;
+    struct numbers begin = look_at_numbers(f, (uint32_t)first);
+    if (last <= first + 1 || begin.different <= FEW_CLASSES) {
+        return 0;
+    }
+    struct numbers end = look_at_numbers(f, (uint32_t)last);
+    if (!end.whole || end.different < 2 || end.different > FEW_CLASSES) {
+        return 0;
+    }
+    if (!begin.whole && f->names != NULL) {
+        return 0; /* a quantity that has a name may be what is to be learned, which is refused later */
+    }
+    if (begin.whole && f->count >= MANY_LINES && !f->wish->label_optional) {
+        return refuse(f, f->table->first,
+                      "columns %lld and %lld could both be the label: the first lines have %u and %u different whole "
+                      "numbers there; choose one by --label-column",
+                      (long long)first + 1, (long long)last + 1, begin.different, end.different);
+    }
+    *column = begin.whole ? NO_COLUMN : last;
+    return 0;
 }
 
 /* Takes the column that --label-column names. */
@@ -630,8 +712,10 @@ static int placed_label(const struct finding *f, uint64_t header) {
                       columns);
     }
     int64_t last = f->counts ? (int64_t)table->count - 1 : last_word(f);
+    int result = last == NO_COLUMN ? last_number(f, &last) : 0;
     table->label = last != NO_COLUMN ? last : first_filled(f);
-    return 0;
+    table->placed = last == NO_COLUMN;
+    return result;
 }
 
 /* Whether the features are to be found by the names of the training data. */

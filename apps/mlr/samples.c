@@ -333,8 +333,9 @@ static int refuse_value(const struct reading *r, uint32_t column, const struct t
         mlr_label_is_missing(field->text, field->length) ? ": a missing value; fill it in, or leave the sample out"
         : point != NULL && number_take(field->text, &number) == point && number_take(point + 1, &number) != NULL
             ? ": write decimal points"
-        : number_take(field->text, &number) == field->text + field->length
-            ? ": too large"
+        : strspn(field->text, "0123456789+-.eE") >= field->length ? ": too large, or no number"
+        : r->columns->placed && column + 1 == r->columns->count
+            ? ": mlr and net take numbers; if this column is the label: --label-column -1"
             : ": mlr and net take numbers; give each word of such a column a column of 0 and 1 (one-hot), or leave it "
               "out";
     return bad_line(r, "column %u%s%.*s%s: expected a finite number, got '%.*s'%s%s", column + 1, named ? " ('" : "",

@@ -81,10 +81,14 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
     return app_result(worker, result, &error);
 }
 
-/* Refuses labels that are no classes. */
+/* Refuses labels that are no classes, and samples of labels alone. */
 static int check_labels(aml_worker *worker, const struct samples_input *input) {
     const struct mlr_labels *labels = &input->survey.labels;
     const char *path = input->file.path;
+    if (input->survey.values == 0) {
+        return aml_error(worker, AML_EINPUT, "%s: no sample has a feature: expected a label and features in each line",
+                         path);
+    }
     if (labels->count < 2) {
         return aml_error(worker, AML_EINPUT,
                          "%s: expected at least 2 different labels, all are '%s': is that the labels' column (see "

@@ -283,8 +283,9 @@ static void test_headers(void **state) {
     expect_columns(&ANY, "y,5.1,3.5\nn,1,2\n", "y 0:5.1 1:3.5;n 0:1 1:2;", "the label is column 1");
     expect_columns(&ANY, "0,1,2,3\n1,2,3,4\n", "0 0:1 1:2 2:3;1 0:2 1:3 2:4;", "the label is column 1");
     expect_refused(&ANY, "5,red,blue\n1,2,3\n", ":1: neither a header nor a sample: some fields are names ('blue')");
-    expect_refused(&ANY, "1,2,red\n0,3,blue\n",
-                   ":1: column 3: expected a finite number, got 'red': mlr and net take numbers");
+    expect_refused(
+        &ANY, "1,2,red\n0,3,blue\n",
+        ":1: column 3: expected a finite number, got 'red': mlr and net take numbers; if this column is the label");
     expect_refused(&ANY, "class,w,colour\n1,2,red\n", ":2: column 3 ('colour'): expected a finite number, got 'red'");
     expect_refused(&ANY, "class,w\n1,NA\n", ":2: column 2 ('w'): expected a finite number, got 'NA': a missing value");
     expect_refused(
@@ -303,6 +304,42 @@ static void test_headers(void **state) {
                    "line 1 is a header, the label is column 1 ('label')");
 }
 
+/* Tables without names, whose label is the first column or the last. */
+static void test_labels_by_their_values(void **state) {
+    (void)state;
+    static const struct {
+        const char *first, *last; /* of a line's number, and of 3 */
+        const char *label;        /* of line 4; NULL: refused */
+    } tables[] = {{"%u.5", "%u", "1"}, {"%u", "%u.5", "4"},    {"%u", "%u", NULL}, {"%u.25", "class %u", "class 1"},
+                  {"c%u", "%u", "c4"}, {"%u.5", "%u.5", "4.5"}};
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        char text[4096] = "";
+        for (unsigned l = 0; l < 60; l++) {
+            size_t used = strlen(text);
+            used += (size_t)snprintf(text + used, sizeof text - used, tables[t].first, l);
+            used += (size_t)snprintf(text + used, sizeof text - used, ",7.5,");
+            used += (size_t)snprintf(text + used, sizeof text - used, tables[t].last, l % 3);
+            snprintf(text + used, sizeof text - used, "\n");
+        }
+        if (tables[t].label == NULL) {
+            expect_refused(&ANY, text, ":1: columns 1 and 3 could both be the label");
+            continue;
+        }
+        struct memory_file made = file_of(text, strlen(text));
+        struct samples_file file = {.path = made.path};
+        struct record record = {.used = 0};
+        struct error error = {0};
+        assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
+        char *line = record.text;
+        for (unsigned l = 0; l < 4; l++) {
+            line = strchr(line, ';') + 1;
+        }
+        *strstr(line, " 0:") = '\0';
+        assert_string_equal(line, tables[t].label);
+        close(made.file);
+    }
+}
+
 static void test_columns_that_are_no_features(void **state) {
     (void)state;
     expect_columns(
@@ -315,6 +352,9 @@ static void test_columns_that_are_no_features(void **state) {
     expect_columns(
         &ANY, "Id,w,h,Species\n1,1,2,a\n2,3,4,b\n", "a 0:1 1:2;b 0:3 1:4;",
         "line 1 is a header, column 1 ('Id') numbers the rows and is left out, the label is column 4 ('Species')");
+    expect_columns(
+        &ANY, "PersonId,class,w\n7,a,1\n8,b,1\n9,a,2\n10,b,1\n11,a,1\n", "a 0:1;b 0:1;a 0:2;b 0:1;a 0:1;",
+        "line 1 is a header, column 1 ('PersonId') numbers the rows and is left out, the label is column 2 ('class')");
     expect_columns(&ANY, "id,w,class\n5,1,2\n5,3,4\n", "2 0:5 1:1;4 0:5 1:3;",
                    "line 1 is a header, the label is column 3 ('class')"); /* it repeats, so it is a feature */
     expect_columns(&ANY, "\"w\" \"h\" \"class\"\n\"1\" 1 2 \"a\"\n\"2\" 3 4 \"b\"\n", "a 0:1 1:2;b 0:3 1:4;",
@@ -981,6 +1021,7 @@ int main(void) {
         cmocka_unit_test(test_line_ends_marks_and_blanks),
         cmocka_unit_test(test_samples_without_labels),
         cmocka_unit_test(test_headers),
+        cmocka_unit_test(test_labels_by_their_values),
         cmocka_unit_test(test_columns_that_are_no_features),
         cmocka_unit_test(test_columns_by_the_training_data),
         cmocka_unit_test(test_any_text),
