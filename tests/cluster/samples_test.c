@@ -54,13 +54,16 @@ static void test_missing_labels_are_refused_or_left_out(void **state) {
 
 static void test_quantities_are_no_classes(void **state) {
     (void)state;
-    run_refused("seq 1 60 | awk '{print $1 * 1.25 \",\" $1 % 7 \",\" $1 % 3}' >f.csv; $run -- mlr --data f.csv",
+    run_refused("seq 1 60 | awk '{print $1 * 1.25 \",\" $1 % 7 \",\" $1 / 7}' >f.csv; $run -- mlr --data f.csv",
                 "f.csv: the labels are 60 different numbers with fractions, 1.25 to 75: a quantity, expected classes");
-    run_refused("seq 1 60 | awk '{print $1 \",\" $1 % 7 \",\" $1 % 3}' >f.csv; $run -- net --data f.csv",
+    run_refused("seq 1 60 | awk '{print $1 \",\" $1 % 7 \",\" $1 / 7}' >f.csv; $run -- net --data f.csv",
                 "f.csv: 60 different labels of 60 samples, such as 1 and 60, are a quantity or names");
+    run_refused("seq 1 60 | awk '{print $1 \",\" $1 % 7 \",\" $1 % 3}' >f.csv; $run -- net --data f.csv",
+                "f.csv:1: columns 1 and 3 could both be the label");
+    run_refused("echo 'label\n1\n2' >f.csv; $run -- mlr --data f.csv", "f.csv: no sample has a feature");
     run_refused("seq 1 60 | awk '{print \"name\" $1 \" 1:\" $1}' >f.svm; $run -- mlr --data f.svm",
                 "f.svm: 60 different labels of 60 samples");
-    run_well("seq 1 200 | awk '{print $1 %% 50 \",\" $1 %% 50 \",\" $1 %% 3}' >f.csv; $run -- mlr --data f.csv "
+    run_well("seq 1 200 | awk '{print $1 %% 50 \",\" $1 %% 50 \",\" $1 / 3}' >f.csv; $run -- mlr --data f.csv "
              "--iterations 1");
 }
 
