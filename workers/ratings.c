@@ -242,8 +242,8 @@ static bool ratings_has_fields(const struct ratings_layout *layout, size_t field
 /* What a line was found to hold. */
 enum ratings_line { RATINGS_LINE_BAD = 0, RATINGS_LINE_EMPTY, RATINGS_LINE_RATING };
 
-/* Parses any line by the rules of text_fields.h. Sets *texts, unless NULL; and *fault when the line is bad. The fault
- * names a field only when the number of fields is right, otherwise the line. */
+/* Parses any line by the rules of text_fields.h. Sets *texts, and *fault when the line is bad. The fault names
+ * a field only when the number of fields is right, otherwise the line. */
 static enum ratings_line ratings_take_fields(const char *line, const char *line_end, struct ratings_rules rules,
                                              struct rating *rating, struct rating_texts *texts,
                                              struct ratings_fault *fault) {
@@ -263,7 +263,7 @@ static enum ratings_line ratings_take_fields(const char *line, const char *line_
                    : count == places[RATING_ITEM]  ? RATING_ITEM
                    : count == places[RATING_VALUE] ? RATING_VALUE
                                                    : RATING_ROLES;
-        if (texts != NULL && role < RATING_VALUE) {
+        if (role < RATING_VALUE) {
             *(role == RATING_USER ? &texts->user : &texts->item) = field;
         }
         enum ratings_fault_reason reason;
@@ -299,6 +299,18 @@ static inline const char *ratings_take_usual(const char *line, struct ratings_ru
     return fits ? line_end : NULL;
 }
 
+/* Parses a line that is not of the usual form. */
+static enum ratings_line ratings_take_other(const char *line, const char *line_end, struct ratings_rules rules,
+                                            struct rating *rating, struct rating_texts *texts,
+                                            struct ratings_fault *fault) {
+    if (line_end - line > RATINGS_LINE_MAX) {
+        *fault = (struct ratings_fault){RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
+        return RATINGS_LINE_BAD;
+    }
+    return text_skip_blanks(line) >= line_end ? RATINGS_LINE_EMPTY
+                                              : ratings_take_fields(line, line_end, rules, rating, texts, fault);
+}
+
 int ratings_parse(const char *text, size_t size, const struct ratings_layout *layout, struct rating *ratings,
                   struct rating_texts *texts, struct ratings_parsed *parsed) {
     assert(size == 0 || text_is_line_end(text[size - 1]));
@@ -317,19 +329,15 @@ int ratings_parse(const char *text, size_t size, const struct ratings_layout *la
     for (const char *line = text; line < end && code == 0;) {
         lines++;
         struct rating rating;
-        struct rating_texts found_texts;
         const char *line_end = ratings_take_usual(line, rules, &rating);
-        enum ratings_line found = RATINGS_LINE_RATING;
-        if (line_end == NULL) {
-            line_end = ratings_find_line_end(line);
-            bool long_line = line_end - line > RATINGS_LINE_MAX;
-            parsed->fault = (struct ratings_fault){RATINGS_BAD_LENGTH, line, (size_t)(line_end - line)};
-            found = long_line ? RATINGS_LINE_BAD
-                    : text_skip_blanks(line) >= line_end
-                        ? RATINGS_LINE_EMPTY
-                        : ratings_take_fields(line, line_end, rules, &rating, texts != NULL ? &found_texts : NULL,
-                                              &parsed->fault);
+        if (line_end != NULL) {
+            ratings[count++] = rating;
+            line = text_next_line(line_end);
+            continue;
         }
+        struct rating_texts found_texts;
+        line_end = ratings_find_line_end(line);
+        enum ratings_line found = ratings_take_other(line, line_end, rules, &rating, &found_texts, &parsed->fault);
         if (found == RATINGS_LINE_RATING) {
             if (texts != NULL) {
                 texts[count] = found_texts;
