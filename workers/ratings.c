@@ -239,6 +239,18 @@ static bool ratings_has_fields(const struct ratings_layout *layout, size_t field
     return fields >= least && fields <= layout->columns + (last_is_empty ? 1 : 0);
 }
 
+/* Takes a field between tabs that is not looked at, as text that has quotes for inches, say, without their rules. */
+static bool ratings_skip_quotes(const char *begin, const char *line_end, struct ratings_rules rules,
+                                struct text_field *field) {
+    const char *tab = memchr(begin, '\t', (size_t)(line_end - begin));
+    const char *end = tab != NULL ? tab : line_end;
+    if (rules.layout.separator != TEXT_TAB) {
+        return false;
+    }
+    *field = (struct text_field){.text = begin, .length = (size_t)(end - begin), .next = tab != NULL ? tab + 1 : NULL};
+    return true;
+}
+
 /* What a line was found to hold. */
 enum ratings_line { RATINGS_LINE_BAD = 0, RATINGS_LINE_EMPTY, RATINGS_LINE_RATING };
 
@@ -254,15 +266,17 @@ static enum ratings_line ratings_take_fields(const char *line, const char *line_
     bool empty = true;
     rating->value = NAN;
     for (; field.next != NULL; count++) {
-        if (!text_field_take(field.next, line_end, rules.layout.separator, &field)) {
-            *fault = (struct ratings_fault){RATINGS_BAD_QUOTES, field.text, field.length};
-            return RATINGS_LINE_BAD;
-        }
-        empty = empty && field.length == 0 && !field.quoted;
         int role = count == places[RATING_USER]    ? RATING_USER
                    : count == places[RATING_ITEM]  ? RATING_ITEM
                    : count == places[RATING_VALUE] ? RATING_VALUE
                                                    : RATING_ROLES;
+        const char *begin = field.next;
+        if (!text_field_take(begin, line_end, rules.layout.separator, &field) &&
+            (role < RATING_ROLES || !ratings_skip_quotes(begin, line_end, rules, &field))) {
+            *fault = (struct ratings_fault){RATINGS_BAD_QUOTES, field.text, field.length};
+            return RATINGS_LINE_BAD;
+        }
+        empty = empty && field.length == 0 && !field.quoted;
         if (role < RATING_VALUE) {
             *(role == RATING_USER ? &texts->user : &texts->item) = field;
         }

@@ -14,9 +14,9 @@ static const char *const users[] = {"user",     "users",   "u",       "reviewer"
                                     "member",   "visitor", "account", "client",   "person",   "player",     "viewer",
                                     "listener", "reader",  "buyer",   "shopper",  "consumer", "subscriber", "critic",
                                     "judge",    "worker",  "student", "patient",  NULL};
-static const char *const user_words[] = {"username",     "reviewername", "profilename", "reviewprofilename",
-                                         "nickname",     "screenname",   "login",       "useremail",
-                                         "customername", "membername",   "fullname",    NULL};
+static const char *const user_words[] = {
+    "username",  "reviewername", "profilename",  "reviewprofilename", "nickname", "screenname", "login",
+    "useremail", "email",        "customername", "membername",        "fullname", NULL};
 static const char *const item_ids[] = {"itemid",
                                        "iid",
                                        "itemidx",

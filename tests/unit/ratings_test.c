@@ -441,6 +441,8 @@ static void test_columns_by_the_names_of_a_header(void **state) {
                     "\"Book-Rating\" (column 1)");
     assert_three_by("reader id\tbook id\tmy rating\n1\t10\t3\n2\t20\t4.5\n3\t30\t-1e-2\n", NULL,
                     "\"my rating\" (column 3)");
+    assert_three_by("user\titem\ttitle\trating\n1\t10\t\"a\" b\t3\n2\t20\t\"\t4.5\n3\t30\t19\" wide\t-1e-2\n", NULL,
+                    "\"rating\" (column 4)");
     /* The more exact of two names; further columns with separators in quotes; names behind a comment's mark. */
     assert_three_by("user_name,user,item_name,asin,overall,summary\nA,1,\"x, y\",10,3,\"a, b\"\n"
                     "B,2,y,20,4.5,\n,3,,30,-1e-2,c\n",
