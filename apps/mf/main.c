@@ -26,8 +26,8 @@ enum {
 };
 enum { USERS = 0, ITEMS = 1 };          /* tables */
 enum { TRAIN_RMSE = 0, TEST_RMSE = 1 }; /* metrics */
-/* Totals: of struct mf_sums, over training ratings, then over test ratings. */
-enum { TOTAL_COUNT = 0, TOTAL_RATINGS = 1, TOTAL_SQUARES_HIGH = 2, TOTAL_SQUARES_LOW = 3, TOTAL_TEST = 4 };
+/* Totals: of struct mf_sums, over training ratings, and from TOTAL_TEST on over test ratings. */
+enum { TOTAL_RATINGS = 0, TOTAL_SQUARES_HIGH = 1, TOTAL_SQUARES_LOW = 2, TOTAL_TEST = 3, TOTAL_TEST_COUNT = 6 };
 enum { MAXIMUM_RATING = 0, MAXIMUM_MINUS = 1 }; /* maxima: of training ratings, and of their negatives */
 
 static const double ITEM_RATE = 0.06; /* default */
@@ -124,7 +124,6 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
 static void add_totals(aml_worker *worker, unsigned first, float rating) {
     double square = (double)rating * (double)rating;
     double high = mf_square_high(square);
-    aml_total_add(worker, first + TOTAL_COUNT, 1);
     aml_total_add(worker, first + TOTAL_RATINGS, (double)rating);
     aml_total_add(worker, first + TOTAL_SQUARES_HIGH, high);
     aml_total_add(worker, first + TOTAL_SQUARES_LOW, square - high);
@@ -159,10 +158,11 @@ static int emit_ratings(aml_worker *worker, const struct mf *mf, const struct am
         if (kept < 0) {
             return kept;
         }
-        if (kept == 1) {
-            add_totals(worker, held_out ? TOTAL_TEST : 0, value);
-        }
-        if (kept == 1 && !held_out) {
+        if (kept == 1 && held_out) {
+            add_totals(worker, TOTAL_TEST, value);
+            aml_total_add(worker, TOTAL_TEST_COUNT, 1);
+        } else if (kept == 1) {
+            add_totals(worker, 0, value);
             aml_total_raise(worker, MAXIMUM_RATING, (double)value);
             aml_total_raise(worker, MAXIMUM_MINUS, -(double)value);
         }
@@ -197,8 +197,8 @@ static int mf_read(aml_worker *worker, void *context) {
 
 /* ---- Training ---- */
 
-static struct mf_sums mf_sums(const aml_worker *worker, unsigned first) {
-    return (struct mf_sums){.count = aml_total(worker, first + TOTAL_COUNT),
+static struct mf_sums mf_sums(const aml_worker *worker, unsigned first, double count) {
+    return (struct mf_sums){.count = count,
                             .ratings = aml_total(worker, first + TOTAL_RATINGS),
                             .squares_high = aml_total(worker, first + TOTAL_SQUARES_HIGH),
                             .squares_low = aml_total(worker, first + TOTAL_SQUARES_LOW)};
@@ -207,7 +207,7 @@ static struct mf_sums mf_sums(const aml_worker *worker, unsigned first) {
 /* Sets what follows from all nodes' ratings, the same in every process. */
 static int find_spread(aml_worker *worker, struct mf_spread *spread) {
     struct error error = {0};
-    struct mf_sums sums = mf_sums(worker, 0);
+    struct mf_sums sums = mf_sums(worker, 0, (double)aml_total_items(worker));
     int result = mf_spread_of(&sums, -aml_total_maximum(worker, MAXIMUM_MINUS),
                               aml_total_maximum(worker, MAXIMUM_RATING), spread, &error);
     return app_result(worker, result, &error);

@@ -297,17 +297,21 @@ static void test_compressed_updates(void **state) {
     free(error);
 }
 
+/* Without options that steer the training; on four nodes the error is at most 0.004 higher. */
 static void test_accuracy_on_movielens(void **state) {
     (void)state;
     const struct {
         const char *data, *cluster, *options;
         double test_rmse;
     } cases[] = {
-        {"ratings-ml-100k/u.data.gz", "--reliable 2 --threads 1", "--rank 16", 0.925},
-        {"ratings-ml-100k/u.data.gz", "--reliable 1 --threads 2", "--rank 16 --staleness 3", 0.925},
-        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 2 --threads 1", "--rank 16 --staleness 1", 0.855},
-        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 1 --threads 2", "--rank 64", 0.840},
-        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 2 --threads 1", "--rank 64 --staleness 3", 0.840},
+        {"ratings-ml-100k/u.data.gz", "", "", 0.905},
+        {"ratings-ml-100k/u.data.gz", "--reliable 4", "", 0.9},
+        {"ratings-ml-100k/u.data.gz", "--threads 2", "--staleness 3", 0.905},
+        {"ratings-ml-100k/u.data.gz", "", "--optimizer adagrad", 0.91},
+        {"ratings-ml-1m/ratings.tsv.gz", "", "", 0.843},
+        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 4", "", 0.8465},
+        {"ratings-ml-1m/ratings.tsv.gz", "--reliable 2", "--rank 64 --staleness 3", 0.843},
+        {"ratings-anime/anime_ratings.dat.gz", "", "", 1.2}, /* the constant's is 1.58 */
     };
     const char *source = getenv("PROTEUS_SOURCE");
     char shared[512];
@@ -316,10 +320,10 @@ static void test_accuracy_on_movielens(void **state) {
         print_message("skipped: the ratings are not at hand in ../shared/data\n");
         skip();
     }
-    size_t count = getenv("PROTEUS_SANITIZED") != NULL ? 2 : sizeof cases / sizeof cases[0];
+    size_t count = getenv("PROTEUS_SANITIZED") != NULL ? 3 : sizeof cases / sizeof cases[0];
     for (size_t c = 0; c < count; c++) {
         int status = run("$bin/proteus run %s --report report -- mf --data %s/%s %s --test-fraction 0.1 "
-                         "--iterations 40 --evaluate-every 1000000",
+                         "--evaluate-every 1000000",
                          cases[c].cluster, shared, cases[c].data, cases[c].options);
         assert_int_equal(status, 0);
         if (summary("test_rmse") > cases[c].test_rmse) {
