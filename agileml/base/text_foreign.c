@@ -411,8 +411,9 @@ static const char *bars_kind(const char *line, const char *end) {
     if (drawn) {
         return "a table drawn with bars: expected fields separated by tabs or commas";
     }
+    bool labelled = memchr("+-.0123456789", *skip_blanks(line, bar), 13) != NULL;
     if (is_vowpal_head(line, bar) &&
-        (begins_bar || has_features(bar, end) || bars == 1 || has_namespaces(line, bar, end))) {
+        (begins_bar || has_features(bar, end) || (bars == 1 && labelled) || has_namespaces(line, bar, end))) {
         return "Vowpal Wabbit data ('|' begins features), which this reader does not take: expected plain text";
     }
     for (const char *p = line; p < bar; p++) {
@@ -464,12 +465,8 @@ static bool is_sql(const char *line, const char *end) {
     return end - line == 2 && memcmp(line, "--", 2) == 0; /* pg_dump */
 }
 
-const char *text_foreign_line(const char *line, const char *end) {
-    const char *begin = line;
-    line = skip_blanks(line, end);
-    if (matrix_market_begins(line, end)) {
-        return "a MatrixMarket matrix, which this reader does not take: expected plain text (scipy.io.mmread reads it)";
-    }
+/* Names all but MatrixMarket and what has bars. */
+static const char *line_kind(const char *line, const char *end) {
     if (is_json(line, end)) {
         return "JSON: expected plain text, a line for each record (jq's @csv or @tsv writes it)";
     }
@@ -494,5 +491,19 @@ const char *text_foreign_line(const char *line, const char *end) {
     if (end - line > 1 && *line == '<' && (is_letter(line[1]) || line[1] == '!' || line[1] == '?' || line[1] == '/')) {
         return "HTML or XML: expected plain text";
     }
-    return bars_kind(begin, end);
+    return NULL;
+}
+
+const char *text_foreign_line(const char *line, const char *end) {
+    const char *text = skip_blanks(line, end);
+    if (matrix_market_begins(text, end)) {
+        return "a MatrixMarket matrix, which this reader does not take: expected plain text (scipy.io.mmread reads it)";
+    }
+    const char *kind = line_kind(text, end);
+    return kind != NULL ? kind : bars_kind(line, end);
+}
+
+const char *text_foreign_document(const char *line, const char *end) {
+    const char *text = skip_blanks(line, end);
+    return matrix_market_begins(text, end) ? NULL : line_kind(text, end);
 }

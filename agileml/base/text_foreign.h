@@ -22,5 +22,7 @@ const char *text_foreign_container(const void *bytes, size_t size);
  * ARFF, SQL, HTML and XML, fields between bars: a reader of one of these looks for it before. For the reader's message
  * FILE:1: ... */
 const char *text_foreign_line(const char *line, const char *end);
+/* The same for readers of words, which take MatrixMarket and Vowpal Wabbit, and bars between words. */
+const char *text_foreign_document(const char *line, const char *end);
 
 #endif

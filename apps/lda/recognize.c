@@ -1,6 +1,7 @@
 /* Tells the formats of documents apart by a file's first lines (reader.h). */
 #include "agileml/base/matrix_market.h"
 #include "agileml/base/text_fields.h"
+#include "agileml/base/text_foreign.h"
 #include "apps/lda/reader.h"
 
 #include <string.h>
@@ -46,7 +47,8 @@ static int refuse_others(const struct lda_reader *reader) {
         return lda_line_error(reader, "libsvm, a label and features: if they are counts of words, awk '{ $1 = NF - 1; "
                                       "print }' FILE >NEW makes lda-c of it");
     }
-    return 0;
+    const char *foreign = text_foreign_document(reader->line, reader->line + reader->length);
+    return foreign != NULL ? lda_line_error(reader, "%s (--format text takes all lines as they are)", foreign) : 0;
 }
 
 int lda_recognize(struct lda_reader *reader) {

@@ -204,6 +204,10 @@ static void test_foreign_lines_are_named(void **state) {
         run_refused("$run -- mf --data foreign", lines[l].message);
         run_refused("$run -- mlr --data foreign", lines[l].message);
     }
+    run_well("echo '-- MySQL dump 10.13' >foreign");
+    run_refused("$run -- lda --data foreign", "foreign:1: an SQL dump");
+    run_well("printf '__label__a b c\\n__label__b c d\\n' >foreign");
+    run_refused("$run -- lda --data foreign", "foreign:1: fastText data");
     run_well("printf '%%%%%%%%MatrixMarket matrix coordinate real general\\n1 1 1\\n1 1 1\\n' >foreign");
     run_refused("$run -- mlr --data foreign", "foreign:1: a MatrixMarket matrix");
 }

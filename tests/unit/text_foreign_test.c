@@ -310,6 +310,7 @@ static void test_kinds_of_lines(void **state) {
         {"the words (one|two|three)", NULL},
         {"1,a|b,c|d", NULL},
         {"movieId,title,genres", NULL},
+        {"Apple | pie", NULL},
         {"5 % of all", NULL},
         {"%5 of all", NULL},
         {"-- she said", NULL},
@@ -327,6 +328,16 @@ static void test_kinds_of_lines(void **state) {
     }
 }
 
+static void test_lines_of_documents(void **state) {
+    (void)state;
+    static const char *const taken[] = {"%%MatrixMarket matrix coordinate real general", "|a b:2", "1|24|M", "a b"};
+    static const char *const refused[] = {"{\"text\": \"a b\"}", "<DOC>", "__label__x a b", "-- MySQL dump"};
+    for (size_t l = 0; l < 4; l++) {
+        assert_null(text_foreign_document(taken[l], taken[l] + strlen(taken[l])));
+        assert_non_null(text_foreign_document(refused[l], refused[l] + strlen(refused[l])));
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_kinds_of_bytes),
@@ -336,6 +347,7 @@ int main(void) {
         cmocka_unit_test(test_files),
         cmocka_unit_test(test_compressed_twice),
         cmocka_unit_test(test_kinds_of_lines),
+        cmocka_unit_test(test_lines_of_documents),
     };
     return cmocka_run_group_tests_name("text_foreign", tests, NULL, NULL);
 }
