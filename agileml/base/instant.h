@@ -13,8 +13,8 @@ enum { INSTANT_TEXT_MAX = 32 };
 /* Parses "2016-04-25T12:00:32". The T may be a space. Fractions of a second may follow and are dropped. Then may follow
  * Z, +HH:MM or +HHMM, the UTC offset. Returns false for other text, or a time outside INSTANT_MIN..INSTANT_MAX. */
 bool instant_parse(const char *text, int64_t *seconds);
-/* Parses what instant_parse does and other unambiguous forms: "2016-04-25" (midnight), "2016/04/25 12:00", a ',' before the
- * fraction, a blank before the offset, "+HH", "UTC", "GMT", "20160425"; and seconds (perhaps with a fraction),
+/* Parses what instant_parse does and other unambiguous forms: "2016-04-25" (midnight), "2016/04/25 12:00", a ',' before
+ * the fraction, a blank before the offset, "+HH", "UTC", "GMT", "20160425"; and seconds (perhaps with a fraction),
  * milliseconds, microseconds or nanoseconds since 1970, told apart by their size. */
 bool instant_parse_any(const char *text, int64_t *seconds);
 /* Writes a time like "2016-04-25T12:00:32Z". */

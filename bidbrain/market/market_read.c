@@ -297,8 +297,8 @@ static int json_file(struct reader *reader) {
 
 /* ---- CSV, TSV and the AWS CLI's text ---- */
 
-/* Cuts the line into fields. Returns their number, counted on when there are more than MARKET_COLUMNS_MAX; 0: a quote is
- * not closed. */
+/* Cuts the line into fields. Returns their number, counted on when there are more than MARKET_COLUMNS_MAX; 0: a quote
+ * is not closed. */
 static size_t text_cut(const char *line, const char *end, enum text_separator separator,
                        struct text_field fields[MARKET_COLUMNS_MAX]) {
     size_t count = 0;

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Which AWS identity a program of ours uses, beside botocore's choice: both are started with the same environment and
 the same files, before one server that plays S3, STS, the metadata service and a container's endpoint, and checks
-signatures by botocore. Where ours refuses, the error names the setting. Finds the programs in $PROTEUS_BIN. Skipped where python3
-has no botocore that knows AWS_ENDPOINT_URL (1.31)."""
+signatures by botocore. Where ours refuses, the error names the setting. Finds the programs in $PROTEUS_BIN. Skipped
+where python3 has no botocore that knows AWS_ENDPOINT_URL (1.31)."""
 import http.server
 import json
 import os
