@@ -56,6 +56,15 @@ static bool is_chosen(const struct choice *choice) {
     return choice->place != TEXT_COLUMN_NONE || choice->name[0] != '\0';
 }
 
+/* Whether a column is chosen by its name, so that there must be a header. */
+static bool has_names(const struct choices *choices) {
+    bool names = false;
+    for (int r = 0; r < RATING_ROLES; r++) {
+        names = names || choices->roles[r].name[0] != '\0';
+    }
+    return names;
+}
+
 static int refuse_columns(const char *columns, struct error *error) {
     return error_set(error, AML_EINPUT,
                      "--columns %s: expected user=COLUMN,item=COLUMN,rating=COLUMN, or some of these, each with the "
@@ -389,18 +398,33 @@ static void say_header(struct ratings_head *head, const struct head_line *line, 
     }
 }
 
-/* Takes the columns from a header. */
-static int take_header(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
+/* Takes the columns that --columns gives. Returns 0 or AML_EINPUT. */
+static int take_chosen(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
     int *places = head->layout.places;
-    bool named = knows_names(line);
-    int columns = count_fields(line);
     for (int r = 0; r < RATING_ROLES; r++) {
         const struct choice *choice = &choices->roles[r];
         places[r] = choice->name[0] != '\0' ? find_chosen(head, line, choice) : choice->place;
         if (head->phase == RATINGS_REFUSED) {
             return AML_EINPUT;
         }
-        named = named || choice->name[0] != '\0';
+        for (int other = 0; other < r; other++) {
+            if (places[r] != TEXT_COLUMN_NONE && places[other] == places[r]) {
+                head->phase = RATINGS_REFUSED;
+                return error_set(&head->refusal, AML_EINPUT, "--columns: %s and %s are both column %d",
+                                 role_names[other], role_names[r], places[r] + 1);
+            }
+        }
+    }
+    return 0;
+}
+
+/* Takes the columns from a header. */
+static int take_header(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
+    int *places = head->layout.places;
+    bool named = knows_names(line) || has_names(choices);
+    int columns = count_fields(line);
+    if (take_chosen(head, line, choices) != 0) {
+        return AML_EINPUT;
     }
     if (!named) {
         take_places(line, true, places);
@@ -438,10 +462,8 @@ static bool is_header(const struct ratings_head *head, const struct head_line *l
     int columns = count_fields(line);
     int place = choices->roles[RATING_VALUE].place;
     place = place != TEXT_COLUMN_NONE ? place : RATING_VALUE;
-    for (int r = 0; r < RATING_ROLES; r++) {
-        if (choices->roles[r].name[0] != '\0') {
-            return true;
-        }
+    if (has_names(choices)) {
+        return true;
     }
     if (has_number(line) || !is_well_quoted(line)) {
         return false;

@@ -56,6 +56,7 @@ static const struct {
     {CORPUS_HEAD, 6, false, "a,b,c\n1,2,3\n4,5,NA\n"},
     {CORPUS_HEAD, 9, false, "user,game,hours,rating\n1,2,3,4\n"},
     {CORPUS_HEAD, 12, false, "user,title,x,y\nu1,\"T, the\",2005-09-13,4\n"},
+    {CORPUS_HEAD, 12, false, "a,b,c,title\nu,v,3,4\n"},
     {CORPUS_HEAD, 0, false, "movie_id,user,stars,date\n1,u,5,2005-09-13,\n,,,\n"},
     {CORPUS_FILE, 0, false, "%%MatrixMarket matrix coordinate integer general\n3 3 1\n1 4 3\n"},
     {CORPUS_FILE, 1, false, "user,item,rating\nx,y,\nx,y,1\n"},

@@ -505,6 +505,7 @@ static void test_headers_that_are_refused(void **state) {
     refuse_table("a,b,\na,b,3\n", NULL, "table:1: expected a rating, got ''; --missing-ratings skip");
     refuse_table("a,b,c\n1,2,3\n", "user=d", "table:1: --columns: no column is named d: the first line has \"a\"");
     refuse_table("a,A,c\n1,2,3\n", "user=a", "table:1: --columns: columns 1 and 2 are both named a");
+    refuse_table("a,b,c\n1,2,3\n", "user=1,item=A", "table:1: --columns: user and item are both column 1");
     refuse_table("a,b,c\n1,2,3\n", "user=5", "table:1: --columns: column 5 is the user, and the line has 3");
     refuse_table("userId movieId rating\n1 28 4 3\n", NULL, "table:2: expected 3 fields, as in the first line,");
     refuse_table("user,item,rating\n1,28,4,3\n", NULL, "table:2: expected 3 fields, as in the first line,");
