@@ -189,7 +189,8 @@ static void describe_remedy(const struct object_call *call, char *text, size_t s
     } else if (strcmp(failure->code, "NoSuchBucket") == 0) {
         snprintf(text, size, ": expected a bucket that is there");
     } else if (call->result.missing) {
-        snprintf(text, size, ": expected %s", s3 ? "an object" : "a file");
+        snprintf(text, size, ": expected %s",
+                 s3 ? "an object (as --data, with a '/' at its end, a folder's objects)" : "a file");
     } else if (strcmp(failure->code, "SignatureDoesNotMatch") == 0 ||
                strcmp(failure->code, "InvalidAccessKeyId") == 0 || failure->status == 401) {
         snprintf(text, size, ": expected valid credentials; used those of %s", source);
