@@ -239,7 +239,8 @@ class MatrixFactorizationModel:
         if array.dtype.kind not in "UO" or not all(isinstance(name, str) for name in array.flat):
             return as_keys(ids)
         unknown = next(key for key in range(2**63, 2**64) if key not in known)
-        keys = [named[name] if name in named else int(name) if re.fullmatch("0|[1-9][0-9]{0,18}", name) else unknown
+        number = r"(?:0|[1-9][0-9]{0,18})(?:\.0*)?"
+        keys = [named[name] if name in named else int(name.split(".")[0]) if re.fullmatch(number, name) else unknown
                 for name in array.flat]
         return np.array(keys, np.uint64).reshape(array.shape)
 

@@ -174,7 +174,7 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
 
 
 class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
-    """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on; y [n] ratings.
+    """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on or str; y [n] ratings.
 
     rank      factors of a user and an item.
     alpha     L2 regularization (mf's --lambda), for ratings with standard deviation 1, as mf makes them.
@@ -195,6 +195,12 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     def _pairs(X):
         if X.shape[1] != 2:
             raise ValueError(f"X has {X.shape[1]} feature(s), which are its columns: expected two, user and item")
+        if X.dtype.kind == "U" or (X.dtype.kind == "O" and all(isinstance(id, (str, int)) for id in X.flat) and
+                                   any(isinstance(id, str) for id in X.flat)):
+            pairs = X.astype(str)
+            if any(not id or not id.isprintable() for id in pairs.flat):
+                raise ValueError("X: expected users and items of at least one letter, without control characters")
+            return pairs
         pairs = X.astype(np.uint64)
         if (pairs != X).any():
             raise ValueError("X: expected users and items as whole numbers from 0 on")
@@ -210,9 +216,12 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
             raise ValueError(f"y: all ratings are {y[0]} (n_samples={len(y)}): expected ratings that differ")
 
         def write(path):
-            rows = np.empty(len(y), [("user", np.uint64), ("item", np.uint64), ("value", np.float64)])
-            rows["user"], rows["item"], rows["value"] = pairs[:, 0], pairs[:, 1], y
-            np.savetxt(path, rows, fmt=["%d", "%d", "%.9g"], delimiter="\t")
+            texts = pairs.dtype.kind == "U"
+            ids = np.char.replace(pairs, '"', '""') if texts else pairs
+            rows = np.empty(len(y), [("user", ids.dtype), ("item", ids.dtype), ("value", np.float64)])
+            rows["user"], rows["item"], rows["value"] = ids[:, 0], ids[:, 1], y
+            form = '"%s"' if texts else "%d"
+            np.savetxt(path, rows, fmt=[form, form, "%.9g"], delimiter="\t", encoding="utf-8")
 
         self._run("mf", write, rank=self.rank, rate=self.rate, no_biases=not self.biases, **{"lambda": self.alpha})
         return self

@@ -93,6 +93,17 @@ class Sklearn(unittest.TestCase):
             with self.assertRaises(ValueError):
                 model.predict(bad)
 
+    def test_factorization_of_ids_that_are_texts(self):
+        users, items = [f"A{n:02d}" for n in range(30)], [f'The "{n}", new' for n in range(19)] + ["7"]
+        X = np.array([(user, item) for user in users for item in items])
+        y = np.array([3 + (u % 3) * (i % 2) for u in range(30) for i in range(20)])
+        model = MatrixFactorization(rank=2, max_iter=40).fit(X, y)
+        self.assertGreater(model.score(X, y), 0.8)
+        self.assertEqual({str(item) for item, _ in model.recommend("A02", n=20)}, set(items))
+        self.assertEqual(model.predict([["nobody", "nothing"]])[0], np.float32(model.model_.mean))
+        with self.assertRaises(ValueError):
+            model.predict(np.array([["A01", ""]]))
+
     def test_topics(self):
         topics = self.random.dirichlet(np.full(30, 0.1), 3)
         X = np.array([self.random.multinomial(80, topics[d % 3]) for d in range(60)])
