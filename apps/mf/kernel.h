@@ -79,11 +79,11 @@ void mf_flush_end(uint64_t mode);
 /* Returns the step for an item with `ratings` ratings in one clock on all `nodes` together. Not simply `rate`, as nodes
  * do not see each other's steps within a clock, and the server adds them up. A step shortens the error by about `rate`,
  * so n steps on one node go 1 - exp(-rate n) of the way to the goal. P nodes with n / P steps each go P (1 - exp(-rate
- * n / P)): beyond the goal, and the error grows from clock to clock. The returned step bounds the sum of the nodes' ways:
- * for one node it is `rate`, for a popular item on many nodes about `limit` / ratings. With limit 1 the sum is as long as
- * one node's way. With more, items of middling popularity come closer to one node's steps, and the most popular ones go
- * up to `limit` times to the goal: below 2 their error still shrinks. MF_ITEM_LIMIT, found by trial, is for staleness 0;
- * divide it by 1 + staleness. */
+ * n / P)): beyond the goal, and the error grows from clock to clock. The returned step bounds the sum of the nodes'
+ * ways: for one node it is `rate`, for a popular item on many nodes about `limit` / ratings. With limit 1 the sum is as
+ * long as one node's way. With more, items of middling popularity come closer to one node's steps, and the most popular
+ * ones go up to `limit` times to the goal: below 2 their error still shrinks. MF_ITEM_LIMIT, found by trial, is for
+ * staleness 0; divide it by 1 + staleness. */
 #define MF_ITEM_LIMIT 1.75F
 float mf_item_rate(float rate, float limit, unsigned nodes, float ratings);
 
