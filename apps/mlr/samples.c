@@ -179,6 +179,13 @@ static int take_pair(struct reading *r, const char **p) {
     const char *end = take_index(field, &index);
     bool alone = end == field + length; /* the index, whose value is 1 */
     r->indexes = sample->count == 0 ? alone : r->indexes;
+    if (end == NULL && strspn(field, "0123456789") > 0) {
+        return bad_line(
+            r,
+            "expected index:value with an index up to 16777216, got '%.*s': renumber the indexes (docs/mlr.md "
+            "has a command)",
+            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), field);
+    }
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
         return refuse(r, "index:value with an index up to 16777216", field, length);
     }

@@ -107,6 +107,22 @@ static void check_survey(const struct samples_file *file, bool find_base, const 
     samples_survey_close(&survey);
 }
 
+/* Reads the file again as test data of its own columns: what was read is read again. */
+static void check_like(const struct samples_file *file, uint64_t samples) {
+    struct samples_file again = *file;
+    struct samples_head head;
+    struct error error = {0};
+    if (samples_read_head(file, &head, &error) != 0) {
+        return;
+    }
+    again.like = &head.columns;
+    struct seen seen = {.keep = file->missing == SAMPLES_MISSING_KEEP};
+    int result = samples_read(&again, check_sample, &seen, &error);
+    FUZZ_CHECK(head.columns.count == 0 || result == 0);
+    FUZZ_CHECK(result != 0 || seen.samples == samples);
+    samples_head_close(&head);
+}
+
 /* Whether a file looks like Criteo lines, and about how many it has. */
 static void check_criteo(const struct samples_file *file) {
     struct error error = {0};
@@ -122,6 +138,12 @@ static void check_criteo(const struct samples_file *file) {
         FUZZ_CHECK(survey.labels.count == 2);
         samples_survey_close(&survey);
     }
+}
+
+static bool is_idx(const struct samples_file *file) {
+    struct error error = {0};
+    bool lines = false;
+    return samples_are_lines(file, &lines, &error) != 0 || !lines;
 }
 
 static int make_file(const uint8_t *data, size_t size, char path[32]) {
@@ -159,6 +181,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     FUZZ_CHECK(result == 0 ? seen.samples > 0 && error.code == 0 : result == AML_EINPUT && error.code == result);
     FUZZ_CHECK(result == 0 || strncmp(error.text, path, strlen("/proc/self/fd/")) == 0);
     check_criteo(&file);
+    if (result == 0 && !file.label_optional && file.format != SAMPLES_CRITEO && seen.samples > 0 && !is_idx(&file)) {
+        check_like(&file, seen.samples);
+    }
     if (!file.label_optional && file.format != SAMPLES_CRITEO) {
         check_survey(&file, (data[1] & 2) != 0, &seen, result == 0);
     }
