@@ -3,6 +3,8 @@
 
 #include "apps/app.h"
 
+#include <math.h>
+
 /* Rates that do well on samples whose values are about 0 to 1 (docs/mlr.md). */
 static const double RATE_OF_MOMENTUM = 0.03;
 static const double RATE_OF_ADAGRAD = 0.03;
@@ -70,24 +72,40 @@ int optimizer_choose(struct optimizer *optimizer, struct error *error) {
     return check_options(optimizer, error);
 }
 
+double optimizer_fallen(const struct optimizer_fall *fall, uint64_t clock) {
+    double before = (double)(clock - 1);
+    if (fall->decay > 0) {
+        return fall->decay < 1 ? pow(fall->decay, floor(before / (double)fall->iteration)) : 1;
+    }
+    if (fall->clocks == 0) {
+        return 1;
+    }
+    double part = before / (double)fall->clocks;
+    return fall->open ? 1 / (1 + 3 * part) : fmax(1 - part, 0);
+}
+
 /* aml_table.apply */
 static void apply(const struct aml_step *step, const void *parameters) {
     const struct optimizer *optimizer = parameters;
-    const void *chosen = step->key == optimizer->bare ? &optimizer->of_bare : &optimizer->of_weights;
+    union optimizer_parameters chosen = step->key == optimizer->bare ? optimizer->of_bare : optimizer->of_weights;
+    double fallen = optimizer_fallen(&optimizer->fall, step->clock);
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         break; /* has no `apply` */
     case OPTIMIZER_MOMENTUM:
-        aml_apply_momentum(step, chosen);
+        chosen.momentum.rate *= fallen;
+        aml_apply_momentum(step, &chosen.momentum);
         break;
     case OPTIMIZER_ADAGRAD:
-        aml_apply_adagrad(step, chosen);
+        chosen.adagrad.rate *= fallen;
+        aml_apply_adagrad(step, &chosen.adagrad);
         break;
     case OPTIMIZER_ADAM:
-        aml_apply_adam(step, chosen);
+        chosen.adam.rate *= fallen;
+        aml_apply_adam(step, &chosen.adam);
         break;
     case OPTIMIZER_FTRL:
-        aml_apply_ftrl(step, chosen);
+        aml_apply_ftrl(step, &chosen.ftrl);
         break;
     }
 }

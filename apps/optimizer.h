@@ -6,6 +6,8 @@
 #include "agileml.h"
 #include "agileml/base/error.h"
 
+#include <stdbool.h>
+
 /* In the order of the names that --optimizer takes. */
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM, OPTIMIZER_FTRL };
 
@@ -17,10 +19,16 @@ struct optimizer {
     double l2;       /* regularization: what a step adds to the gradient is l2 times the weight */
     double l1;       /* of `ftrl`: makes weights 0 whose gradients say little */
     double samples;  /* whose gradients' mean is the sum that a step gets */
-    uint64_t bare;   /* the key of a row that is not regularized, such as the biases; UINT64_MAX: none */
+    struct optimizer_fall {
+        double decay;       /* the rate's factor from iteration to iteration; 0: the rate falls as below */
+        uint64_t iteration; /* clocks of an iteration */
+        uint64_t clocks;    /* in which the rate falls to 0, in a straight line */
+        bool open;          /* the job may be longer: the rate falls as 1 / (1 + 3 clock / clocks) */
+    } fall;                 /* not of `ftrl`; with clocks 0 and decay 0 the rate stays */
+    uint64_t bare;          /* the key of a row that is not regularized, such as the biases; UINT64_MAX: none */
     /* Set by optimizer_choose. */
     enum optimizer_kind kind;
-    union {
+    union optimizer_parameters {
         struct aml_momentum momentum;
         struct aml_adagrad adagrad;
         struct aml_adam adam;
@@ -31,6 +39,9 @@ struct optimizer {
 /* Sets what follows from the name and the numbers. AML_EINPUT for a name that there is not, and for options that are of
  * another optimizer. */
 int optimizer_choose(struct optimizer *optimizer, struct error *error);
+
+/* Returns the factor of the rate in a clock, from 1. */
+double optimizer_fallen(const struct optimizer_fall *fall, uint64_t clock);
 
 /* Gives the table, whose width is known, its optimizer; with `sgd` the table stays as it is. For `configure`. */
 void optimizer_declare(const struct optimizer *optimizer, struct aml_table *table);

@@ -210,7 +210,9 @@ struct aml_app {
      * `read` may never be called in its process. */
     int read_only_emits;
 
-    int64_t iterations; /* default of --iterations; 0: 20. `configure` finds here how many the job has; 0: no limit */
+    /* Default of --iterations; 0: 20. `configure` finds here how many the job has, 0: no limit, and may set it where
+     * the option is not given (aml_iterations). */
+    int64_t iterations;
     /* Default of --clocks-per-iteration. `configure` may set it. If the option is given, `configure` finds its value
      * here, and it counts in any case. 0: 1 */
     int64_t clocks_per_iteration;
@@ -469,6 +471,18 @@ unsigned aml_local_step(const aml_worker *worker);        /* the call's number i
  * clock add up to 1, also when others do again what a lost one has left undone. For steps from the mean over the own
  * items: by AML_SSGD they are to be multiplied by the share, by the others the library does that. In `clock`. */
 double aml_share(const aml_worker *worker);
+
+/* Returns a metric's value in the job's last iteration, over all nodes; NaN when it has none. In `finish`. */
+double aml_metric_value(const aml_worker *worker, unsigned metric);
+
+/* ---- What the command line asks for: for defaults that `configure` chooses by the data ---- */
+
+/* Returns --iterations; 0: the job has no number of passes, it ends by --seconds or --tolerance; -1: neither is given,
+ * so that aml_app.iterations counts as `configure` leaves it. In any function. */
+int64_t aml_iterations(const aml_worker *worker);
+/* Returns 1 when the process only checks options and input (--check, with which `proteus run` begins): then `configure`
+ * may leave out what costs time and can't fail. In any function but a stage. */
+int aml_only_checks(const aml_worker *worker);
 
 /* ---- Randomness: for choices that must be the same in every process, such as test items or start values ---- */
 

@@ -141,6 +141,9 @@ bool forge_message(unsigned type, struct message *message) {
     case MESSAGE_START:
         add_frame(message, WIRE_TOTALS * sizeof(double));
         break;
+    case MESSAGE_SAVE:
+        add_frame(message, sizeof(double));
+        break;
     case MESSAGE_PROGRESS:
     case MESSAGE_LOT_METRICS:
         add_frame(message, sizeof(struct wire_metric_sum));

@@ -573,8 +573,10 @@ static int parse_options(struct runtime *runtime, int argc, char **argv, struct 
         return error_set(error, AML_EINPUT, "--poll-notice: expected 0, or %g to 3600 seconds",
                          NOTICE_POLL_MS_MIN / 1e3);
     }
+    bool ends = options->seconds > 0 || options->tolerance > 0;
+    options->iterations_open = options->iterations == iterations_unset && !ends;
     if (options->iterations == iterations_unset) {
-        options->iterations = options->seconds > 0 || options->tolerance > 0 ? 0 : iterations;
+        options->iterations = ends ? 0 : iterations;
     }
     if (options->iterations == 0 && options->seconds <= 0 && options->tolerance <= 0) {
         return error_set(error, AML_EINPUT, "the job would never stop: give --iterations, --seconds or --tolerance");
@@ -641,6 +643,9 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     }
     if (options->clocks_per_iteration == 0) {
         options->clocks_per_iteration = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : 1;
+    }
+    if (options->iterations_open && app->iterations > 0) {
+        options->iterations = app->iterations;
     }
     if ((uint64_t)options->iterations > WIRE_CLOCK_MAX / (uint64_t)options->clocks_per_iteration) {
         return error_set(error, AML_EINPUT, "--iterations x --clocks-per-iteration: expected at most %llu clocks",
@@ -1361,6 +1366,12 @@ double aml_total(const aml_worker *worker, unsigned index) {
                : 0;
 }
 
+double aml_metric_value(const aml_worker *worker, unsigned metric) {
+    bool allowed_now = allowed(worker, CALL_FINISH, "aml_metric_value");
+    return allowed_now && metric < worker->runtime->app->metric_count ? worker->runtime->node.save.metrics[metric]
+                                                                      : NAN;
+}
+
 double aml_total_maximum(const aml_worker *worker, unsigned index) {
     return total_allowed(worker, index, CALLS_WORKING | CALL_PART | CALL_STAGE_STATE, "aml_total_maximum")
                ? worker->runtime->node.totals[WIRE_TOTALS / 2 + index]
@@ -1471,6 +1482,17 @@ uint64_t aml_seed(const aml_worker *worker) {
     return allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_STAGE | CALL_STAGE_STATE, "aml_seed")
                ? (uint64_t)worker->runtime->options.seed
                : 0;
+}
+
+int64_t aml_iterations(const aml_worker *worker) {
+    if (!allowed(worker, CALLS_ALL | CALL_PART | CALL_RATINGS | CALL_STAGE | CALL_STAGE_STATE, "aml_iterations")) {
+        return -1;
+    }
+    return worker->runtime->options.iterations_open ? -1 : worker->runtime->options.iterations;
+}
+
+int aml_only_checks(const aml_worker *worker) {
+    return allowed(worker, CALLS_ALL, "aml_only_checks") && worker->runtime->options.check;
 }
 
 void aml_parallel(aml_worker *worker, void (*part)(void *context, unsigned thread, unsigned threads), void *context) {

@@ -667,6 +667,11 @@ static void receive_save(struct node *node, const struct message *message) {
     }
     bool goes_on = node->save.state == SAVE_REQUESTED || node->save.state == SAVE_RUNNING;
     if (!goes_on && message->save.attempt > node->save.attempt) {
+        size_t count;
+        const double *metrics = save_metrics(message, &count);
+        for (size_t m = 0; m < WIRE_METRICS_MAX; m++) {
+            node->save.metrics[m] = m < count ? metrics[m] : NAN;
+        }
         node->save.attempt = message->save.attempt;
         node->save.state = SAVE_REQUESTED;
         node_step(node);

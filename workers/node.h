@@ -235,7 +235,8 @@ enum node_save_state {
 
 struct node_save {
     enum node_save_state state;
-    uint32_t attempt; /* of the last SAVE */
+    uint32_t attempt;                 /* of the last SAVE */
+    double metrics[WIRE_METRICS_MAX]; /* the job's, of the last SAVE; NaN: none */
     struct message_saved outcome;
     bool unsaving; /* the finish function of an earlier epoch still runs; its outcome does not count */
 };

@@ -58,6 +58,7 @@ struct runtime_options {
     const char *controller, *tier, *name, *group, *listen, *advertise, *key, *compress, *exchange, *strategy_name;
     enum strategy strategy;     /* of strategy_name */
     const char *memory, *spill; /* NULL: not given */
+    bool iterations_open; /* neither --iterations nor another end is given: `iterations` is a default */
     bool insecure, supervised, check, help, version, leave_on_rebalance, reject_nan, flush_early;
     int64_t threads;     /* of the pool */
     int64_t threads_max; /* of a feeder whose threads the controller may choose: `threads`; else 0 */

@@ -2,6 +2,7 @@
  * of the elasticity controller; see controller_private.h. */
 #include "agileml/control/controller_private.h"
 
+#include <math.h>
 #include <stdio.h>
 
 enum {
@@ -38,6 +39,11 @@ void save_send(struct controller *controller, const struct member *member) {
     if (controller->phase == PHASE_SAVE && member == saver(controller) &&
         controller_now(controller) >= controller->save.retry_us) {
         struct message save = {.type = MESSAGE_SAVE, .save = {.attempt = controller->save.attempt}};
+        double values[WIRE_METRICS_MAX];
+        for (unsigned i = 0; i < controller->job.metric_count; i++) {
+            values[i] = controller->progress.evaluated > 0 ? controller->progress.values[i] : NAN;
+        }
+        message_add_copy(&save, values, controller->job.metric_count * sizeof *values);
         controller_send(controller, member->node.actor, &save);
     }
 }

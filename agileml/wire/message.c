@@ -151,7 +151,7 @@ static const struct layout LAYOUTS[] = {
                                 U64(heartbeat_ack.barrier, ANY), U64(heartbeat_ack.barrier_clock, CLOCK),
                                 U64(heartbeat_ack.final, CLOCK), U64(heartbeat_ack.input, ANY),
                                 U32(heartbeat_ack.feed_threads, 65535)}},
-    [MESSAGE_SAVE] = {"SAVE", NO_FRAMES, {U32(save.attempt, ANY)}},
+    [MESSAGE_SAVE] = {"SAVE", FRAMES_RECORDS, 1, {sizeof(double)}, {WIRE_METRICS_MAX}, {U32(save.attempt, ANY)}},
     [MESSAGE_SAVED] = {"SAVED", NO_FRAMES, {U32(saved.attempt, ANY), I32(saved.code), TEXT(saved.text)}},
     [MESSAGE_DONE] = EMPTY_MESSAGE("DONE"),
     [MESSAGE_LEAVE] = EMPTY_MESSAGE("LEAVE"),

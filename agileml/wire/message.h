@@ -63,7 +63,7 @@ static inline int origin_is_catch_up(actor_id origin) {
 /* ---- Limits ---- */
 
 enum {
-    WIRE_VERSION = 28,
+    WIRE_VERSION = 29,
     WIRE_HEAD_MAX = 1024, /* bytes of a head frame */
     WIRE_NAME_MAX = 32,   /* bytes of a node's, table's or metric's name, the final 0 included */
     WIRE_HOST_MAX = 64,
@@ -458,8 +458,9 @@ struct message_checkpoint_now {
     uint64_t request; /* as in message_evict */
 };
 
-/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers SAVED. Both
- * are repeated. A later attempt follows on one that has failed, perhaps at another node. */
+/* SAVE: every clock is done; the receiver runs the app's finish function (writes the model) and answers SAVED. Frame 0
+ * has the values of the job's metrics at its end, NaN where one has none. Both are repeated. A later attempt follows on
+ * one that has failed, perhaps at another node. */
 struct message_save {
     uint32_t attempt; /* from 1 */
 };

@@ -37,7 +37,7 @@ struct mlr_hash {
 /* A sample's features. `seen` is zeroed at first, and after each call. */
 struct mlr_hash_features {
     uint32_t slots[MLR_HASH_SLOTS_MAX]; /* [count] each once, in the order of the fields */
-    float values[MLR_HASH_SLOTS_MAX];   /* [count] all 1 unless `added` */
+    double values[MLR_HASH_SLOTS_MAX];  /* [count] all 1 unless `added` */
     uint32_t count;
     bool added;             /* some fields share a slot */
     uint16_t seen[1 << 12]; /* scratch: by a slot's last bits, the number + 1 of a feature whose slot has them */

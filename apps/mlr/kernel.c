@@ -84,6 +84,24 @@ static void reference_sparse_update(const struct mlr_weights *weights, const str
     }
 }
 
+void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *sums, const struct mlr_sparse *samples,
+                   size_t count, const struct mlr_step *step, unsigned part, unsigned parts) {
+    for (size_t s = 0; s < count; s++) {
+        for (uint32_t i = 0; i < samples[s].count; i++) {
+            uint32_t feature = samples[s].features[i];
+            if (parts > 1 && !in_part(feature, part, parts)) {
+                continue;
+            }
+            const float *w = weights->rows + feature * weights->stride;
+            float *restrict sum = sums->rows + feature * sums->stride;
+            float factor = step->l2 * step->paces[feature].decay;
+            for (uint32_t k = 0; k < weights->classes; k++) {
+                sum[k] += factor * w[k];
+            }
+        }
+    }
+}
+
 /* ---- The fast loops ---- */
 
 #define MLR_BODY static inline __attribute__((always_inline))

@@ -47,6 +47,7 @@ struct mlr_step {
     float scale;                  /* r/n */
     float decay;                  /* dense: the part that L2 takes from all weights except the biases, 0..1 */
     const struct mlr_pace *paces; /* sparse: of each row */
+    float l2;                     /* sparse, of gradients for an optimizer: see mlr_sparse_l2; 0: none */
     float momentum;               /* dense, with `velocity` */
     float *velocity; /* dense: NULL, or shaped as the weights: v = momentum v + r/n sum x^T e + decay w;  w -= v */
     unsigned slice;  /* dense: the slice's number, from 0 */
@@ -73,6 +74,11 @@ struct mlr_kernel {
 };
 
 enum { MLR_PART_ROWS = 8 };
+
+/* Adds the gradient of L2 to `sums`, which is shaped as `weights`: each sample adds step->l2 times the feature's
+ * paces[].decay times its weights, for its features in `part` of `parts`. */
+void mlr_sparse_l2(const struct mlr_weights *weights, const struct mlr_weights *sums, const struct mlr_sparse *samples,
+                   size_t count, const struct mlr_step *step, unsigned part, unsigned parts);
 
 /* Fills `kernels` with the implementations that this processor can run, the fastest last. Returns their number. */
 size_t mlr_kernel_list(struct mlr_kernel kernels[MLR_KERNELS_MAX]);

@@ -14,6 +14,7 @@
 #include "apps/mlr/model.h"
 #include "apps/mlr/narrow.h"
 #include "apps/mlr/predict.h"
+#include "apps/mlr/tuning.h"
 #include "apps/nn/device.h"
 #include "apps/optimizer.h"
 #include "apps/samples/input.h"
@@ -25,8 +26,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WEIGHTS = 0 };                                                               /* the table */
-enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4 }; /* metrics */
+enum { WEIGHTS = 0 }; /* the table */
+/* Metrics. TEST_CONSTANT: the test loss of a model that knows the classes' shares of the training data alone. */
+enum { LOSS = 0, TRAIN_ACCURACY, TEST_LOSS, TEST_ACCURACY, TEST_CONSTANT, SPEED };
 enum {
     CLOCKS_MAX = 1 << 20,
     EVALUATED_TOGETHER = 1024, /* test samples whose logits are in memory at once */
@@ -35,13 +37,32 @@ enum {
 
 /* Dense products are faster from this part of values that are written in the file. */
 static const double DENSE_FROM = 0.25;
-/* --rate 0 is this divided by the mean squared length of a sample, its bias included. The curvature of the loss is at
- * most half that length, and mostly far less: probabilities are near 0 or 1, and features differ from one another. */
+/* --rate 0 of plain steps is this divided by the mean squared length of a sample, its bias included, where there is no
+ * survey of the values (Criteo lines, images that are decoded in each iteration). The curvature of the loss is at most
+ * half that length, and mostly far less: probabilities are near 0 or 1, and features differ from one another. */
 static const double RATE_OF_LENGTH = 40;
 /* With --rare 0.5 that rate is multiplied by this, as most steps are then longer than the rate. */
 static const double RATE_OF_RARE = 0.1;
+/* --rate 0 of plain steps and of momentum is this divided by the largest eigenvalue of the samples' second moments,
+ * twice the largest possible curvature. */
+static const double RATE_OF_CURVATURE = 3;
+/* --rate 0 of Adam, AdaGrad and FTRL, whose steps are about as long as the rate in each weight, is this divided by the
+ * root of the mean squared length of a sample, its bias included. */
+static const double RATE_OF_ADAPTIVE = 0.3;
+/* The mean square of a pixel's value by 1/255, where it is not known. */
+static const double PIXEL_SQUARE = 0.2;
+/* --batch 0: this part of the samples, within limits. */
+enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256 };
+/* The default of --iterations: at least so many, and so many clocks. */
+enum { ITERATIONS_MIN = 10, CLOCKS_MIN = 2000, ITERATIONS_CRITEO = 20 };
+/* Criteo lines that are drawn, the first ones, and what their sink returns then. */
+enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
+/* --lambda -1 where no sample could be drawn to choose it. */
+static const double LAMBDA_DEFAULT = 1e-4;
 /* The default of --rare for hashed samples, most of whose features are rare. */
 static const double RARE_OF_CRITEO = 0.5;
+/* The default of --decay with plain steps. */
+static const double DECAY_OF_SGD = 0.98;
 
 /* A thread's sums, in a cache line of their own. */
 struct thread_loss {
@@ -76,7 +97,18 @@ enum layout { LAYOUT_AUTO, LAYOUT_DENSE, LAYOUT_SPARSE };
 
 /* The values of options with a choice, as the command line has them. */
 struct mlr_names {
-    const char *layout, *device;
+    const char *layout, *device, *optimizer;
+};
+
+/* What `configure` chooses where options leave it open. */
+struct mlr_chosen {
+    int64_t batch;
+    double lambda;
+    struct tuning tuning; /* of samples with a survey of their values */
+    bool tuned;
+    bool constant; /* no model is better than the classes' shares: no steps are taken */
+    float *biases; /* [classes] at the start; NULL: zeros */
+    float *zeros;  /* see samples_input */
 };
 
 /* Options of hashed samples: --hash-bits, --cross and --rare. */
@@ -92,9 +124,10 @@ struct mlr {
     struct mlr_names names;
     int64_t batch;
     double rate, decay, lag, lambda, momentum;
-    struct optimizer optimizer; /* --optimizer and --l1; the other options' values are copied */
+    struct optimizer optimizer; /* --l1; `configure` sets the rest */
     struct mlr_hashing hashing;
     /* Set by mlr_configure. */
+    struct mlr_chosen chosen;
     enum layout layout;
     enum nn_device device_choice;
     struct mlr_kernel kernel;
@@ -113,6 +146,16 @@ struct mlr {
 
 /* ---- Options ---- */
 
+/* Returns which optimizer --optimizer names. `auto`: Adam, unless options are given that go with plain steps alone, or
+ * the samples are hashed. */
+static const char *optimizer_name(const struct mlr *mlr, bool hashed) {
+    bool plain = hashed || mlr->lag > 0 || mlr->hashing.rare > 0 || mlr->device_choice == NN_DEVICE_CUDA;
+    return strcmp(mlr->names.optimizer, "auto") != 0 ? mlr->names.optimizer
+           : mlr->momentum > 0                       ? (plain ? "sgd" : "momentum")
+           : plain                                   ? "sgd"
+                                                     : "adam";
+}
+
 static int take_choices(struct mlr *mlr, struct error *error) {
     static const char *const layouts[] = {"auto", "dense", "sparse", NULL};
     int input = samples_input_choices(&mlr->input, error);
@@ -123,16 +166,20 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     }
     mlr->layout = (enum layout)layout;
     mlr->device_choice = (enum nn_device)device;
-    mlr->optimizer.rate = mlr->rate;
+    mlr->optimizer.name = optimizer_name(mlr, false);
     mlr->optimizer.momentum = mlr->momentum;
-    mlr->optimizer.l2 = mlr->lambda;
-    mlr->optimizer.samples = (double)mlr->batch;
     return optimizer_choose(&mlr->optimizer, error);
 }
 
 /* Whether the servers make the steps, of the gradients that the processes send. */
 static bool server_steps(const struct mlr *mlr) {
     return mlr->optimizer.kind != OPTIMIZER_SGD;
+}
+
+/* Whether processes add L2 to the gradients that they send, as a server's step of a sparse row comes in some clocks
+ * alone. FTRL has it in its formula. */
+static bool sends_l2(const struct mlr *mlr) {
+    return server_steps(mlr) && !mlr->input.dense && mlr->optimizer.kind != OPTIMIZER_FTRL;
 }
 
 static int check_options(aml_worker *worker, struct mlr *mlr) {
@@ -191,6 +238,184 @@ static int choose_device(aml_worker *worker, struct mlr *mlr) {
     return mlr->with_device ? nn_device_find(worker, mlr->device_choice, &mlr->with_device) : 0;
 }
 
+/* ---- What the data decides ---- */
+
+/* Returns the number of training samples; of Criteo lines an estimate. */
+static double training_samples(const struct mlr *mlr) {
+    return (double)mlr->input.survey.samples * (1 - mlr->input.test_fraction);
+}
+
+/* The sink of draw_criteo: ends the reading when there are enough samples. */
+static int take_criteo(void *context, const struct sample *sample, struct error *error) {
+    struct statistics *statistics = context;
+    int result = statistics_take(statistics, sample, error);
+    return result != 0 ? result : statistics->samples == DRAWN_CRITEO ? DRAWN_ALL : 0;
+}
+
+/* Makes statistics of the first Criteo lines, which have no survey. */
+static int draw_criteo(aml_worker *worker, struct mlr *mlr) {
+    struct samples_input *input = &mlr->input;
+    struct error error = {0};
+    statistics_close(&input->statistics);
+    input->statistics =
+        (struct statistics){.seed = input->seed, .test_fraction = input->test_fraction, .drawn_alone = true};
+    int result = samples_read(&input->file, take_criteo, &input->statistics, &error);
+    if (result != 0 && result != DRAWN_ALL) {
+        return app_result(worker, result, &error);
+    }
+    statistics_end(&input->statistics, 0, input->survey.features, &input->survey.labels);
+    return 0;
+}
+
+/* Sets the biases at the start, by the classes' shares of the training samples. */
+static int choose_biases(aml_worker *worker, struct mlr *mlr) {
+    const struct statistics *statistics = &mlr->input.statistics;
+    uint32_t classes = mlr->input.survey.labels.count;
+    if (strcmp(mlr->names.optimizer, "ftrl") == 0) {
+        return 0; /* its first step leaves nothing of a start other than 0 */
+    }
+    mlr->chosen.biases = calloc(classes, sizeof *mlr->chosen.biases);
+    if (mlr->chosen.biases == NULL) {
+        return aml_error(worker, AML_ENOMEM, "no memory for the shares of %u classes", classes);
+    }
+    for (uint32_t k = 0; k < classes; k++) {
+        double count = (double)statistics->label_counts[k] + 0.5; /* all samples of a class may be held out */
+        mlr->chosen.biases[k] = (float)log(count / ((double)statistics->samples + 0.5 * classes));
+    }
+    return 0;
+}
+
+/* Returns the factor of C for all samples beside that for those that were drawn. Most slots of hashed samples are rare:
+ * with more samples their weights say more, and the best C grows (docs/mlr.md). */
+static double larger_c(const struct mlr *mlr) {
+    bool criteo = mlr->input.survey.format == SAMPLES_CRITEO;
+    return criteo ? sqrt(fmax(training_samples(mlr) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
+}
+
+/* Says what was chosen by cross-validation. */
+static void note_validation(aml_worker *worker, const struct mlr *mlr) {
+    const struct tuning *tuning = &mlr->chosen.tuning;
+    const struct validated *validation = &tuning->validation;
+    size_t drawn = mlr->input.statistics.drawn_count;
+    if (mlr->chosen.constant) {
+        aml_note(
+            worker,
+            "the features say nothing about the classes: cross-validation on %zu samples has a loss of %.4g at "
+            "best, the classes' shares alone have %.4g. So the model is the shares (--lambda X trains all the same)",
+            drawn, validation->loss, validation->constant);
+        return;
+    }
+    aml_note(worker,
+             "by cross-validation on %zu samples: --scale %s --lambda %.3g (C = %g), loss %.4g; the classes' shares "
+             "alone have %.4g",
+             drawn, scale_kinds[tuning->scale.kind], mlr->chosen.lambda, validation->c * larger_c(mlr),
+             validation->loss, validation->constant);
+}
+
+/* Sets how samples are scaled and weights regularized, by the survey's statistics. */
+static int tune(aml_worker *worker, struct mlr *mlr) {
+    struct samples_input *input = &mlr->input;
+    struct mlr_chosen *chosen = &mlr->chosen;
+    tuning_make(&chosen->tuning, &input->statistics, &input->scale, input->dense, input->survey.labels.count,
+                mlr->lambda < 0);
+    chosen->tuned = true;
+    input->scale = chosen->tuning.scale;
+    if (chosen->tuning.validated) {
+        const struct validated *validation = &chosen->tuning.validation;
+        chosen->constant = !(validation->loss < validation->constant);
+        chosen->lambda =
+            validate_lambda(validation->c * larger_c(mlr), training_samples(mlr), input->survey.labels.count);
+        note_validation(worker, mlr);
+    }
+    if (input->scale.centres != NULL) {
+        chosen->zeros = calloc(input->survey.features, sizeof *chosen->zeros);
+        if (chosen->zeros == NULL) {
+            return aml_error(worker, AML_ENOMEM, "no memory for %u features", input->survey.features);
+        }
+        scale_zeros(&input->scale, chosen->zeros);
+        input->zeros = chosen->zeros;
+    }
+    return choose_biases(worker, mlr);
+}
+
+/* Returns the mean squared length of a sample as far as it is known before the samples are read, the bias included. */
+static double expected_length(const struct mlr *mlr) {
+    const struct samples_survey *survey = &mlr->input.survey;
+    if (mlr->chosen.tuned) {
+        return 1 + mlr->chosen.tuning.length;
+    }
+    double values = (double)survey->values / (double)survey->samples;
+    return 1 + (mlr->input.scale.kind == SCALE_BYTE ? values * PIXEL_SQUARE : values);
+}
+
+/* Returns the rate of the servers' optimizer. */
+static double optimizer_rate(const struct mlr *mlr) {
+    double curvature = mlr->chosen.tuned ? mlr->chosen.tuning.curvature : 0;
+    if (mlr->rate > 0) {
+        return mlr->rate;
+    }
+    if (mlr->optimizer.kind == OPTIMIZER_MOMENTUM && curvature > 0) {
+        double momentum = mlr->momentum > 0 ? mlr->momentum : 0.9;
+        return RATE_OF_CURVATURE / curvature * (1 - momentum);
+    }
+    return mlr->optimizer.kind == OPTIMIZER_MOMENTUM ? 0 : RATE_OF_ADAPTIVE / sqrt(expected_length(mlr));
+}
+
+/* Sets the optimizer's parameters. Sparse steps add L2 to the gradient themselves (kernel.h). */
+static int choose_optimizer(aml_worker *worker, struct mlr *mlr) {
+    struct error error = {0};
+    struct optimizer *optimizer = &mlr->optimizer;
+    bool criteo = mlr->input.survey.format == SAMPLES_CRITEO;
+    optimizer->name = optimizer_name(mlr, criteo);
+    optimizer->l2 = mlr->chosen.lambda;
+    int result = optimizer_choose(optimizer, &error); /* its kind */
+    optimizer->rate = optimizer_rate(mlr);
+    optimizer->samples = (double)mlr->chosen.batch;
+    optimizer->l2 = mlr->input.dense || optimizer->kind == OPTIMIZER_FTRL ? mlr->chosen.lambda : 0;
+    optimizer->bare = mlr->input.survey.features;
+    result = result == 0 ? optimizer_choose(optimizer, &error) : result;
+    return app_result(worker, result, &error);
+}
+
+/* Chooses what the options leave open, after the survey and the layout. */
+static int choose_steps(aml_worker *worker, struct mlr *mlr) {
+    struct mlr_chosen *chosen = &mlr->chosen;
+    const struct samples_survey *survey = &mlr->input.survey;
+    double samples = training_samples(mlr);
+    chosen->lambda = mlr->lambda >= 0 ? mlr->lambda : LAMBDA_DEFAULT;
+    chosen->batch =
+        mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(samples / BATCH_PART), BATCH_MIN), BATCH_MAX);
+    int result = survey->format == SAMPLES_CRITEO && mlr->input.with_statistics ? draw_criteo(worker, mlr) : 0;
+    result = result == 0 && mlr->input.statistics.samples > 0 ? tune(worker, mlr) : result;
+    return result != 0 ? result : choose_optimizer(worker, mlr);
+}
+
+/* Sets the clocks and the iterations of the job, and how the rate falls over them. */
+static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *app) {
+    /* A step per clock: then the number of nodes changes the speed alone. */
+    double samples = training_samples(mlr);
+    int64_t clocks = (int64_t)fmin(fmax(round(samples / (double)mlr->chosen.batch), 1), CLOCKS_MAX);
+    int64_t given = aml_iterations(worker);
+    clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : clocks;
+    app->clocks_per_iteration = clocks;
+    int64_t iterations = (CLOCKS_MIN + clocks - 1) / clocks;
+    iterations = iterations > ITERATIONS_MIN ? iterations : ITERATIONS_MIN;
+    iterations = mlr->input.survey.format == SAMPLES_CRITEO ? ITERATIONS_CRITEO : iterations;
+    app->iterations = mlr->chosen.constant ? 1 : iterations;
+    mlr->optimizer.fall = (struct optimizer_fall){.decay = mlr->decay,
+                                                  .iteration = (uint64_t)clocks,
+                                                  .clocks = (uint64_t)(clocks * (given > 0 ? given : iterations)),
+                                                  .open = given == 0};
+}
+
+/* The start of a row of weights (aml_table.start). */
+static void weights_start(void *context, uint64_t key, void *row) {
+    const struct mlr *mlr = context;
+    if (key == mlr->input.survey.features && mlr->chosen.biases != NULL) {
+        memcpy(row, mlr->chosen.biases, mlr->input.survey.labels.count * sizeof *mlr->chosen.biases);
+    }
+}
+
 /* Sets up what --hash-bits and --cross ask for, and makes the survey of Criteo lines. */
 static int survey_criteo(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
@@ -216,6 +441,8 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     struct error error = {0};
     bool criteo = false;
     samples_survey_close(&mlr->input.survey);
+    mlr->input.seed = aml_seed(worker);
+    mlr->input.with_statistics = !aml_only_checks(worker);
     int result = samples_are_criteo(&mlr->input.file, &criteo, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
@@ -231,7 +458,8 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     mlr->input.scale.features = mlr->input.survey.features;
     mlr->input.scale.maxima = mlr->input.survey.maxima;
     samples_input_mark(worker, &mlr->input);
-    return choose_layout(worker, mlr);
+    result = choose_layout(worker, mlr);
+    return result != 0 ? result : choose_steps(worker, mlr);
 }
 
 static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
@@ -271,12 +499,8 @@ static int mlr_configure(aml_worker *worker, struct aml_app *app) {
     app->item_varied = !mlr->input.dense;
     app->slices = mlr->input.dense;
     app->item_bytes = mlr->input.dense ? ((size_t)mlr->input.survey.features + 1) * sizeof(float) : 0;
-    /* A step per clock: then the number of nodes changes the speed alone. */
-    double steps = (double)mlr->input.survey.samples * (1 - mlr->input.test_fraction) / (double)mlr->batch;
-    app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
-    mlr->input.seed = aml_seed(worker);
+    choose_clocks(worker, mlr, app);
     mlr->kernel = mlr_kernel_choose();
-    mlr->optimizer.bare = mlr->input.survey.features;
     optimizer_declare(&mlr->optimizer, &app->tables[WEIGHTS]);
     app->steering = mlr->optimizer.kind == OPTIMIZER_FTRL ? steering_of_ftrl : steering;
     mlr->narrow = mlr->input.dense && (mlr->momentum == 0 || server_steps(mlr)) &&
@@ -363,6 +587,16 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
     return nn_device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
 }
 
+/* Returns the rate of plain steps that --rate 0 chooses. */
+static double plain_rate(const aml_worker *worker, const struct mlr *mlr) {
+    double length = 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
+    double rate = RATE_OF_LENGTH / length;
+    if (mlr->chosen.tuned && mlr->chosen.tuning.curvature > 0 && mlr->hashing.rare == 0) {
+        rate = RATE_OF_CURVATURE / mlr->chosen.tuning.curvature;
+    }
+    return rate * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->hashing.rare);
+}
+
 static int mlr_begin(aml_worker *worker, void *context) {
     struct mlr *mlr = context;
     struct aml_rows rows = aml_table_rows(worker, WEIGHTS);
@@ -386,9 +620,7 @@ static int mlr_begin(aml_worker *worker, void *context) {
             return aml_error(worker, AML_ENOMEM, "no memory for the momentum of %u features", rows.count);
         }
     }
-    double length = 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
-    double rate = RATE_OF_LENGTH / length * (1 - mlr->momentum) * pow(RATE_OF_RARE, 2 * mlr->hashing.rare);
-    mlr->first_rate = mlr->rate > 0 ? mlr->rate : rate;
+    mlr->first_rate = mlr->rate > 0 ? mlr->rate : plain_rate(worker, mlr);
     return mlr->input.dense ? 0 : make_paces(worker, mlr);
 }
 
@@ -482,6 +714,9 @@ static void part_backward(void *context, unsigned thread, unsigned threads) {
     if (!mlr->input.dense) {
         mlr->kernel.sparse_update(&batch->weights, batch->sparse, batch->logits, batch->count, &batch->step, thread,
                                   threads, batch->touched);
+        if (batch->step.l2 > 0) {
+            mlr_sparse_l2(&batch->seen, &batch->weights, batch->sparse, batch->count, &batch->step, thread, threads);
+        }
         return;
     }
     uint64_t parts = (batch->dense.features + PART_FEATURES - 1) / PART_FEATURES;
@@ -568,7 +803,7 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
         result = batch_room(worker, mlr, next);
         if (result == 0) {
             *items = batch_take(mlr, *items, next, last && done + next == count);
-            result = take_step(worker, mlr, true);
+            result = take_step(worker, mlr, !mlr->chosen.constant);
             *values += batch->values;
             batch->step.slice++;
             batch->step.decay = 0; /* once a step */
@@ -584,7 +819,7 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
  * makes one step a clock. */
 static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
     double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
-    *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->batch), 1);
+    *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->chosen.batch), 1);
     return clock_samples / (double)*steps;
 }
 
@@ -595,14 +830,15 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     uint64_t values = 0;
     uint64_t start_us = monotonic_us();
     double samples = step_samples(worker, mlr, &steps);
-    double rate = mlr->first_rate * pow(mlr->decay, (double)aml_iteration(worker) - 1);
+    double decay = mlr->decay > 0 ? mlr->decay : DECAY_OF_SGD;
+    double rate = mlr->first_rate * pow(decay, (double)aml_iteration(worker) - 1);
     rate /= 1 + mlr->lag * aml_lag(worker);
     rate = server_steps(mlr) ? -1 : rate; /* the sum is the gradient itself */
     int result = begin_steps(worker, mlr);
     if (result != 0) {
         return result;
     }
-    if (mlr->input.dense) {
+    if (mlr->input.dense && !mlr->chosen.constant) {
         memset(batch->touched, 1, (size_t)mlr->input.survey.features + 1);
     }
     for (size_t s = 0; s < steps && result == 0; s++) {
@@ -617,7 +853,8 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
                                         .paces = mlr->paces};
         /* This node's share of the step's L2 is its share of the samples. */
         double share = mlr->input.dense ? (double)(end - first) / samples : 1 / samples;
-        batch->step.decay = server_steps(mlr) ? 0 : (float)fmin(rate * mlr->lambda * share, 1);
+        batch->step.decay = server_steps(mlr) ? 0 : (float)fmin(rate * mlr->chosen.lambda * share, 1);
+        batch->step.l2 = sends_l2(mlr) ? (float)(mlr->chosen.lambda / samples) : 0;
         result = take_slices(worker, mlr, &items, end - first, end == count, &values);
     }
     struct mlr_loss loss;
@@ -632,13 +869,45 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     return 0;
 }
 
+/* Returns the logarithm of a class's share of the training samples. Of Criteo lines, which have no survey, the share is
+ * that of what was read. */
+static double log_share(const aml_worker *worker, const struct mlr *mlr, uint32_t label) {
+    double samples = (double)aml_total_items(worker);
+    double count;
+    if (mlr->input.statistics.samples > 0 && mlr->input.survey.format != SAMPLES_CRITEO) {
+        count = (double)mlr->input.statistics.label_counts[label];
+        samples = (double)mlr->input.statistics.samples;
+    } else if (mlr->input.survey.format == SAMPLES_CRITEO) {
+        double clicks = aml_total(worker, SAMPLES_TOTAL_LABELS);
+        count = label == 1 ? clicks : samples - clicks;
+    } else {
+        count = (double)mlr->input.survey.labels.items[label].count;
+        samples = (double)mlr->input.survey.samples;
+    }
+    return log((count + 0.5) / (samples + 0.5 * mlr->input.survey.labels.count));
+}
+
+/* Returns the mean loss on the training samples of a model that knows the classes' shares alone. */
+static double constant_loss(const aml_worker *worker, const struct mlr *mlr) {
+    double loss = 0;
+    for (uint32_t k = 0; k < mlr->input.survey.labels.count; k++) {
+        double share = log_share(worker, mlr, k);
+        loss -= exp(share) * share;
+    }
+    return loss;
+}
+
 static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, void *context) {
     struct mlr *mlr = context;
+    double constant = 0;
     int result = batch_room(worker, mlr, EVALUATED_TOGETHER);
     result = result == 0 ? begin_steps(worker, mlr) : result;
     for (size_t first = 0; first < count && result == 0; first += EVALUATED_TOGETHER) {
         size_t together = count - first < EVALUATED_TOGETHER ? count - first : EVALUATED_TOGETHER;
         items = batch_take(mlr, items, together, first + together == count);
+        for (size_t s = 0; s < together; s++) {
+            constant -= log_share(worker, mlr, mlr->minibatch.labels[s]);
+        }
         result = take_step(worker, mlr, false);
     }
     struct mlr_loss loss;
@@ -647,6 +916,7 @@ static int mlr_evaluate(aml_worker *worker, const void *items, size_t count, voi
         return result;
     }
     aml_metric_add(worker, TEST_LOSS, loss.loss, (double)count);
+    aml_metric_add(worker, TEST_CONSTANT, constant, (double)count);
     aml_metric_add(worker, TEST_ACCURACY, (double)loss.correct, (double)count);
     return 0;
 }
@@ -665,8 +935,27 @@ static int save_rows(void *context, const uint64_t *keys, const void *rows, size
     return app_result(save->worker, result, &error);
 }
 
+/* Says so when the model is no better than one that knows the classes' shares alone. */
+static void compare_with_constant(aml_worker *worker, const struct mlr *mlr) {
+    double loss = aml_metric_value(worker, LOSS);
+    double test_loss = aml_metric_value(worker, TEST_LOSS);
+    double test_constant = aml_metric_value(worker, TEST_CONSTANT);
+    double constant = constant_loss(worker, mlr);
+    if (test_loss >= test_constant) {
+        aml_note(worker,
+                 "the model is no better than a constant: its test loss is %.6g, that of the classes' shares %.6g",
+                 test_loss, test_constant);
+    } else if (loss >= constant) {
+        aml_note(worker,
+                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
+                 "shares %.6g",
+                 loss, constant);
+    }
+}
+
 static int mlr_finish(aml_worker *worker, void *context) {
     const struct mlr *mlr = context;
+    compare_with_constant(worker, mlr);
     if (mlr->model_out == NULL) {
         return 0;
     }
@@ -689,12 +978,14 @@ static int mlr_finish(aml_worker *worker, void *context) {
 /* ---- The command line ---- */
 
 static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, char **argv) {
-    struct aml_table tables[] = {[WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD}};
+    struct aml_table tables[] = {
+        [WEIGHTS] = {.name = "weights", .type = AML_FLOAT32, .mode = AML_ADD, .start = weights_start}};
     const struct aml_metric metrics[] = {
         [LOSS] = {.name = "loss", .kind = AML_MEAN},
         [TRAIN_ACCURACY] = {.name = "train_accuracy", .kind = AML_MEAN},
         [TEST_LOSS] = {.name = "test_loss", .kind = AML_MEAN, .evaluated = 1},
         [TEST_ACCURACY] = {.name = "test_accuracy", .kind = AML_MEAN, .evaluated = 1},
+        [TEST_CONSTANT] = {.name = "test_constant", .kind = AML_MEAN, .evaluated = 1},
         [SPEED] = {.name = "node_gflops", .kind = AML_MEAN},
     };
     struct aml_app app = {
@@ -720,6 +1011,9 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
     mlr_forget_items(mlr);
     free(mlr->velocity);
     mlr_device_close(mlr->device);
+    tuning_close(&mlr->chosen.tuning);
+    free(mlr->chosen.biases);
+    free(mlr->chosen.zeros);
     samples_input_close(&mlr->input);
     return status;
 }
@@ -727,12 +1021,9 @@ static int run_job(struct mlr *mlr, const struct aml_option *options, int argc, 
 int main(int argc, char **argv) {
     struct mlr mlr = {
         .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
-        .names = {.layout = "auto", .device = "auto"},
-        .optimizer = {.name = "sgd"},
-        .batch = 256,
-        .decay = 0.98,
+        .names = {.layout = "auto", .device = "auto", .optimizer = "auto"},
         .hashing = {.rare = -1},
-        .lambda = 1e-4};
+        .lambda = -1};
     const char *predict = NULL; /* for --help only: predict.c reads `mlr --predict` */
     const struct aml_option options[] = {
         {"data", "FILES", AML_OPTION_STRINGS, &mlr.input.data, 0, 0,
@@ -755,8 +1046,9 @@ int main(int argc, char **argv) {
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx and tar, else "
-         "none"},
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard, standard-unit; auto: "
+         "by "
+         "the data (docs/mlr.md)"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
          "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
@@ -768,18 +1060,20 @@ int main(int argc, char **argv) {
          "of tar: 1 for grey, 3 for colour; 0: as the first image. Of --shift: values of a pixel, side by side"},
         {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
-        {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
+        {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,
+         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
-         "learning rate of the first iteration; 0: by the samples' mean squared length, or as --optimizer has it"},
-        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0.01, 1,
-         "of --optimizer sgd: the rate's factor from iteration to iteration"},
+         "learning rate at the beginning; 0: by the samples (docs/mlr.md)"},
+        {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0, 1,
+         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else the rate falls to 0 over the job"},
         {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
          "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
-        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, 0, 100, "L2 regularization, of all weights but the biases"},
+        {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, -1, 1e6,
+         "L2 regularization, of all weights but the biases; -1: by cross-validation on some of the samples"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999,
          "of dense samples' steps; 0: none; with --optimizer momentum of any samples' steps; 0: 0.9"},
-        {"optimizer", "NAME", AML_OPTION_WORD, &mlr.optimizer.name, 0, 0,
-         "sgd; or, in the servers, momentum, adagrad, adam or ftrl (docs/mlr.md)"},
+        {"optimizer", "NAME", AML_OPTION_WORD, &mlr.names.optimizer, 0, 0,
+         "sgd; or, in the servers, momentum, adagrad, adam or ftrl; auto: adam, of criteo sgd (docs/mlr.md)"},
         {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "of --optimizer ftrl: L1 regularization"},
         {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
          "of sparse samples: steps of a feature that a part p of the samples has are p^-X times as long; -1: 0.5 of "

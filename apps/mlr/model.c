@@ -38,6 +38,12 @@ static void writer_floats(struct mlr_model_writer *writer, const float *values, 
     }
 }
 
+static void writer_doubles(struct mlr_model_writer *writer, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        put_double(model_file_room(writer->file, sizeof(double)), values[i]);
+    }
+}
+
 static bool is_hashed(const struct mlr_hash *hash) {
     return hash != NULL && hash->bits > 0;
 }
@@ -73,6 +79,11 @@ static void writer_header(struct mlr_model_writer *writer, const struct mlr_mode
     if (header->scale.kind == SCALE_MAX) {
         writer_floats(writer, header->scale.maxima, writer->features);
     }
+    if (header->scale.kind == SCALE_STANDARD) {
+        put32(model_file_room(writer->file, sizeof(uint32_t)), header->scale.centres != NULL);
+        writer_doubles(writer, header->scale.factors, writer->features);
+        writer_doubles(writer, header->scale.centres, header->scale.centres != NULL ? writer->features : 0);
+    }
 }
 
 int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, const struct mlr_model_header *header,
@@ -80,9 +91,10 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
     assert(header->scale.kind < SCALE_AUTO && header->labels->count >= 2);
     *opened = NULL;
     struct model_file_writer *file;
-    struct model_file_kind kind = model_kind(is_hashed(header->hash)    ? MLR_MODEL_VERSION_HASHED
-                                             : header->images.width > 0 ? MLR_MODEL_VERSION_IMAGES
-                                                                        : MLR_MODEL_VERSION);
+    struct model_file_kind kind = model_kind(is_hashed(header->hash)                ? MLR_MODEL_VERSION_HASHED
+                                             : header->images.width > 0             ? MLR_MODEL_VERSION_IMAGES
+                                             : header->scale.kind == SCALE_STANDARD ? MLR_MODEL_VERSION_STANDARD
+                                                                                    : MLR_MODEL_VERSION);
     const struct column_names *names = header->names != NULL && header->names->count > 0 ? header->names : NULL;
     kind.version += names != NULL ? MODEL_NAMES_VERSION : 0;
     int result = model_file_begin(&file, path, &kind, 0, error);
@@ -182,8 +194,10 @@ static int load_header(struct loading *l, uint32_t *classes) {
     model->index_base = get32(numbers + 8);
     model->scale.features = get32(numbers + 12);
     *classes = get32(numbers + 16);
-    if (kind >= SCALE_AUTO || model->index_base > 1 || model->scale.features < 1 ||
-        model->scale.features > SAMPLES_FEATURES_MAX || *classes < 2 || *classes > MLR_CLASSES_MAX) {
+    bool standard = get32(numbers) == MLR_MODEL_VERSION_STANDARD;
+    if (kind >= SCALE_AUTO || (kind == SCALE_STANDARD) != standard || model->index_base > 1 ||
+        model->scale.features < 1 || model->scale.features > SAMPLES_FEATURES_MAX || *classes < 2 ||
+        *classes > MLR_CLASSES_MAX) {
         return load_refuse(l, "has a scale, index base, number of features or number of classes out of range");
     }
     model->scale.kind = (enum scale_kind)kind;
@@ -196,7 +210,9 @@ static int load_header(struct loading *l, uint32_t *classes) {
         return result;
     }
     size_t maxima = kind == SCALE_MAX ? model->scale.features * sizeof(float) : 0;
-    return l->size - l->at < *classes * (size_t)LABEL_SIZE + maxima ? load_refuse(l, "ends in its header") : 0;
+    size_t standards = standard ? 4 + model->scale.features * sizeof(double) : 0;
+    return l->size - l->at < *classes * (size_t)LABEL_SIZE + maxima + standards ? load_refuse(l, "ends in its header")
+                                                                                : 0;
 }
 
 static int load_labels(struct loading *l, uint32_t classes) {
@@ -233,6 +249,37 @@ static int load_maxima(struct loading *l) {
     }
     model->scale.maxima = model->maxima;
     return 0;
+}
+
+/* Reads doubles[features]. */
+static int load_doubles(struct loading *l, double **doubles) {
+    uint32_t features = l->model->scale.features;
+    if (l->size - l->at < features * sizeof(double)) {
+        return load_refuse(l, "ends in its header");
+    }
+    *doubles = memory_zeroed(features, sizeof **doubles);
+    for (uint32_t f = 0; f < features; f++, l->at += sizeof(double)) {
+        (*doubles)[f] = get_double(l->bytes + l->at);
+        if (!isfinite((*doubles)[f])) {
+            return load_refuse(l, "has a feature's centre or factor that is not finite");
+        }
+    }
+    return 0;
+}
+
+static int load_standard(struct loading *l) {
+    struct mlr_model *model = l->model;
+    if (model->scale.kind != SCALE_STANDARD) {
+        return 0;
+    }
+    uint32_t centred = get32(l->bytes + l->at);
+    l->at += sizeof centred;
+    int result = centred > 1 ? load_refuse(l, "has centres that are neither there nor not there")
+                             : load_doubles(l, &model->factors);
+    result = result == 0 && centred ? load_doubles(l, &model->centres) : result;
+    model->scale.factors = model->factors;
+    model->scale.centres = model->centres;
+    return result;
 }
 
 static int load_rows(struct loading *l, uint32_t classes) {
@@ -296,6 +343,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     result = result != 0 ? result : check_names(&loading);
     result = result != 0 ? result : load_labels(&loading, classes);
     result = result != 0 ? result : load_maxima(&loading);
+    result = result != 0 ? result : load_standard(&loading);
     result = result != 0 ? result : load_rows(&loading, classes);
     free(loading.bytes);
     if (result != 0) {
@@ -308,6 +356,8 @@ void mlr_model_close(struct mlr_model *model) {
     mlr_labels_close(&model->labels);
     column_names_close(&model->names);
     free(model->maxima);
+    free(model->factors);
+    free(model->centres);
     free(model->rows);
     free(model->places);
     *model = (struct mlr_model){0};
@@ -326,13 +376,38 @@ static void prediction_room(struct mlr_prediction *prediction, uint32_t classes,
     }
 }
 
-void mlr_model_predict(const struct mlr_model *model, const struct sample *sample, struct mlr_prediction *prediction) {
-    uint32_t classes = model->labels.count;
-    prediction_room(prediction, classes, sample->count);
+/* Sets the values of a sample whose zeros have values, too. Returns how many there are. */
+static uint32_t centred_values(const struct mlr_model *model, const struct sample *sample,
+                               struct mlr_prediction *prediction) {
+    uint32_t features = model->scale.features;
+    float *scaled = prediction->values + features;
+    uint32_t count = scale_sample(&model->scale, sample, scaled);
+    scale_zeros(&model->scale, prediction->values);
+    for (uint32_t i = 0; i < count; i++) {
+        prediction->values[sample->features != NULL ? sample->features[i] : i] = scaled[i];
+    }
+    memcpy(prediction->places, model->places, features * sizeof *prediction->places);
+    return features;
+}
+
+/* Sets the values of a sample and the places of their rows. Returns how many there are. */
+static uint32_t prediction_values(const struct mlr_model *model, const struct sample *sample,
+                                  struct mlr_prediction *prediction) {
+    bool centred = model->scale.centres != NULL;
+    prediction_room(prediction, model->labels.count, centred ? model->scale.features + sample->count : sample->count);
+    if (centred) {
+        return centred_values(model, sample, prediction);
+    }
     uint32_t count = scale_sample(&model->scale, sample, prediction->values);
     for (uint32_t i = 0; i < count; i++) {
         prediction->places[i] = model->places[sample->features != NULL ? sample->features[i] : i];
     }
+    return count;
+}
+
+void mlr_model_predict(const struct mlr_model *model, const struct sample *sample, struct mlr_prediction *prediction) {
+    uint32_t classes = model->labels.count;
+    uint32_t count = prediction_values(model, sample, prediction);
     const struct mlr_weights weights = {
         .rows = model->rows, .stride = classes, .bias = model->places[model->scale.features], .classes = classes};
     const struct mlr_sparse x = {.features = prediction->places, .values = prediction->values, .count = count};

@@ -1,12 +1,12 @@
 /* The file of a trained model, and predictions from it. The writer takes rows in any order and leaves a whole file or
  * none. The reader checks everything.
  *
- * The format, version 1, or 2 if samples are hashed, or 3 if they are images. All numbers are little-endian; "float" is
- * an IEEE 754 binary32.
+ * The format, version 1, or 2 if samples are hashed, 3 if they are images, 4 if features are standardized. All numbers
+ * are little-endian; "float" is an IEEE 754 binary32.
  *
  *     bytes  what
  *     8      magic: "AMLMLMDL"
- *     4      version: 1, 2 or 3
+ *     4      version: 1, 2, 3 or 4
  *     4      how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4      index of the first feature in libsvm files: 0 or 1
  *     4      d: features, 1..SAMPLES_FEATURES_MAX
@@ -16,6 +16,9 @@
  *     12     version 3 only: width, height and channels of the images (d = their product)
  *     56 K   the labels of the classes in their order (labels.h), each filled up with zeros
  *     4 d    floats: the features' largest absolute values, with SCALE_MAX only; none negative
+ *     4      version 4 only: flags: bit 0: there are centres; the others are 0
+ *     8 d    version 4 only: doubles: the features' factors (0: the feature is left out)
+ *     8 d    with centres only: doubles: the features' centres
  *     then rows in any order, each at most once; the row of a feature whose weights are all 0 may be missing:
  *     4      the feature's number, 0..d-1, or d: the biases, whose row is never missing
  *     4 K    floats: the weights
@@ -37,7 +40,8 @@ enum {
     MLR_MODEL_VERSION = 1,
     MLR_MODEL_VERSION_HASHED = 2,
     MLR_MODEL_VERSION_IMAGES = 3,
-    MLR_MODEL_NEWEST = MLR_MODEL_VERSION_IMAGES
+    MLR_MODEL_VERSION_STANDARD = 4,
+    MLR_MODEL_NEWEST = MLR_MODEL_VERSION_STANDARD
 };
 
 /* What the file starts with. */
@@ -72,6 +76,7 @@ struct mlr_model {
     struct mlr_labels labels;
     struct column_names names; /* without features: not known */
     float *maxima;
+    double *factors, *centres;
     float *rows; /* [row_count][classes]; row 0 is all zeros */
     uint32_t row_count;
     uint32_t *places; /* [features + 1]: each feature's row, then the biases'; 0 for a feature without a row */

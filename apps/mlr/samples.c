@@ -46,7 +46,7 @@ struct reading {
     struct error *error;
     struct sample sample;
     uint32_t *features; /* [capacity] */
-    float *values;      /* [capacity] */
+    double *values;     /* [capacity] */
     uint32_t capacity;
     struct columns own;            /* found by look */
     const struct columns *columns; /* text, csv: `own`, or that of a run's head */
@@ -147,14 +147,9 @@ static const char *skip_field(const char *p) {
 }
 
 /* Takes a number that is finite as a float, and returns the place behind it; NULL: no such number at `text`. */
-static const char *take_value(const char *text, float *value) {
-    double number;
-    const char *end = number_take(text, &number);
-    if (end == NULL || fabs(number) > (double)FLT_MAX) {
-        return NULL;
-    }
-    *value = (float)number;
-    return end;
+static const char *take_value(const char *text, double *value) {
+    const char *end = number_take(text, value);
+    return end == NULL || fabs(*value) > (double)FLT_MAX ? NULL : end;
 }
 
 /* ---- libsvm ---- */
@@ -209,7 +204,7 @@ static int take_pair(struct reading *r, const char **p) {
 /* Returns whether the first field is `index:value`, so that the line has no label. */
 static bool begins_with_pair(const char *field) {
     uint32_t index;
-    float value;
+    double value;
     const char *end = take_index(field, &index);
     return end != NULL && *end == ':' && take_value(end + 1, &value) == skip_field(field);
 }
@@ -306,7 +301,7 @@ static int bad_quotes(const struct reading *r, const struct text_field *field) {
 
 /* Takes a feature at *p as it mostly is: a number without quotes, and no blanks before the separator. Moves *p to the
  * next field, or to NULL behind the last one. */
-static bool take_plain_value(const struct reading *r, const char **p, float *value) {
+static bool take_plain_value(const struct reading *r, const char **p, double *value) {
     const char *end = take_value(text_skip_blanks(*p), value);
     if (end == NULL) {
         return false;
@@ -356,7 +351,7 @@ static int take_field_value(struct reading *r, uint32_t column, const struct tex
     if (!column_value(field->text, field->length, &number) || fabs(number) > (double)FLT_MAX) {
         return refuse_value(r, column, field);
     }
-    r->values[r->columns->roles[column]] = (float)number;
+    r->values[r->columns->roles[column]] = number;
     return 0;
 }
 
@@ -783,7 +778,7 @@ static int read_idx_sample(struct reading *r, struct text_lines *labels, int lab
     }
     const unsigned char *bytes = (const unsigned char *)r->lines.bytes;
     for (uint32_t i = 0; i < size; i++) {
-        r->values[i] = (float)bytes[i];
+        r->values[i] = bytes[i];
     }
     text_lines_skip(&r->lines, size);
     r->sample.count = size;
@@ -932,7 +927,7 @@ enum { SEEN_LABELS = 256, SEEN_LABEL_BYTES = 16 };
 struct surveyor {
     struct samples_survey *survey;
     uint32_t maxima_capacity;
-    bool with_maxima;
+    const struct samples_wanted *wanted;
     bool index_zero; /* occurs */
     /* Files of lines. */
     struct reading *reading; /* of the present file */
@@ -963,7 +958,7 @@ static void survey_maxima(struct surveyor *surveyor, const struct sample *sample
     }
     for (uint32_t i = 0; i < sample->count; i++) {
         float *maximum = &survey->maxima[sample->features != NULL ? sample->features[i] : i];
-        *maximum = fmaxf(*maximum, fabsf(sample->values[i]));
+        *maximum = fmaxf(*maximum, fabsf((float)sample->values[i]));
     }
 }
 
@@ -982,10 +977,13 @@ static int survey_sample(void *context, const struct sample *sample, struct erro
         surveyor->index_zero = surveyor->index_zero || sample->features[0] == 0;
     }
     survey_shape(surveyor->survey, sample->count, features);
-    if (surveyor->with_maxima) {
+    if (surveyor->wanted->maxima) {
         survey_maxima(surveyor, sample);
     }
-    return add_label(&surveyor->survey->labels, &sample->label, error);
+    int result = add_label(&surveyor->survey->labels, &sample->label, error);
+    return result == 0 && surveyor->wanted->sink != NULL
+               ? surveyor->wanted->sink(surveyor->wanted->context, sample, error)
+               : result;
 }
 
 /* Adds the label at text[length], unless it was added as it is written. Returns false
@@ -1010,6 +1008,11 @@ static bool survey_label(struct surveyor *surveyor, const char *text, size_t len
     return true;
 }
 
+/* Whether the survey reads the samples' values. */
+static bool reads_values(const struct samples_wanted *wanted) {
+    return wanted->maxima || wanted->sink != NULL;
+}
+
 /* Surveys a line of the usual form. *usual: it was one. */
 static int survey_usual_line(struct surveyor *surveyor, const char *line, const char *end, bool *usual) {
     struct reading *r = surveyor->reading;
@@ -1019,7 +1022,7 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
     uint32_t features = 0;
     int result = 0;
     *usual = false;
-    if (surveyor->with_maxima) {
+    if (reads_values(surveyor->wanted)) {
         return 0;
     }
     if (r->format == SAMPLES_LIBSVM) {
@@ -1094,6 +1097,7 @@ static int survey_chunk(void *context, unsigned thread, const struct line_chunk 
             surveyor->reading->lines.number++;
             return bad_line(surveyor->reading, "expected text, got a zero byte");
         }
+        surveyor->reading->sample.place = places->end - chunk->size + (uint64_t)(line - chunk->text);
         result = survey_line(surveyor, line, length);
         line = text_next_line(line + length);
     }
@@ -1188,17 +1192,17 @@ static int find_idx(const struct samples_file *file, bool *is_idx, struct error 
     return result;
 }
 
-int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
+int samples_survey(const struct samples_file *file, const struct samples_wanted *wanted, struct samples_survey *survey,
                    struct error *error) {
     struct samples_file from = *file;
-    struct surveyor surveyor = {.survey = survey, .with_maxima = with_maxima};
+    struct surveyor surveyor = {.survey = survey, .wanted = wanted};
     bool is_idx = file->format == SAMPLES_IDX;
     *survey = (struct samples_survey){.features = 0};
-    from.index_base = find_base ? 0 : file->index_base;
+    from.index_base = wanted->base ? 0 : file->index_base;
     int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
     if (result == 0 && is_idx && file_count(file) > 1) {
         result = refuse_idx_files(file, error);
-    } else if (result == 0 && is_idx && !with_maxima) {
+    } else if (result == 0 && is_idx && !reads_values(wanted)) {
         survey->format = SAMPLES_IDX;
         result = survey_idx(&from, survey, error);
     } else if (result == 0 && is_idx) {
@@ -1211,7 +1215,7 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
         return result;
     }
     survey->index_base = from.index_base;
-    if (find_base && survey->format == SAMPLES_LIBSVM && !surveyor.index_zero) {
+    if (wanted->base && survey->format == SAMPLES_LIBSVM && !surveyor.index_zero) {
         survey->index_base = 1;
         survey->features -= survey->features > 0;
         if (survey->maxima != NULL) {
@@ -1221,8 +1225,8 @@ int samples_survey(const struct samples_file *file, bool find_base, bool with_ma
     survey->dense = survey->format != SAMPLES_LIBSVM;
     if (survey->features == 0) { /* only samples of zeros */
         survey->features = 1;
-        survey->maxima = with_maxima ? memory_resized(survey->maxima, 1, sizeof *survey->maxima) : NULL;
-        if (with_maxima) {
+        survey->maxima = wanted->maxima ? memory_resized(survey->maxima, 1, sizeof *survey->maxima) : NULL;
+        if (wanted->maxima) {
             survey->maxima[0] = 0;
         }
     }

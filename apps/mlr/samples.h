@@ -100,7 +100,7 @@ struct sample {
     struct mlr_label label;
     const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo: any order,
                                * none twice */
-    const float *values;      /* [count] finite */
+    const double *values;     /* [count] finite, and in the range of float */
     bool ones;                /* all values are known to be 1 */
     uint32_t count;           /* at most SAMPLES_VALUES_MAX */
 };
@@ -181,10 +181,18 @@ struct samples_survey {
     uint64_t text;                /* the sum of hashes of all chunks; tar: a hash of the images' names and sizes */
 };
 
-/* Reads the files once. Without `with_maxima` of idx only the header and the labels; of lines what a survey needs,
- * which is much quicker than samples_read: whoever reads the samples finds what is wrong with their values. With
- * `find_base` ignores file->index_base. After success samples_survey_close must follow. */
-int samples_survey(const struct samples_file *file, bool find_base, bool with_maxima, struct samples_survey *survey,
+/* What a survey is to find out beside shape and labels. */
+struct samples_wanted {
+    bool base;          /* whether index 0 occurs; file->index_base is ignored */
+    bool maxima;        /* of each feature */
+    samples_sink *sink; /* gets each sample, with its place; features count from 0 with `base`. NULL: none */
+    void *context;      /* the sink's */
+};
+
+/* Reads the files once. Without maxima and a sink, of idx only the header and the labels; of lines what a survey needs,
+ * which is much quicker than samples_read: whoever reads the samples finds what is wrong with their values. After
+ * success samples_survey_close must follow. */
+int samples_survey(const struct samples_file *file, const struct samples_wanted *wanted, struct samples_survey *survey,
                    struct error *error);
 /* Sets *criteo to whether the file has format SAMPLES_CRITEO, or SAMPLES_AUTO and a first line that looks like it. */
 int samples_are_criteo(const struct samples_file *file, bool *criteo, struct error *error);

@@ -76,7 +76,17 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
                          input->file.path);
     }
     input->file.index_base = find_base ? 0 : (uint32_t)input->index_base;
-    int result = samples_survey(&input->file, find_base, input->scale.kind == SCALE_MAX, &input->survey, &error);
+    statistics_close(&input->statistics);
+    input->statistics = (struct statistics){.seed = input->seed, .test_fraction = input->test_fraction};
+    const struct samples_wanted wanted = {.base = find_base,
+                                          .maxima = input->scale.kind == SCALE_MAX,
+                                          .sink = input->with_statistics ? statistics_take : NULL,
+                                          .context = &input->statistics};
+    int result = samples_survey(&input->file, &wanted, &input->survey, &error);
+    if (result == 0 && input->with_statistics) {
+        statistics_end(&input->statistics, find_base ? input->survey.index_base : 0, input->survey.features,
+                       &input->survey.labels);
+    }
     input->file.index_base = result == 0 ? input->survey.index_base : input->file.index_base;
     return app_result(worker, result, &error);
 }
@@ -125,7 +135,7 @@ int samples_input_survey(aml_worker *worker, struct samples_input *input) {
     if (result != 0) {
         return result;
     }
-    if (input->scale.kind == SCALE_AUTO) {
+    if (input->scale.kind == SCALE_AUTO && (images || input->shift > 0 || !input->with_statistics)) {
         input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
     }
     return 0;
@@ -258,7 +268,11 @@ static int emit_dense(struct emitting *emitting, enum aml_item_use use, const st
                       uint32_t label) {
     uint32_t features = emitting->input->survey.features;
     float *item = emitting->bytes;
-    memset(item, 0, features * sizeof *item);
+    if (emitting->input->zeros != NULL && count < features) {
+        memcpy(item, emitting->input->zeros, features * sizeof *item);
+    } else {
+        memset(item, 0, features * sizeof *item);
+    }
     for (uint32_t i = 0; i < count; i++) {
         item[sample->features != NULL ? sample->features[i] : i] = emitting->values[i];
     }
@@ -335,6 +349,7 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
                                : emit_sparse)(emitting, use, sample, count, (uint32_t)label);
     if (kept == 1 && use == AML_TRAIN) {
         aml_total_add(emitting->worker, SAMPLES_TOTAL_SQUARES, ones ? count : sum_squares(emitting->values, count));
+        aml_total_add(emitting->worker, SAMPLES_TOTAL_LABELS, (double)label);
     }
     return kept < 0 ? kept : 0;
 }
@@ -449,6 +464,7 @@ int samples_input_read(aml_worker *worker, const struct samples_input *input) {
 }
 
 void samples_input_close(struct samples_input *input) {
+    statistics_close(&input->statistics);
     samples_survey_close(&input->survey);
     input_list_close(&input->data_files);
     input_list_close(&input->test_files);

@@ -12,6 +12,7 @@
 #include "apps/mlr/samples.h"
 #include "apps/mlr/scale.h"
 #include "apps/mlr/shift.h"
+#include "apps/mlr/statistics.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +21,9 @@
 enum {
     SAMPLES_DENSE_MAX = AML_ITEM_BYTES_MAX / (int)sizeof(float) - 1, /* features of a dense sample */
     SAMPLES_INPUT_FILES = 4,
-    SAMPLES_TOTAL_SQUARES = 0 /* total of the input: the sum of the squares of all scaled values */
+    /* Totals of the input: the sums of the squares of all scaled values, and of the labels' numbers. */
+    SAMPLES_TOTAL_SQUARES = 0,
+    SAMPLES_TOTAL_LABELS = 1
 };
 
 /* Zeros before, and index_base -1, names "auto" and missing_name "refuse". */
@@ -31,6 +34,7 @@ struct samples_input {
     const char *format_name, *scale_name, *missing_name;
     int64_t index_base; /* -1: what the file has */
     double test_fraction;
+    bool with_statistics;       /* the survey makes `statistics`, of samples that are neither images nor Criteo lines */
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
     int64_t channels;           /* of a pixel; 0: 1, or as the first image of a tar file has */
     const char *image_size;     /* of images in tar files; NULL: the first one's */
@@ -40,8 +44,10 @@ struct samples_input {
     /* Set by `configure`. */
     struct input_list data_files, test_files;
     struct samples_survey survey;
+    struct statistics statistics;
     bool dense;
-    uint64_t seed;
+    uint64_t seed;          /* set before the survey */
+    const float *zeros;     /* the app's: [features] the scaled values of a sample of zeros; NULL: all are 0 */
     struct mlr_image image; /* with `shift`, or after samples_input_find_image */
     struct aml_stage stages[4];
 };

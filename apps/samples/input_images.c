@@ -129,11 +129,7 @@ void samples_input_scale(const struct samples_input *input, const void *in, void
     uint32_t features = input->survey.features;
     const unsigned char *pixels = in;
     float *values = out;
-    for (uint32_t i = 0; i < features; i++) {
-        values[i] = (float)pixels[i];
-    }
-    const struct sample sample = {.values = values, .count = features};
-    scale_sample(&input->scale, &sample, values);
+    scale_pixels(&input->scale, pixels, values);
     memcpy(values + features, pixels + label_at(input), sizeof(uint32_t));
 }
 

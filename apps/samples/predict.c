@@ -92,7 +92,7 @@ static int predict_sample(void *context, const struct sample *sample, struct err
 struct image_run {
     struct run *run;
     unsigned char *pixels; /* [features] */
-    float *values;         /* [features] */
+    double *values;        /* [features] */
     enum images_labels labels;
     bool nameless; /* folders are no labels: that of the first image is none of the model's classes */
 };
@@ -107,7 +107,7 @@ static int predict_image(void *context, const struct images_entry *entry, struct
     }
     int result = image_decode(entry->bytes, entry->size, &run->model.images, images->pixels, error);
     for (uint32_t i = 0; i < features && result == 0; i++) {
-        images->values[i] = (float)images->pixels[i];
+        images->values[i] = images->pixels[i];
     }
     const struct sample sample = {.number = entry->number,
                                   .labelled = entry->labelled && !images->nameless,

@@ -89,7 +89,8 @@ static int check_sample(void *context, const struct sample *sample, struct error
 static void check_survey(const struct samples_file *file, bool find_base, const struct seen *seen, bool read) {
     struct samples_survey survey;
     struct error error = {0};
-    int result = samples_survey(file, find_base, seen->features <= FUZZ_FEATURES_MAX, &survey, &error);
+    const struct samples_wanted wanted = {.base = find_base, .maxima = seen->features <= FUZZ_FEATURES_MAX};
+    int result = samples_survey(file, &wanted, &survey, &error);
     if (result != 0) {
         FUZZ_CHECK((result == AML_EINPUT || result == AML_ELIMIT) && error.text[0] != '\0');
         FUZZ_CHECK(!read || result == AML_ELIMIT);

@@ -99,6 +99,9 @@ static void add_payload(struct message *message, unsigned variant) {
     case MESSAGE_START:
         add_frame(message, WIRE_TOTALS * sizeof(double));
         break;
+    case MESSAGE_SAVE:
+        add_frame(message, variant * sizeof(double));
+        break;
     case MESSAGE_PROGRESS:
         add_frame(message, sizeof(struct wire_metric_sum));
         break;

@@ -20,6 +20,8 @@ static char folder[] = "/tmp/mlr_model_test.XXXXXX";
 static char path[64];
 
 static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1};
+static const double FACTORS[FEATURES] = {1, 0, 0.25, 4, 1e-9, 2};
+static const double CENTRES[FEATURES] = {0, 3, -8, 0.5, 1, 0};
 
 static struct mlr_labels make_labels(void) {
     struct mlr_labels labels = {0};
@@ -39,10 +41,15 @@ static float weight(uint64_t feature, uint32_t class) {
 }
 
 static struct column_names names; /* of the next model: none, but in one test */
+static bool centred = true;       /* standardized samples */
 
 static int write_model(enum scale_kind kind, float bias, struct error *error) {
     struct mlr_labels labels = make_labels();
-    const struct mlr_model_header header = {.scale = {.kind = kind, .features = FEATURES, .maxima = MAXIMA},
+    const struct mlr_model_header header = {.scale = {.kind = kind,
+                                                      .features = FEATURES,
+                                                      .maxima = MAXIMA,
+                                                      .factors = FACTORS,
+                                                      .centres = centred ? CENTRES : NULL},
                                             .index_base = 1,
                                             .labels = &labels,
                                             .names = &names};
@@ -100,6 +107,10 @@ static void test_what_is_written_is_read(void **state) {
         if (kind == SCALE_MAX) {
             assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
         }
+        if (kind == SCALE_STANDARD) {
+            assert_memory_equal(model.factors, FACTORS, sizeof FACTORS);
+            assert_memory_equal(model.centres, CENTRES, sizeof CENTRES);
+        }
         mlr_model_close(&model);
     }
 }
@@ -112,7 +123,7 @@ static void test_predictions(void **state) {
     assert_int_equal(write_model(SCALE_MAX, 0.5F, &error), 0);
     assert_int_equal(mlr_model_load(path, &model, &error), 0);
     const uint32_t features[] = {1, 3, 4, 99}; /* one without weights, one that the model does not know */
-    const float values[] = {1, 100, -4, 1000};
+    const double values[] = {1, 100, -4, 1000};
     const struct sample sample = {.features = features, .values = values, .count = 4};
     mlr_model_predict(&model, &sample, &prediction);
     double sum = 0;
@@ -127,6 +138,42 @@ static void test_predictions(void **state) {
     assert_int_equal(prediction.best, 0);
     mlr_prediction_close(&prediction);
     mlr_model_close(&model);
+}
+
+/* What a sample does not write is 0, and has a value when features have centres. */
+static void test_predictions_of_centred_samples(void **state) {
+    (void)state;
+    const uint32_t features[] = {0, 5, 99};
+    const double values[] = {0.75, -0.5, 1000};
+    const struct sample sample = {.features = features, .values = values, .count = 3};
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct mlr_model model;
+        struct mlr_prediction prediction = {0};
+        struct error error = {0};
+        centred = turn == 0;
+        assert_int_equal(write_model(SCALE_STANDARD, 0.5F, &error), 0);
+        assert_int_equal(mlr_model_load(path, &model, &error), 0);
+        mlr_model_predict(&model, &sample, &prediction);
+        double sum = 0;
+        double expected[CLASSES];
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            double logit = 0.5;
+            for (uint32_t f = 0; f < FEATURES; f++) {
+                double value = f == 0 ? 0.75 : f == 5 ? -0.5 : 0;
+                double scaled = (value - (centred ? CENTRES[f] : 0)) * FACTORS[f];
+                assert_true(fabs(scaled) < SCALE_STANDARD_LIMIT);
+                logit += (double)weight(f, k) * scaled;
+            }
+            expected[k] = exp(logit);
+            sum += expected[k];
+        }
+        for (uint32_t k = 0; k < CLASSES; k++) {
+            assert_true(fabs((double)prediction.probabilities[k] - expected[k] / sum) < 1e-5);
+        }
+        mlr_prediction_close(&prediction);
+        mlr_model_close(&model);
+    }
+    centred = true;
 }
 
 static void test_damage_is_found(void **state) {
@@ -203,7 +250,7 @@ static void test_nothing_is_believed(void **state) {
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
-    expect_refused_with(8, "\4", 1, 0, "version 4, expected at most");
+    expect_refused_with(8, "\5", 1, 0, "version 5, expected at most");
     expect_refused_with(8, "\3", 1, 0, "a shape of images out of range");
     expect_refused_with(8, "\0", 1, 0, "version 0, expected at most");
     expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
@@ -328,6 +375,7 @@ int main(void) {
         cmocka_unit_test(test_what_is_written_is_read),
         cmocka_unit_test(test_names_are_read),
         cmocka_unit_test(test_predictions),
+        cmocka_unit_test(test_predictions_of_centred_samples),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_nothing_is_believed),
         cmocka_unit_test(test_a_hash_is_written_and_read),

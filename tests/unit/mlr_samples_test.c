@@ -532,7 +532,8 @@ static void expect_survey(const char *text, bool find_base, struct samples_surve
     struct memory_file made = file_of(text, strlen(text));
     const struct samples_file file = {.path = made.path, .index_base = 1};
     struct error error = {0};
-    assert_int_equal(samples_survey(&file, find_base, true, survey, &error), 0);
+    assert_int_equal(samples_survey(&file, &(struct samples_wanted){.base = find_base, .maxima = true}, survey, &error),
+                     0);
     close(made.file);
 }
 
@@ -624,9 +625,9 @@ static bool same_as_full_reading(const char *text, int label_column) {
     struct samples_survey full;
     struct samples_survey quick;
     struct error error = {0};
-    bool good = samples_survey(&file, true, true, &full, &error) == 0;
+    bool good = samples_survey(&file, &(struct samples_wanted){.base = true, .maxima = true}, &full, &error) == 0;
     if (good) {
-        int result = samples_survey(&file, true, false, &quick, &error);
+        int result = samples_survey(&file, &(struct samples_wanted){.base = true}, &quick, &error);
         if (result != 0) {
             fail_msg("'%s': %s", text, error.text);
         }
@@ -890,7 +891,7 @@ static void test_numbers(void **state) {
 static void test_scales(void **state) {
     (void)state;
     const uint32_t features[] = {1, 2, 7};
-    const float values[] = {3, -4, 100};
+    const double values[] = {3, -4, 100};
     const float maxima[] = {1, 6, 0, 1};
     float scaled[3];
     struct scale scale = {.kind = SCALE_UNIT, .features = 4, .maxima = maxima};
@@ -904,11 +905,34 @@ static void test_scales(void **state) {
     scale.kind = SCALE_BYTE;
     assert_int_equal(scale_sample(&scale, &dense, scaled), 3);
     assert_true(fabsf(scaled[2] - 100.0F / 255) < 1e-7F);
-    const float zeros[3] = {0};
+    const double zeros[3] = {0};
     const struct sample nothing = {.values = zeros, .count = 3};
     scale.kind = SCALE_UNIT;
     assert_int_equal(scale_sample(&scale, &nothing, scaled), 3);
-    assert_memory_equal(scaled, zeros, sizeof zeros);
+    assert_true(scaled[0] == 0 && scaled[1] == 0 && scaled[2] == 0);
+}
+
+/* Differences from a centre far from 0 keep their digits, as they are made in double. */
+static void test_standard_scales(void **state) {
+    (void)state;
+    const double values[] = {1e9 + 0.25, 7, -3e38};
+    const double centres[] = {1e9, 7, 0};
+    const double factors[] = {4, 0, 1};
+    struct scale scale = {.kind = SCALE_STANDARD, .features = 3, .centres = centres, .factors = factors};
+    const struct sample sample = {.values = values, .count = 3};
+    float scaled[3];
+    assert_int_equal(scale_sample(&scale, &sample, scaled), 3);
+    assert_true(scaled[0] == 1 && scaled[1] == 0 && scaled[2] == -5);
+    scale_zeros(&scale, scaled);
+    assert_true(scaled[0] == -5 && scaled[1] == 0 && scaled[2] == 0);
+    scale.centres = NULL;
+    const uint32_t features[] = {2};
+    const double value[] = {4};
+    const struct sample sparse = {.features = features, .values = value, .count = 1};
+    assert_int_equal(scale_sample(&scale, &sparse, scaled), 1);
+    assert_true(scaled[0] == 4);
+    scale_zeros(&scale, scaled);
+    assert_true(scaled[0] == 0 && scaled[2] == 0);
 }
 
 /* ---- Criteo ---- */
@@ -1039,6 +1063,7 @@ int main(void) {
         cmocka_unit_test(test_there_is_a_limit_to_labels),
         cmocka_unit_test(test_numbers),
         cmocka_unit_test(test_scales),
+        cmocka_unit_test(test_standard_scales),
         cmocka_unit_test(test_criteo),
         cmocka_unit_test(test_wrong_criteo_lines),
         cmocka_unit_test(test_long_criteo_lines),

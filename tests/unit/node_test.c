@@ -339,7 +339,9 @@ static void give_empty(struct fake *fake, enum message_type type, uint64_t epoch
 }
 
 static void give_save(struct fake *fake, uint64_t epoch, uint32_t attempt) {
-    struct message message = {.type = MESSAGE_SAVE, .epoch = epoch, .save = {.attempt = attempt}};
+    struct message message = {.type = MESSAGE_SAVE, .epoch = epoch, .save = {.attempt = attempt}, .frame_count = 1};
+    const double metrics[] = {0.5, 2};
+    message.frames[0] = buffer_copy(metrics, sizeof metrics);
     give(fake, ACTOR_CONTROLLER, &message);
 }
 

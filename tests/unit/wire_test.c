@@ -325,6 +325,9 @@ static struct message new_message(enum message_type type) {
     case MESSAGE_START:
         add_frame(&message, WIRE_TOTALS * sizeof(double));
         break;
+    case MESSAGE_SAVE:
+        add_frame(&message, 2 * sizeof(double));
+        break;
     case MESSAGE_PROGRESS:
     case MESSAGE_LOT_METRICS:
         add_frame(&message, 2 * sizeof(struct wire_metric_sum));

@@ -1,0 +1,237 @@
+/* See statistics.h. */
+#include "apps/mlr/statistics.h"
+
+#include "agileml.h"
+#include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
+#include "apps/app.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Makes the order of samples differ from the choice of those that are held out. */
+static const uint64_t ORDER_SEED = 0x5a3dfb1c9e7720d1;
+
+/* ---- Features ---- */
+
+static void make_features(struct statistics *statistics, uint32_t count) {
+    if (count <= statistics->feature_count) {
+        return;
+    }
+    if (count > statistics->feature_capacity) {
+        uint32_t twice = 2 * statistics->feature_capacity;
+        statistics->feature_capacity = count > twice ? count : twice;
+        statistics->features =
+            memory_resized(statistics->features, statistics->feature_capacity, sizeof *statistics->features);
+    }
+    memset(statistics->features + statistics->feature_count, 0,
+           (count - statistics->feature_count) * sizeof *statistics->features);
+    statistics->feature_count = count;
+}
+
+static inline void add_value(struct feature_sums *sums, double value) {
+    if (sums->written == 0) {
+        sums->first = value;
+    }
+    double difference = value - sums->first;
+    sums->sum += difference;
+    sums->squares += difference * difference;
+    sums->written++;
+    sums->nonzeros += value != 0;
+}
+
+static void add_values(struct statistics *statistics, const struct sample *sample) {
+    uint32_t end = sample->count;
+    if (sample->features != NULL && sample->count > 0) {
+        end = sample->features[sample->count - 1] + 1;
+    }
+    make_features(statistics, end);
+    for (uint32_t i = 0; i < sample->count; i++) {
+        uint32_t feature = sample->features != NULL ? sample->features[i] : i;
+        add_value(&statistics->features[feature], sample->values[i]);
+    }
+}
+
+struct feature_moments statistics_moments(const struct statistics *statistics, uint32_t feature) {
+    if (feature >= statistics->feature_count || statistics->samples == 0) {
+        return (struct feature_moments){0};
+    }
+    const struct feature_sums *sums = &statistics->features[feature];
+    double n = (double)statistics->samples;
+    double zeros = n - sums->written; /* not written: 0 - first from `first` */
+    double sum = sums->sum - zeros * sums->first;
+    double squares = sums->squares + zeros * sums->first * sums->first;
+    double from_first = sum / n;
+    return (struct feature_moments){.mean = sums->first + from_first,
+                                    .variance = fmax(squares / n - from_first * from_first, 0),
+                                    .part = sums->nonzeros / n};
+}
+
+double statistics_size(const struct statistics *statistics, uint32_t feature) {
+    if (feature >= statistics->feature_count || statistics->features[feature].nonzeros == 0) {
+        return 0;
+    }
+    const struct feature_sums *sums = &statistics->features[feature];
+    double squares = sums->squares + 2 * sums->first * sums->sum + sums->written * sums->first * sums->first;
+    return sqrt(fmax(squares, 0) / sums->nonzeros);
+}
+
+/* ---- Classes ---- */
+
+static int add_label(struct statistics *statistics, const struct mlr_label *label, uint32_t *number,
+                     struct error *error) {
+    if (!mlr_labels_add(&statistics->labels, label)) {
+        return error_set(error, AML_ELIMIT, "more than %d different labels: is --label-column right?", MLR_CLASSES_MAX);
+    }
+    *number = (uint32_t)mlr_labels_find(&statistics->labels, label);
+    return 0;
+}
+
+/* ---- Drawn samples ---- */
+
+/* Returns how many samples are to be drawn, as far as is known: fewer, the more values and classes they have. */
+static size_t drawn_limit(const struct statistics *statistics) {
+    double values = fmax((double)statistics->values / (double)statistics->samples, 1);
+    double limit = STATISTICS_DRAWN_WORK / values / statistics->labels.count;
+    limit = fmin(fmax(limit, STATISTICS_DRAWN_MIN), STATISTICS_DRAWN_MAX);
+    return (size_t)fmax(fmin(limit, STATISTICS_DRAWN_VALUES_MAX / values), 1);
+}
+
+static void swap(struct drawn *a, struct drawn *b) {
+    struct drawn kept = *a;
+    *a = *b;
+    *b = kept;
+}
+
+static void sift_up(struct drawn *heap, size_t at) {
+    while (at > 0 && heap[at].order > heap[(at - 1) / 2].order) {
+        swap(&heap[at], &heap[(at - 1) / 2]);
+        at = (at - 1) / 2;
+    }
+}
+
+static void sift_down(struct drawn *heap, size_t count) {
+    for (size_t at = 0, child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count && heap[child + 1].order > heap[child].order;
+        if (heap[child].order <= heap[at].order) {
+            return;
+        }
+        swap(&heap[at], &heap[child]);
+    }
+}
+
+static void drop_largest(struct statistics *statistics) {
+    struct drawn *largest = &statistics->drawn[0];
+    statistics->drawn_values -= largest->count;
+    free(largest->features);
+    free(largest->values);
+    *largest = statistics->drawn[--statistics->drawn_count];
+    sift_down(statistics->drawn, statistics->drawn_count);
+}
+
+static void draw(struct statistics *statistics, const struct sample *sample, uint32_t label) {
+    size_t limit = drawn_limit(statistics);
+    uint64_t order = aml_mix(statistics->seed ^ ORDER_SEED, statistics->seen);
+    while (statistics->drawn_count > limit) {
+        drop_largest(statistics);
+    }
+    if (statistics->drawn_count == limit) {
+        if (order >= statistics->drawn[0].order) {
+            return;
+        }
+        drop_largest(statistics);
+    }
+    if (statistics->drawn == NULL) {
+        statistics->drawn = memory_zeroed(STATISTICS_DRAWN_MAX, sizeof *statistics->drawn);
+    }
+    struct drawn *drawn = &statistics->drawn[statistics->drawn_count];
+    *drawn = (struct drawn){.order = order, .label = label, .count = sample->count};
+    drawn->features = memory_zeroed((size_t)sample->count + 1, sizeof *drawn->features);
+    drawn->values = memory_zeroed((size_t)sample->count + 1, sizeof *drawn->values);
+    for (uint32_t i = 0; i < sample->count; i++) {
+        drawn->features[i] = sample->features != NULL ? sample->features[i] : i;
+        drawn->values[i] = sample->values[i];
+    }
+    statistics->drawn_values += sample->count;
+    sift_up(statistics->drawn, statistics->drawn_count++);
+}
+
+/* ---- All samples ---- */
+
+int statistics_take(void *context, const struct sample *sample, struct error *error) {
+    struct statistics *statistics = context;
+    uint32_t label = 0;
+    statistics->seen++;
+    if (app_held_out(aml_mix(statistics->seed, sample->place), statistics->test_fraction)) {
+        return 0;
+    }
+    int result = add_label(statistics, &sample->label, &label, error);
+    if (result != 0) {
+        return result;
+    }
+    statistics->samples++;
+    statistics->values += sample->count;
+    if (!statistics->drawn_alone) {
+        add_values(statistics, sample);
+    }
+    draw(statistics, sample, label);
+    return 0;
+}
+
+static int drawn_order(const void *a, const void *b) {
+    const struct drawn *left = a;
+    const struct drawn *right = b;
+    return left->order < right->order ? -1 : left->order > right->order;
+}
+
+/* Numbers labels, and their counts, as `labels` does. */
+static void number_labels(struct statistics *statistics, const struct mlr_labels *labels) {
+    uint64_t *counts = memory_zeroed(labels->count, sizeof *counts);
+    uint32_t *numbers = memory_zeroed((size_t)statistics->labels.count + 1, sizeof *numbers);
+    for (uint32_t l = 0; l < statistics->labels.count; l++) {
+        int64_t number = mlr_labels_find(labels, &statistics->labels.items[l]);
+        assert(number != INDEX_NONE);
+        numbers[l] = (uint32_t)number;
+        counts[number] += statistics->labels.items[l].count;
+    }
+    for (size_t i = 0; i < statistics->drawn_count; i++) {
+        statistics->drawn[i].label = numbers[statistics->drawn[i].label];
+    }
+    free(numbers);
+    statistics->label_counts = counts;
+}
+
+void statistics_end(struct statistics *statistics, uint32_t base, uint32_t features, const struct mlr_labels *labels) {
+    while (statistics->drawn_count > 0 && statistics->drawn_count > drawn_limit(statistics)) {
+        drop_largest(statistics);
+    }
+    number_labels(statistics, labels);
+    if (statistics->drawn_count > 0) {
+        qsort(statistics->drawn, statistics->drawn_count, sizeof *statistics->drawn, drawn_order);
+    }
+    make_features(statistics, statistics->drawn_alone ? 0 : features + base);
+    if (base > 0) {
+        statistics->feature_count--;
+        memmove(statistics->features, statistics->features + 1,
+                statistics->feature_count * sizeof *statistics->features);
+    }
+    for (size_t i = 0; i < statistics->drawn_count && base > 0; i++) {
+        for (uint32_t f = 0; f < statistics->drawn[i].count; f++) {
+            statistics->drawn[i].features[f]--;
+        }
+    }
+}
+
+void statistics_close(struct statistics *statistics) {
+    for (size_t i = 0; i < statistics->drawn_count; i++) {
+        free(statistics->drawn[i].features);
+        free(statistics->drawn[i].values);
+    }
+    free(statistics->drawn);
+    free(statistics->features);
+    free(statistics->label_counts);
+    mlr_labels_close(&statistics->labels);
+    *statistics = (struct statistics){0};
+}

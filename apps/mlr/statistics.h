@@ -1,0 +1,66 @@
+/* What a job learns of its training samples before the first step, in the one pass of the survey: sums of each
+ * feature's values, by which features are scaled; how many samples each class has; and some samples, drawn at random
+ * but the same in every process, on which the regularization is chosen (tuning.h). Held-out samples do not count. */
+#ifndef APPS_MLR_STATISTICS_H
+#define APPS_MLR_STATISTICS_H
+
+#include "apps/mlr/samples.h"
+
+#include <stdbool.h>
+
+enum {
+    STATISTICS_DRAWN_MIN = 500, /* samples that are drawn, if there are as many */
+    STATISTICS_DRAWN_MAX = 20000,
+    STATISTICS_DRAWN_WORK = 1000000,        /* about so many products of a value and a class's weight in all of them */
+    STATISTICS_DRAWN_VALUES_MAX = 16 << 20, /* values of all drawn samples */
+};
+
+/* Of the values of a feature that samples have written; the others are 0. Sums are of differences from `first`, so that
+ * they keep their digits where values are far from 0. */
+struct feature_sums {
+    double first; /* the first value */
+    double sum, squares;
+    uint32_t written, nonzeros;
+};
+
+/* A sample that was drawn. */
+struct drawn {
+    uint64_t order; /* a random number of the sample: those with the smallest are drawn */
+    uint32_t label; /* its number in `labels` */
+    uint32_t count;
+    uint32_t *features; /* [count] ascending */
+    double *values;     /* [count] */
+};
+
+struct statistics {
+    uint64_t seed;
+    double test_fraction;
+    bool drawn_alone;              /* features have no sums; those of a sample may come in any order */
+    uint64_t seen;                 /* samples, held-out ones too */
+    uint64_t samples;              /* for training */
+    uint64_t values;               /* written in them */
+    struct feature_sums *features; /* [feature_count] */
+    uint32_t feature_count, feature_capacity;
+    struct mlr_labels labels; /* of training samples, in the order in which they came until statistics_end */
+    uint64_t *label_counts;   /* from statistics_end on: of each label of the survey */
+    struct drawn *drawn;      /* [drawn_count]; a heap, the largest order first, until statistics_end */
+    size_t drawn_count;
+    uint64_t drawn_values;
+};
+
+/* Begins with a zeroed struct but for seed, test_fraction and drawn_alone. A samples_sink of a struct statistics. */
+int statistics_take(void *context, const struct sample *sample, struct error *error);
+/* Ends the taking: subtracts `base` (0 or 1), the index of the first feature, from all features, sorts drawn samples by
+ * their order and numbers their labels as `labels`, which has them all. */
+void statistics_end(struct statistics *statistics, uint32_t base, uint32_t features, const struct mlr_labels *labels);
+void statistics_close(struct statistics *statistics);
+
+/* The mean and the variance of a feature over all training samples, and its part of values that are not 0. */
+struct feature_moments {
+    double mean, variance, part;
+};
+struct feature_moments statistics_moments(const struct statistics *statistics, uint32_t feature);
+/* The root mean square of a feature's values that are not 0; 0 when all are. */
+double statistics_size(const struct statistics *statistics, uint32_t feature);
+
+#endif

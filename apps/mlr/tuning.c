@@ -1,0 +1,169 @@
+/* See tuning.h. */
+#include "apps/mlr/tuning.h"
+
+#include "agileml/base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A feature whose variance is less than this part of its squared mean is constant, but for rounding: its sums have
+ * digits enough to tell, and numbers such as times differ by little beside their mean. */
+static const double CONSTANT_VARIANCE = 1e-22;
+
+/* ---- Scales ---- */
+
+/* Returns the factor by which a feature's differences from its mean are multiplied; 0: the feature is left out. */
+static double dense_factor(const struct feature_moments *moments) {
+    if (!(moments->variance > CONSTANT_VARIANCE * moments->mean * moments->mean) || moments->part <= 0) {
+        return 0;
+    }
+    double factor = sqrt(moments->part / moments->variance);
+    return isfinite(factor) ? factor : 0;
+}
+
+static void make_standard(struct tuning *tuning, const struct statistics *statistics, bool dense) {
+    uint32_t features = tuning->scale.features;
+    tuning->factors = memory_zeroed(features, sizeof *tuning->factors);
+    tuning->centres = dense ? memory_zeroed(features, sizeof *tuning->centres) : NULL;
+    for (uint32_t f = 0; f < features; f++) {
+        struct feature_moments moments = statistics_moments(statistics, f);
+        if (dense) {
+            tuning->centres[f] = moments.mean;
+            tuning->factors[f] = dense_factor(&moments);
+            tuning->dropped += tuning->factors[f] == 0;
+        } else {
+            double size = statistics_size(statistics, f);
+            tuning->factors[f] = size > 0 && isfinite(1 / size) ? 1 / size : 0;
+        }
+    }
+    tuning->scale.centres = tuning->centres;
+    tuning->scale.factors = tuning->factors;
+}
+
+/* ---- Drawn samples as a set ---- */
+
+/* Drawn samples, scaled, in columns of their own: of the features that occur in them. */
+struct drawn_set {
+    struct validate_set set;
+    uint32_t *labels, *places;
+    size_t *starts;
+    float *values;
+    double squares;
+};
+
+/* Sets columns[feature] to the column of each feature that some drawn sample has, in the order of the features, or to
+ * UINT32_MAX. Returns the number of columns. */
+static uint32_t find_columns(const struct tuning *tuning, const struct statistics *statistics, bool all,
+                             uint32_t *columns) {
+    uint32_t features = tuning->scale.features;
+    uint32_t count = 0;
+    memset(columns, all ? 0 : 0xff, features * sizeof *columns);
+    for (size_t i = 0; i < statistics->drawn_count && !all; i++) {
+        for (uint32_t f = 0; f < statistics->drawn[i].count; f++) {
+            columns[statistics->drawn[i].features[f]] = 0;
+        }
+    }
+    for (uint32_t f = 0; f < features; f++) {
+        bool kept = columns[f] == 0 && (tuning->factors == NULL || tuning->factors[f] != 0);
+        columns[f] = kept ? count++ : UINT32_MAX;
+    }
+    return count;
+}
+
+/* Writes a drawn sample's row behind the `used` values of the set. Returns how many values the set has then. */
+static size_t add_row(struct drawn_set *drawn, const struct scale *scale, const struct drawn *from, bool all,
+                      const uint32_t *columns, float *scaled, size_t used) {
+    const struct sample sample = {.features = from->features, .values = from->values, .count = from->count};
+    float *room = scaled + scale->features;
+    uint32_t count = scale_sample(scale, &sample, room);
+    if (all) {
+        scale_zeros(scale, scaled);
+        for (uint32_t i = 0; i < count; i++) {
+            scaled[from->features[i]] = room[i];
+        }
+    }
+    for (uint32_t i = 0; i < (all ? scale->features : count); i++) {
+        uint32_t column = columns[all ? i : from->features[i]];
+        float value = all ? scaled[i] : room[i];
+        if (column != UINT32_MAX && value != 0) {
+            drawn->places[used] = column;
+            drawn->values[used++] = value;
+            drawn->squares += (double)value * (double)value;
+        }
+    }
+    return used;
+}
+
+/* `all`: zeros of a sample become values too, as centres are not 0. */
+static void drawn_make(struct drawn_set *drawn, const struct tuning *tuning, const struct statistics *statistics,
+                       uint32_t classes) {
+    size_t rows = statistics->drawn_count;
+    uint32_t features = tuning->scale.features;
+    bool all = tuning->scale.kind == SCALE_STANDARD && tuning->scale.centres != NULL;
+    uint32_t *columns = memory_zeroed((size_t)features + 1, sizeof *columns);
+    float *scaled = memory_zeroed(2 * ((size_t)features + 1), sizeof *scaled);
+    size_t values = all ? rows * (size_t)features : statistics->drawn_values;
+    *drawn = (struct drawn_set){.labels = memory_zeroed(rows + 1, sizeof *drawn->labels),
+                                .starts = memory_zeroed(rows + 1, sizeof *drawn->starts),
+                                .places = memory_zeroed(values + 1, sizeof *drawn->places),
+                                .values = memory_zeroed(values + 1, sizeof *drawn->values)};
+    drawn->set = (struct validate_set){.rows = rows,
+                                       .columns = find_columns(tuning, statistics, all, columns),
+                                       .classes = classes,
+                                       .labels = drawn->labels,
+                                       .starts = drawn->starts,
+                                       .places = drawn->places,
+                                       .values = drawn->values};
+    for (size_t r = 0; r < rows; r++) {
+        const struct drawn *from = &statistics->drawn[r];
+        drawn->labels[r] = from->label;
+        drawn->starts[r + 1] = add_row(drawn, &tuning->scale, from, all, columns, scaled, drawn->starts[r]);
+    }
+    free(columns);
+    free(scaled);
+}
+
+static void drawn_close(struct drawn_set *drawn) {
+    free(drawn->labels);
+    free(drawn->starts);
+    free(drawn->places);
+    free(drawn->values);
+}
+
+/* ---- Choices ---- */
+
+/* Measures the drawn samples by the tuning's scale. */
+static void measure(struct tuning *tuning, const struct statistics *statistics, uint32_t classes, bool choose_c) {
+    struct drawn_set drawn;
+    drawn_make(&drawn, tuning, statistics, classes);
+    tuning->length = drawn.squares / (double)(statistics->drawn_count > 0 ? statistics->drawn_count : 1);
+    tuning->curvature = validate_curvature(&drawn.set);
+    tuning->validated = choose_c && validate(&drawn.set, &tuning->validation);
+    drawn_close(&drawn);
+}
+
+void tuning_make(struct tuning *tuning, const struct statistics *statistics, const struct scale *given, bool dense,
+                 uint32_t classes, bool choose_c) {
+    bool chosen = given->kind == SCALE_AUTO;
+    *tuning = (struct tuning){.scale = *given};
+    tuning->scale.kind = chosen ? SCALE_STANDARD : given->kind;
+    if (tuning->scale.kind == SCALE_STANDARD) {
+        make_standard(tuning, statistics, dense);
+    }
+    measure(tuning, statistics, classes, choose_c);
+    if (chosen && !dense && tuning->validated) {
+        struct tuning unit = {.scale = {.kind = SCALE_UNIT, .features = given->features}};
+        measure(&unit, statistics, classes, true);
+        if (unit.validation.loss < tuning->validation.loss) {
+            tuning_close(tuning);
+            *tuning = unit;
+        }
+    }
+}
+
+void tuning_close(struct tuning *tuning) {
+    free(tuning->centres);
+    free(tuning->factors);
+    *tuning = (struct tuning){0};
+}

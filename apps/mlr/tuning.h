@@ -1,0 +1,30 @@
+/* What a job chooses by the statistics of its samples (statistics.h), alike in all its processes: how features are
+ * scaled, how strongly weights are regularized, and how long steps may be. */
+#ifndef APPS_MLR_TUNING_H
+#define APPS_MLR_TUNING_H
+
+#include "apps/mlr/scale.h"
+#include "apps/mlr/statistics.h"
+#include "apps/mlr/validate.h"
+
+struct tuning {
+    struct scale scale;
+    double length;    /* mean squared length of a scaled sample, without the bias */
+    double curvature; /* of the loss, at most: see validate_curvature; 0: not known */
+    /* By cross-validation: */
+    bool validated;
+    struct validated validation;
+    uint32_t dropped;          /* dense: features that are constant, or as good as that */
+    double *centres, *factors; /* [features] the scale's */
+};
+
+/* Makes the scale of kind SCALE_STANDARD (dense: centred, by the standard deviation over the root of the part of values
+ * that are not 0; sparse: by the root mean square of the values that are not 0), or takes over another kind, whose
+ * maxima must stay. With SCALE_AUTO the kind is SCALE_STANDARD, or of sparse samples SCALE_UNIT if that has the lower
+ * loss.
+ * `statistics` has ended. With `choose_c` C is chosen. tuning_close must follow. */
+void tuning_make(struct tuning *tuning, const struct statistics *statistics, const struct scale *given, bool dense,
+                 uint32_t classes, bool choose_c);
+void tuning_close(struct tuning *tuning);
+
+#endif

@@ -1,0 +1,278 @@
+/* What mlr chooses by its samples: sums of features, samples that are drawn, cross-validation, scales. */
+#include "agileml.h"
+#include "apps/app.h"
+#include "apps/mlr/tuning.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static unsigned random_state = 1;
+
+static double random_uniform(void) {
+    random_state = random_state * 1664525U + 1013904223U;
+    return (random_state >> 8) / 16777216.0;
+}
+
+/* About normal. */
+static double random_normal(void) {
+    double sum = -6;
+    for (int i = 0; i < 12; i++) {
+        sum += random_uniform();
+    }
+    return sum;
+}
+
+/* ---- Statistics ---- */
+
+static void take(struct statistics *statistics, struct mlr_labels *labels, unsigned label, const uint32_t *features,
+                 const double *values, uint32_t count) {
+    struct sample sample = {
+        .place = statistics->seen * 100, .labelled = true, .features = features, .values = values, .count = count};
+    struct error error = {0};
+    char text[16];
+    snprintf(text, sizeof text, "%u", label);
+    assert_true(mlr_label_make(&sample.label, text, strlen(text)));
+    assert_true(mlr_labels_add(labels, &sample.label));
+    assert_int_equal(statistics_take(statistics, &sample, &error), 0);
+}
+
+static void test_sums_keep_their_digits(void **state) {
+    (void)state;
+    struct statistics statistics = {.seed = 1};
+    struct mlr_labels labels = {0};
+    enum { ROWS = 1000 };
+    for (unsigned r = 0; r < ROWS; r++) {
+        const double values[] = {1e9 + (r % 2 == 0 ? 1 : -1), 7, 1e-20 * (r % 4), r == 900 ? 5 : 0};
+        take(&statistics, &labels, r % 2, NULL, values, 4);
+    }
+    mlr_labels_sort(&labels);
+    statistics_end(&statistics, 0, 5, &labels);
+    assert_int_equal(statistics.samples, ROWS);
+    assert_int_equal(statistics.label_counts[0], ROWS / 2);
+    struct feature_moments moments = statistics_moments(&statistics, 0);
+    assert_true(fabs(moments.mean - 1e9) < 1e-3 && fabs(moments.variance - 1) < 1e-6 && moments.part == 1);
+    moments = statistics_moments(&statistics, 1);
+    assert_true(moments.mean == 7 && moments.variance == 0);
+    moments = statistics_moments(&statistics, 2);
+    assert_true(fabs(moments.variance / 1.25e-40 - 1) < 1e-6 && moments.part == 0.75);
+    moments = statistics_moments(&statistics, 3);
+    assert_true(fabs(moments.variance - (25 - 25.0 / ROWS) / ROWS) < 1e-9 && fabs(moments.part - 0.001) < 1e-12);
+    assert_true(statistics_size(&statistics, 3) == 5);
+    assert_true(statistics_size(&statistics, 4) == 0); /* no sample has it */
+    statistics_close(&statistics);
+    mlr_labels_close(&labels);
+}
+
+/* Values that are not written are 0; indexes may count from 1. */
+static void test_zeros_that_are_not_written_count(void **state) {
+    (void)state;
+    struct statistics statistics = {.seed = 1};
+    struct mlr_labels labels = {0};
+    const uint32_t features[] = {3};
+    for (unsigned r = 0; r < 10; r++) {
+        const double value[] = {1e6 + r % 2};
+        take(&statistics, &labels, 1, features, value, r < 4 ? 1 : 0);
+    }
+    mlr_labels_sort(&labels);
+    statistics_end(&statistics, 1, 3, &labels);
+    struct feature_moments moments = statistics_moments(&statistics, 2);
+    assert_true(fabs(moments.mean - 400000.2) < 1e-6 && moments.part == 0.4);
+    assert_true(fabs(moments.variance / (0.24 * 1e12) - 1) < 1e-5);
+    assert_int_equal(statistics.drawn_count, 10);
+    for (size_t i = 0; i < statistics.drawn_count; i++) {
+        assert_true(statistics.drawn[i].count == 0 || statistics.drawn[i].features[0] == 2);
+    }
+    statistics_close(&statistics);
+    mlr_labels_close(&labels);
+}
+
+/* The same samples are drawn whatever the scale of values; more than a limit are not; none that is held out. */
+static void test_samples_are_drawn_alike(void **state) {
+    (void)state;
+    struct statistics all[2] = {{.seed = 3, .test_fraction = 0.25}, {.seed = 3, .test_fraction = 0.25}};
+    struct mlr_labels labels = {0};
+    enum { ROWS = 3000, FEATURES = 1000 };
+    double *values = calloc(FEATURES, sizeof *values);
+    for (unsigned r = 0; r < ROWS; r++) {
+        for (unsigned s = 0; s < 2; s++) {
+            values[0] = s == 0 ? r : r * 1e7;
+            take(&all[s], &labels, r % 3, NULL, values, FEATURES);
+        }
+    }
+    mlr_labels_sort(&labels);
+    for (unsigned s = 0; s < 2; s++) {
+        statistics_end(&all[s], 0, FEATURES, &labels);
+        assert_int_equal(all[s].drawn_count, STATISTICS_DRAWN_MIN);
+        assert_true(all[s].samples > 0.7 * ROWS && all[s].samples < 0.8 * ROWS);
+    }
+    for (size_t i = 0; i < all[0].drawn_count; i++) {
+        unsigned row = (unsigned)lround(all[0].drawn[i].values[0]);
+        assert_true(all[1].drawn[i].values[0] == row * 1e7);
+        assert_int_equal(all[0].drawn[i].label, row % 3);
+        assert_false(app_held_out(aml_mix(3, row * 100), 0.25));
+    }
+    free(values);
+    statistics_close(&all[0]);
+    statistics_close(&all[1]);
+    mlr_labels_close(&labels);
+}
+
+/* ---- Cross-validation ---- */
+
+struct made_set {
+    struct validate_set set;
+    size_t *starts;
+    uint32_t *places, *labels;
+    float *values;
+};
+
+/* Two classes; `shift` apart in the first `useful` columns of `columns`. `more` columns follow in which all are 0. */
+static struct made_set make_set(size_t rows, uint32_t columns, uint32_t useful, double shift, uint32_t more) {
+    struct made_set made = {.starts = calloc(rows + 1, sizeof *made.starts),
+                            .places = calloc(rows * columns, sizeof *made.places),
+                            .labels = calloc(rows, sizeof *made.labels),
+                            .values = calloc(rows * columns, sizeof *made.values)};
+    random_state = 5;
+    for (size_t r = 0; r < rows; r++) {
+        made.labels[r] = random_uniform() < 0.3;
+        for (uint32_t c = 0; c < columns; c++) {
+            made.places[r * columns + c] = c;
+            made.values[r * columns + c] = (float)(random_normal() + (c < useful && made.labels[r] ? shift : 0));
+        }
+        made.starts[r + 1] = (r + 1) * columns;
+    }
+    made.set = (struct validate_set){.rows = rows,
+                                     .columns = columns + more,
+                                     .classes = 2,
+                                     .labels = made.labels,
+                                     .starts = made.starts,
+                                     .places = made.places,
+                                     .values = made.values};
+    return made;
+}
+
+static void made_close(struct made_set *made) {
+    free(made->starts);
+    free(made->places);
+    free(made->labels);
+    free(made->values);
+}
+
+static void test_noise_is_no_better_than_the_constant(void **state) {
+    (void)state;
+    struct made_set made = make_set(400, 600, 0, 0, 0);
+    struct validated result;
+    assert_true(validate(&made.set, &result));
+    assert_true(result.loss > result.constant - 0.02);
+    assert_true(result.constant > 0.5 && result.constant < 0.7);
+    assert_true(result.c < 0.1);
+    made_close(&made);
+}
+
+/* The loss of two normal classes at a distance, by the true logits, is about 0.30. */
+static void test_what_can_be_learned_is_found(void **state) {
+    (void)state;
+    struct made_set made = make_set(2000, 5, 1, 2, 0);
+    struct validated result;
+    assert_true(validate(&made.set, &result));
+    double loss = 0;
+    for (size_t r = 0; r < made.set.rows; r++) {
+        double logit = 2 * (double)made.values[r * 5] - 2 + log(0.3 / 0.7);
+        loss += log(1 + exp(made.labels[r] ? -logit : logit)) / (double)made.set.rows;
+    }
+    assert_true(fabs(result.loss - loss) < 0.01);
+    assert_true(result.c >= 0.01);
+    made_close(&made);
+}
+
+/* With more columns than rows a factor of X X' takes the place of X: nothing changes. */
+static void test_a_factor_is_as_good_as_the_columns(void **state) {
+    (void)state;
+    struct validated results[2];
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        struct made_set made = make_set(300, 80, 2, 1, turn * 300);
+        assert_true(validate(&made.set, &results[turn]));
+        made_close(&made);
+    }
+    assert_true(results[0].c == results[1].c);
+    assert_true(fabs(results[0].loss - results[1].loss) < 1e-3 * results[0].loss);
+}
+
+static void test_few_rows(void **state) {
+    (void)state;
+    struct validated result;
+    struct made_set made = make_set(2, 3, 3, 1, 0);
+    assert_true(validate(&made.set, &result));
+    assert_true(isfinite(result.constant));
+    made.set.rows = 1;
+    assert_false(validate(&made.set, &result));
+    made_close(&made);
+}
+
+static void test_curvature(void **state) {
+    (void)state;
+    const size_t starts[] = {0, 1, 2};
+    const uint32_t places[] = {0, 1};
+    const float values[] = {10, 1};
+    const struct validate_set set = {
+        .rows = 2, .columns = 2, .classes = 2, .starts = starts, .places = places, .values = values};
+    /* Half of (10, 0, 1)(10, 0, 1)' + (0, 1, 1)(0, 1, 1)': between 50 and the trace, 51.5. */
+    assert_true(validate_curvature(&set) > 50 && validate_curvature(&set) < 51.5);
+}
+
+/* ---- Tuning ---- */
+
+/* The same model whatever the features' units and offsets; a feature that never changes is left out. */
+static void test_units_do_not_matter(void **state) {
+    (void)state;
+    static const double scales[2][4] = {{1, 1, 1, 1}, {1e-6, 1e6, -37, 1e12}};
+    static const double offsets[2][4] = {{0, 0, 0, 3}, {1e-5, -1e9, 1e6, 3e12}};
+    struct tuning tuned[2];
+    for (unsigned turn = 0; turn < 2; turn++) {
+        struct statistics statistics = {.seed = 1};
+        struct mlr_labels labels = {0};
+        random_state = 9;
+        for (unsigned r = 0; r < 400; r++) {
+            double values[4];
+            for (unsigned f = 0; f < 4; f++) {
+                double value = f < 3 ? random_normal() + (r % 2) * f : 0;
+                values[f] = offsets[turn][f] + scales[turn][f] * value;
+            }
+            take(&statistics, &labels, r % 2, NULL, values, 4);
+        }
+        mlr_labels_sort(&labels);
+        statistics_end(&statistics, 0, 4, &labels);
+        const struct scale given = {.kind = SCALE_AUTO, .features = 4};
+        tuning_make(&tuned[turn], &statistics, &given, true, 2, true);
+        assert_int_equal(tuned[turn].scale.kind, SCALE_STANDARD);
+        assert_int_equal(tuned[turn].dropped, 1);
+        assert_true(fabs(tuned[turn].length - 3) < 0.2);
+        statistics_close(&statistics);
+        mlr_labels_close(&labels);
+    }
+    assert_true(tuned[0].validated && tuned[0].validation.c == tuned[1].validation.c);
+    assert_true(fabs(tuned[0].validation.loss - tuned[1].validation.loss) < 1e-3);
+    tuning_close(&tuned[0]);
+    tuning_close(&tuned[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_sums_keep_their_digits),
+        cmocka_unit_test(test_zeros_that_are_not_written_count),
+        cmocka_unit_test(test_samples_are_drawn_alike),
+        cmocka_unit_test(test_noise_is_no_better_than_the_constant),
+        cmocka_unit_test(test_what_can_be_learned_is_found),
+        cmocka_unit_test(test_a_factor_is_as_good_as_the_columns),
+        cmocka_unit_test(test_few_rows),
+        cmocka_unit_test(test_curvature),
+        cmocka_unit_test(test_units_do_not_matter),
+    };
+    return cmocka_run_group_tests_name("mlr_tuning", tests, NULL, NULL);
+}
