@@ -17,7 +17,7 @@
 
 enum {
     MLR_HASH_BITS_MIN = 8,
-    MLR_HASH_BITS_MAX = 24, /* slots of a table: SAMPLES_FEATURES_MAX */
+    MLR_HASH_BITS_MAX = 24, /* slots of a table */
     MLR_HASH_BITS_DEFAULT = 20,
     MLR_HASH_CROSSES_MAX = CRITEO_FIELDS * (CRITEO_FIELDS - 1) / 2, /* all pairs */
     MLR_HASH_SLOTS_MAX = CRITEO_FIELDS + MLR_HASH_CROSSES_MAX

@@ -174,23 +174,17 @@ static int take_pair(struct reading *r, const char **p) {
     const char *end = take_index(field, &index);
     bool alone = end == field + length; /* the index, whose value is 1 */
     r->indexes = sample->count == 0 ? alone : r->indexes;
-    if (end == NULL && strspn(field, "0123456789") > 0) {
-        return bad_line(
-            r,
-            "expected index:value with an index up to 16777216, got '%.*s': renumber the indexes (docs/mlr.md "
-            "has a command)",
-            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), field);
-    }
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
-        return refuse(r, "index:value with an index up to 16777216", field, length);
+        return refuse(r, "index:value with an index up to 2147483647", field, length);
     }
     r->values[sample->count] = 1;
     if (!alone && take_value(end + 1, &r->values[sample->count]) != field + length) {
         return refuse(r, "a finite number behind the index", field, length);
     }
     uint32_t feature = index - r->file->index_base;
-    if (index < r->file->index_base || feature >= SAMPLES_FEATURES_MAX) {
-        return refuse(r, r->file->index_base == 0 ? "an index below 16777216" : "indexes from 1 on (see --index-base)",
+    if (index < r->file->index_base || feature > SAMPLES_FEATURES_MAX) {
+        return refuse(r,
+                      r->file->index_base == 0 ? "an index up to 2147483647" : "indexes from 1 on (see --index-base)",
                       field, length);
     }
     if (sample->count > 0 && feature <= r->features[sample->count - 1]) {
@@ -1026,8 +1020,8 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
         return 0;
     }
     if (r->format == SAMPLES_LIBSVM) {
-        *usual = shape_libsvm(line, end, SAMPLES_FEATURES_MAX, &shape) && shape.values <= SAMPLES_VALUES_MAX &&
-                 (shape.values == 0 || shape.first >= base);
+        *usual = shape_libsvm(line, end, (uint64_t)SAMPLES_FEATURES_MAX + 1, &shape) &&
+                 shape.values <= SAMPLES_VALUES_MAX && (shape.values == 0 || shape.first >= base);
         features = shape.values > 0 ? shape.last - base + 1 : 0;
     } else if (r->columns->label >= 0 && r->lines.number >= r->columns->first) {
         *usual =
@@ -1221,6 +1215,11 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
         if (survey->maxima != NULL) {
             memmove(survey->maxima, survey->maxima + 1, survey->features * sizeof *survey->maxima);
         }
+    }
+    if (survey->features > SAMPLES_FEATURES_MAX) {
+        samples_survey_close(survey);
+        return error_set(error, AML_EINPUT, "%s: indexes from 0 on: expected the last one below %d", file->path,
+                         SAMPLES_FEATURES_MAX);
     }
     survey->dense = survey->format != SAMPLES_LIBSVM;
     if (survey->features == 0) { /* only samples of zeros */

@@ -142,6 +142,9 @@ static void test_cases_of_libsvm(void **state) {
     find_cases();
     run_well("$run -- mlr --data $cases/N8.svm --iterations 1");
     assert_text("out", "24 samples of 4 features, libsvm (indexes from 1), 2 classes: 1 12, 2 12");
+    run_well("$run -- mlr --data $cases/N10.svm --iterations 10 --model-out model && $bin/mlr --predict model --data "
+             "$cases/N10.svm");
+    assert_text("out", "samples 24  unknown_labels 0  accuracy 1.000000");
     run_well("$run -- mlr --data $cases/N17.svm --iterations 30");
     assert_text("out", "16 samples of 5 features, libsvm (indexes alone, from 1), 2 classes: 1 8, 2 8");
     assert_true(summary("train_accuracy") == 1);

@@ -77,7 +77,7 @@ static int check_sample(void *context, const struct sample *sample, struct error
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(isfinite(sample->values[i]));
         uint32_t feature = sample->features != NULL ? sample->features[i] : i;
-        FUZZ_CHECK(feature < SAMPLES_FEATURES_MAX);
+        FUZZ_CHECK(feature <= SAMPLES_FEATURES_MAX);
         FUZZ_CHECK(i == 0 || sample->features == NULL || feature > sample->features[i - 1]);
         seen->features = feature + 1 > seen->features ? feature + 1 : seen->features;
     }

@@ -257,7 +257,7 @@ static void test_nothing_is_believed(void **state) {
     expect_refused_with(12, "\4", 1, 0, "out of range");
     expect_refused_with(16, "\2", 1, 0, "out of range");
     expect_refused_with(20, "\0", 1, 0, "out of range");
-    expect_refused_with(23, "\x7f", 1, 0, "out of range");
+    expect_refused_with(23, "\xff", 1, 0, "out of range");
     expect_refused_with(24, "\1", 1, 0, "out of range");
     expect_refused_with(24, "\xff\xff", 2, 0, "ends in its header");
     expect_refused_with(labels, "\0", 1, 0, "a malformed label");
