@@ -456,10 +456,32 @@ static int save_names(const struct mf *mf, struct mf_save *save) {
     return app_result(save->worker, result, &error);
 }
 
+/* Says so when the model is no better than the mean of the training ratings. */
+static void compare_with_mean(aml_worker *worker, const struct mf_spread *spread) {
+    struct mf_sums tests = mf_sums(worker, TOTAL_TEST, aml_total(worker, TOTAL_TEST_COUNT));
+    double of_mean = mf_sums_deviation(&tests, (double)spread->mean);
+    double rmse = aml_metric_value(worker, TEST_RMSE);
+    const char *data = "test";
+    if (!(tests.count > 0) || isnan(rmse)) {
+        of_mean = fabs((double)spread->unit);
+        rmse = aml_metric_value(worker, TRAIN_RMSE);
+        data = "training";
+    }
+    if (rmse >= of_mean) {
+        aml_note(worker,
+                 "the model is no better than a constant: its RMSE on the %s ratings is %.6g, that of the training "
+                 "ratings' mean %.6g",
+                 data, rmse, of_mean);
+    }
+}
+
 static int mf_finish(aml_worker *worker, void *context) {
     const struct mf *mf = context;
     struct mf_spread spread;
     int result = find_spread(worker, &spread); /* this process may never have begun */
+    if (result == 0) {
+        compare_with_mean(worker, &spread);
+    }
     if (mf->model_out == NULL || result != 0) {
         return result;
     }

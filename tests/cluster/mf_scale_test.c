@@ -121,6 +121,26 @@ static void test_explicit_options(void **state) {
     run_refused("$run -- mf --data train --clip -1", "--clip: expected a number from 0");
 }
 
+/* A job that has learned nothing of use says so, and others do not. */
+static void test_no_better_than_the_mean(void **state) {
+    (void)state;
+    static const char *const said = "the model is no better than a constant: its RMSE on the ";
+    write_stars(1, 0);
+    run_well("$run -- mf --data train --test test");
+    assert_no_text("report", said);
+    run_well("$run --reliable 2 -- mf --data train");
+    assert_no_text("report", said);
+    run_well("$run -- mf --data train --test test --rate 0.5 --decay 1 --clip 1");
+    assert_text("report", said);
+    assert_text("report", "test ratings is ");
+    run_well("$run --reliable 2 -- mf --data train --rate 1e-40");
+    assert_text("report", "training ratings is ");
+    /* Noise: users and items that say nothing. */
+    run_well("awk 'BEGIN {srand(1); for (u = 0; u < 200; u++) for (i = 0; i < 20; i++) "
+             "print u, int(rand() * 100), int(rand() * 10)}' >noise; $run -- mf --data noise --test-fraction 0.2");
+    assert_text("report", said);
+}
+
 /* ---- Counts ---- */
 
 struct play {
@@ -290,6 +310,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_any_scale),
         cmocka_unit_test(test_explicit_options),
+        cmocka_unit_test(test_no_better_than_the_mean),
         cmocka_unit_test(test_hours_with_a_long_tail),
         cmocka_unit_test(test_a_long_tail_is_noted),
         cmocka_unit_test(test_logarithms),
