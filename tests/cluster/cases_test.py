@@ -166,6 +166,14 @@ class Cases(unittest.TestCase):
         self.assertLess(found[1], 0.95)
         self.assertLess(max(found.values()) - min(found.values()), 0.005, found)
 
+    def test_S4_a_small_table(self):
+        self.assertLess(self.good("mlr", "--data", case("S4"), "--test", case("S4.test")).summary["test_loss"], 0.5)
+
+    def test_S5_columns_of_different_scales(self):
+        job = self.good("mlr", "--data", data("class-lightgbm-binary", "binary.train.gz"), "--test",
+                        data("class-lightgbm-binary", "binary.test.gz"), "--iterations", "10")
+        self.assertLess(job.summary["test_loss"], 0.69)
+
     # ---- F: foreign formats ----
 
     def counts(self):
