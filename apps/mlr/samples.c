@@ -174,8 +174,15 @@ static int take_pair(struct reading *r, const char **p) {
     const char *end = take_index(field, &index);
     bool alone = end == field + length; /* the index, whose value is 1 */
     r->indexes = sample->count == 0 ? alone : r->indexes;
+    if (end == NULL && strspn(field, "0123456789") > 0) {
+        return bad_line(
+            r,
+            "expected index:value with an index up to 67108864, got '%.*s': renumber the indexes (docs/mlr.md "
+            "has a command)",
+            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), field);
+    }
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
-        return refuse(r, "index:value with an index up to 2147483647", field, length);
+        return refuse(r, "index:value with an index up to 67108864", field, length);
     }
     r->values[sample->count] = 1;
     if (!alone && take_value(end + 1, &r->values[sample->count]) != field + length) {
@@ -183,8 +190,7 @@ static int take_pair(struct reading *r, const char **p) {
     }
     uint32_t feature = index - r->file->index_base;
     if (index < r->file->index_base || feature > SAMPLES_FEATURES_MAX) {
-        return refuse(r,
-                      r->file->index_base == 0 ? "an index up to 2147483647" : "indexes from 1 on (see --index-base)",
+        return refuse(r, r->file->index_base == 0 ? "an index up to 67108864" : "indexes from 1 on (see --index-base)",
                       field, length);
     }
     if (sample->count > 0 && feature <= r->features[sample->count - 1]) {

@@ -375,7 +375,7 @@ class LogisticRegressionModel(_Classifier):
         version, scale, index_base, features, classes = reader.numbers("IIIII")
         if version not in (1, 2, 3) or scale >= len(SCALES):
             reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 3")
-        _within("features", features, 1, (1 << 31) - 1)
+        _within("features", features, 1, 1 << 26)
         _within("classes", classes, 2, 1 << 16)
         bits, crosses, image = 0, (), None
         if version == 2:

@@ -112,15 +112,14 @@ static void test_libsvm(void **state) {
     const struct samples_file zero = {.format = SAMPLES_LIBSVM, .index_base = 0};
     expect_read(&zero, "spam 0:1 16777215:2\n", "spam 0:1 16777215:2;");
     expect_refused(&ANY, "1 1:1\n1 0:1\n", ":2: expected indexes from 1 on (see --index-base), got '0:1'");
-    expect_read(&zero, "1 2147483647:1\n", "1 2147483647:1;");
-    expect_refused(&zero, "1 2147483648:1\n",
-                   ":1: expected index:value with an index up to 2147483647, got '2147483648:1'");
+    expect_read(&zero, "1 67108864:1\n", "1 67108864:1;");
+    expect_refused(&zero, "1 67108865:1\n", ":1: expected index:value with an index up to 67108864, got '67108865:1'");
     expect_refused(&ANY, "1 1:1\n1 99999999999999999999:1\n",
-                   ":2: expected index:value with an index up to 2147483647, got '99999999999999999999:1'");
+                   ":2: expected index:value with an index up to 67108864, got '99999999999999999999:1'");
     expect_refused(&ANY, "1 1:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
     expect_refused(&ANY, "1 2:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
-    expect_refused(&ANY, "1 2:1 3\n", ":1: expected index:value with an index up to 2147483647, got '3'");
-    expect_refused(&ANY, "1 2:1 -3:1\n", ":1: expected index:value with an index up to 2147483647, got '-3:1'");
+    expect_refused(&ANY, "1 2:1 3\n", ":1: expected index:value with an index up to 67108864, got '3'");
+    expect_refused(&ANY, "1 2:1 -3:1\n", ":1: expected index:value with an index up to 67108864, got '-3:1'");
     expect_refused(&ANY, "1 2:\n", ":1: expected a finite number behind the index, got '2:'");
     expect_refused(&ANY, "1 2:nan\n", ":1: expected a finite number behind the index, got '2:nan'");
     expect_refused(&ANY, "1 2:1e39\n", ":1: expected a finite number behind the index, got '2:1e39'");
@@ -128,8 +127,8 @@ static void test_libsvm(void **state) {
     expect_refused(&ANY, "1 2:1\n1,2 2:1\n", ":2: expected one label, then index:value, got '1,2'");
     expect_refused(&ANY, "1 2:1\n2:1 3:1\n", ":2: expected one label, then index:value, got '2:1'");
     expect_read(&ANY, "1 qid:3 2:1\n2 qid:17\n", "1 1:1;2;");
-    expect_refused(&ANY, "1 qid:x 2:1\n", ":1: expected index:value with an index up to 2147483647, got 'qid:x'");
-    expect_refused(&ANY, "1 2:1 qid:3\n", ":1: expected index:value with an index up to 2147483647, got 'qid:3'");
+    expect_refused(&ANY, "1 qid:x 2:1\n", ":1: expected index:value with an index up to 67108864, got 'qid:x'");
+    expect_refused(&ANY, "1 2:1 qid:3\n", ":1: expected index:value with an index up to 67108864, got 'qid:3'");
     expect_refused(&ANY, "1:0.5 1:2\n",
                    ":1: expected one label, then index:value, got '1:0.5': the label is missing, or");
     expect_refused(&ANY, "1,3 1:2\n", ":1: expected one label, then index:value, got '1,3': of several labels");
@@ -140,7 +139,7 @@ static void test_indexes_alone(void **state) {
     (void)state;
     const struct samples_file libsvm = {.format = SAMPLES_LIBSVM, .index_base = 1};
     expect_read(&libsvm, "1 1 3\n2 2 # text\n3\n1 2:0.5\n", "1 0:1 2:1;2 1:1;3;1 1:0.5;");
-    expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 2147483647, got '3:2'");
+    expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 67108864, got '3:2'");
     expect_refused(&libsvm, "1 3 1\n", ":1: expected indexes in ascending order, got '1'");
     expect_read(&ANY, "1 1 2 3\n2 2 5\n", "1 0:1 1:1 2:1;2 1:1 4:1;");
     expect_read(&ANY, "a 1 2 9\nb 2 5 7\na 1 3 4\nb 2 5 6\n",
