@@ -121,13 +121,21 @@ static void make_factored(const struct validate_set *set, struct matrix *x) {
     free(gram);
 }
 
+/* If R takes less work in a step than X: products with both of its triangles, as no zero is left out, beside products
+ * with X's values and the steps' vectors, which are as long as there are columns. */
+static bool is_factored(const struct validate_set *set) {
+    enum { VALUE_WORK = 2, COLUMN_WORK = 12 }; /* by that of a value of R */
+    size_t work = VALUE_WORK * set->starts[set->rows] + COLUMN_WORK * (size_t)set->columns;
+    return set->columns > set->rows && set->rows <= FACTORED_MAX && set->rows * set->rows < work;
+}
+
 static void matrix_make(const struct validate_set *set, struct matrix *x) {
     *x = (struct matrix){.rows = set->rows,
                          .columns = set->columns,
                          .classes = set->classes,
                          .labels = set->labels,
                          .kernel = mlr_kernel_choose()};
-    if (set->columns > set->rows && set->rows <= FACTORED_MAX) {
+    if (is_factored(set)) {
         make_factored(set, x);
     } else if (is_filled(set)) {
         x->dense = memory_zeroed(set->rows * set->columns + 1, sizeof *x->dense);
