@@ -302,7 +302,8 @@ def _label_order(label):
     return 0, number, exact
 
 
-SCALES = ("none", "byte", "max", "unit")
+SCALES = ("none", "byte", "max", "unit", "standard")
+STANDARD_LIMIT = 5  # standardized values beyond this have it
 
 
 def _scale(kind, maxima, samples):
@@ -345,7 +346,8 @@ class LogisticRegressionModel(_Classifier):
     labels   list of str: the classes, in their order.
     weights  [features, classes] float32.
     biases   [classes] float32.
-    scale    "none", "byte", "max" (with `maxima`, [features]) or "unit".
+    scale    "none", "byte", "max" (with `maxima`, [features]), "unit" or "standard": values minus `centres` [features],
+             or None for 0, times `factors` [features], limited to -5..5.
     hash_bits, crosses  of a model of Criteo lines, whose samples are hashed; else 0 and (). Such models predict by
              `mlr --predict` alone.
     image_shape  (width, height, channels) of a model of images in tar files; else None.
@@ -353,7 +355,7 @@ class LogisticRegressionModel(_Classifier):
     """
 
     def __init__(self, labels, weights, biases, scale="none", maxima=None, index_base=1, hash_bits=0, crosses=(),
-                 image_shape=None, label_name=None, feature_names=None):
+                 image_shape=None, label_name=None, feature_names=None, factors=None, centres=None):
         self.labels, self.scale, self.index_base = [str(label) for label in labels], scale, index_base
         if scale not in SCALES:
             raise ValueError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -364,6 +366,10 @@ class LogisticRegressionModel(_Classifier):
         self.weights = _finite("weights", weights, (self.features, len(self.labels)))
         self.biases = _finite("biases", biases, (len(self.labels),))
         self.maxima = _finite("maxima", maxima, (self.features,)) if scale == "max" else None
+        standard = scale == "standard"
+        self.factors = np.asarray(factors, np.float64).reshape(self.features) if standard else None
+        centred = standard and centres is not None
+        self.centres = np.asarray(centres, np.float64).reshape(self.features) if centred else None
         self.hash_bits, self.crosses, self.image_shape = hash_bits, tuple(crosses), image_shape
         self.label_name, self.feature_names = label_name, None if feature_names is None else list(feature_names)
         if self.feature_names is not None and len(self.feature_names) != self.features:
@@ -373,8 +379,8 @@ class LogisticRegressionModel(_Classifier):
     def _read(cls, reader):
         label_name, feature_names = reader.column_names()
         version, scale, index_base, features, classes = reader.numbers("IIIII")
-        if version not in (1, 2, 3) or scale >= len(SCALES):
-            reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 3")
+        if version not in (1, 2, 3, 4) or scale >= len(SCALES) or (SCALES[scale] == "standard") != (version == 4):
+            reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 4")
         _within("features", features, 1, 1 << 26)
         _within("classes", classes, 2, 1 << 16)
         bits, crosses, image = 0, (), None
@@ -385,6 +391,11 @@ class LogisticRegressionModel(_Classifier):
             image = reader.numbers("III")
         labels = reader.labels(classes)
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
+        factors = centres = None
+        if version == 4:
+            flags, = reader.numbers("I")
+            factors = reader.array("<f8", features)
+            centres = reader.array("<f8", features) if flags & 1 else None
         row = np.dtype([("number", "<u4"), ("values", "<f4", (classes,))])
         count, rest = divmod(len(reader.data) - reader.at, row.itemsize)
         rows = reader.array(row, count)
@@ -394,11 +405,11 @@ class LogisticRegressionModel(_Classifier):
         weights = np.zeros((features + 1, classes), np.float32)
         weights[rows["number"]] = rows["values"]
         return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image,
-                   label_name, feature_names)
+                   label_name, feature_names, factors, centres)
 
     def save(self, path):
         """Writes the model for `mlr --predict` and load."""
-        version = 2 if self.hash_bits else 3 if self.image_shape else 1
+        version = 2 if self.hash_bits else 3 if self.image_shape else 4 if self.scale == "standard" else 1
         content = io.BytesIO()
         named = 16 if self.feature_names else 0
         content.write(b"AMLMLMDL" + struct.pack("<IIIII", version + named, SCALES.index(self.scale), self.index_base,
@@ -414,6 +425,9 @@ class LogisticRegressionModel(_Classifier):
             content.write(text.ljust(56, b"\0"))
         if self.maxima is not None:
             content.write(self.maxima.astype("<f4").tobytes())
+        if version == 4:
+            content.write(struct.pack("<I", self.centres is not None) + self.factors.astype("<f8").tobytes())
+            content.write(b"" if self.centres is None else self.centres.astype("<f8").tobytes())
         used = np.flatnonzero(self.weights.any(axis=1))
         rows = np.empty(used.size + 1, [("number", "<u4"), ("values", "<f4", (len(self.labels),))])
         rows["number"], rows["values"] = np.append(used, self.features), np.vstack([self.weights[used], self.biases])
@@ -429,6 +443,16 @@ class LogisticRegressionModel(_Classifier):
         if self.hash_bits:
             raise ValueError("the model is of Criteo lines, which are hashed: use mlr --predict")
         return _softmax(self._samples(samples) @ self.weights + self.biases)
+
+    def _samples(self, samples):
+        if self.scale != "standard":
+            return super()._samples(samples)
+        array = np.asarray(samples, np.float64)
+        if array.ndim < 2 or int(np.prod(array.shape[1:])) != self.features:
+            raise ValueError(f"samples of shape {array.shape}: expected {self.features} features for each")
+        array = array.reshape(len(array), self.features)
+        moved = array if self.centres is None else array - self.centres
+        return np.clip(moved * self.factors, -STANDARD_LIMIT, STANDARD_LIMIT).astype(np.float32)
 
     def __repr__(self):
         return f"<{type(self).__name__}: {self.features} features, {len(self.labels)} classes>"
@@ -458,7 +482,7 @@ class NetworkModel(_Classifier):
     def _read(cls, reader):
         label_name, feature_names = reader.column_names()
         version, scale, base, features, height, width, channels, image, classes, length, count = reader.numbers("11I")
-        if version != 1 or scale >= len(SCALES) or height * width * channels != features:
+        if version != 1 or scale >= SCALES.index("standard") or height * width * channels != features:
             reader.refuse(f"version {version}: expected version 1")
         layers = reader.bytes(length).decode("utf-8", "replace")
         labels = reader.labels(classes)

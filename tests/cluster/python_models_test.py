@@ -100,7 +100,7 @@ class Models(unittest.TestCase):
         y = np.array(["7", "8", "word"])[np.argmax(x[:, :3], axis=1)]
         self.data.write_text("".join(",".join([label] + [f"{v:.5f}" for v in row]) + "\n" for label, row in zip(y, x)))
         x = np.array([[float(f"{v:.5f}") for v in row] for row in x], np.float32)
-        for scale in ("none", "max", "unit"):
+        for scale in ("none", "max", "unit", "standard"):
             model = self.train("mlr", iterations=40, scale=scale)
             self.assertEqual((model.labels, model.scale), (["7", "8", "word"], scale))
             self.assertGreater((model.predict(x) == y).mean(), 0.7)
