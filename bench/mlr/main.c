@@ -174,6 +174,9 @@ static int pass_cost(const struct bench *bench, const struct shape *shape, const
     trial_argument(&trial, "--labels=%s", data->labels_path);
     trial_argument(&trial, "--batch=%u", shape->batch);
     trial_argument(&trial, "--layout=dense");
+    trial_argument(&trial, "--optimizer=sgd"); /* several steps a clock; and no survey's choices */
+    trial_argument(&trial, "--scale=byte");
+    trial_argument(&trial, "--lambda=1e-4");
     trial_argument(&trial, "--device=%s", bench->device);
     trial_argument(&trial, "--clocks-per-iteration=%u", clocks);
     int result = trial_run(&trial, &wall, &cpu, &loss, error);

@@ -355,7 +355,7 @@ static void test_equal_slots_add_up(void **state) {
     struct error error = {0};
     assert_int_equal(mlr_hash_add_crosses(&hash, "C1xC2,C1xC3,C1xC4,C1xC5,C1xC6,C1xC7,C1xC8,C1xC9,C1xC10", &error), 0);
     for (int repeat = 0; repeat < 2; repeat++) {
-        float sum = 0;
+        double sum = 0;
         run_hash(&hash, TEXTS);
         assert_true(features.added);
         assert_true(features.count < CRITEO_FIELDS + 9);
