@@ -311,6 +311,9 @@ class Cases(unittest.TestCase):
         pairs = [line.split(",")[:2] for line in pathlib.Path(case("N1")).read_text().splitlines()[1:]]
         self.assertEqual([line.split("\t")[:2] for line in self.lines("predictions")][-400:], pairs)
 
+    def test_N10_large_indexes(self):
+        self.assertEqual(self.good("mlr", "--data", case("N10")).items, 24)
+
     def test_N11_keys_end_at_the_first_dot(self):
         self.check_images("N11")
 
