@@ -64,7 +64,8 @@ static void test_forms_are_alike(void **state) {
              "awk -F, -v OFS=, '{t = $40; $40 = $2; $2 = t; print NR, $0}' some.csv | sed '1s/^1,/Id,/' >other.csv && "
              "sed 's/,/\",\"/g; s/^/\"/; s/$/\"\\r/' some.csv >quoted.csv && gzip -k some.tsv",
              "sample.csv.gz", "sample.csv.gz");
-    static const char *const job = "-- mlr --iterations 2 --clocks-per-iteration 4 --test some.tsv --data";
+    static const char *const job = "-- mlr --iterations 2 --clocks-per-iteration 4 --batch 50 --lambda 1e-4 "
+                                   "--test some.tsv --data";
     static const char *const files[] = {"some.csv", "other.csv", "quoted.csv", "some.tsv.gz",
                                         "some.tsv --format criteo"};
     char command[256];
