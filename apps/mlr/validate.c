@@ -3,6 +3,7 @@
 
 #include "agileml/base/memory.h"
 #include "apps/mlr/kernel.h"
+#include "apps/mlr/narrow.h"
 
 #include <cblas.h>
 #include <math.h>
@@ -32,6 +33,9 @@ struct matrix {
     float *dense;              /* [rows][columns]; NULL: sparse */
     struct mlr_sparse *sparse; /* [rows] */
     struct mlr_kernel kernel;
+    bool with_narrow; /* dense, few classes */
+    struct mlr_narrow narrow;
+    float *scratch; /* narrow's */
 };
 
 /* The weights to be found: W [columns][classes], then the biases [classes]. */
@@ -148,11 +152,16 @@ static void matrix_make(const struct validate_set *set, struct matrix *x) {
                                                .count = (uint32_t)(set->starts[r + 1] - set->starts[r])};
         }
     }
+    x->with_narrow = x->dense != NULL && mlr_narrow_choose(x->columns, x->classes, &x->narrow);
+    if (x->with_narrow) {
+        x->scratch = memory_zeroed(mlr_narrow_scratch(x->columns, x->classes) + 16, sizeof *x->scratch);
+    }
 }
 
 static void matrix_close(struct matrix *x) {
     free(x->dense);
     free(x->sparse);
+    free(x->scratch);
 }
 
 /* logits = X W + b */
@@ -165,14 +174,25 @@ static void forward(const struct matrix *x, const float *weights, float *logits)
     }
     const struct mlr_dense dense = {
         .samples = x->dense, .stride = x->columns, .count = x->rows, .features = x->columns};
-    mlr_dense_logits(&w, &dense, 0, x->rows, logits);
+    if (x->with_narrow) {
+        x->narrow.logits(&w, &dense, 0, x->rows, x->scratch, logits);
+    } else {
+        mlr_dense_logits(&w, &dense, 0, x->rows, logits);
+    }
 }
 
 /* gradient = X' E, and the sums of E */
 static void backward(const struct matrix *x, const float *errors, float *gradient) {
     size_t classes = x->classes;
     memset(gradient, 0, weight_count(x) * sizeof *gradient);
-    if (x->dense != NULL) {
+    if (x->with_narrow) {
+        const struct mlr_weights sums = {
+            .rows = gradient, .stride = classes, .bias = x->columns, .classes = x->classes};
+        const struct mlr_dense dense = {
+            .samples = x->dense, .stride = x->columns, .count = x->rows, .features = x->columns};
+        const struct mlr_step step = {.scale = -1};
+        x->narrow.update(&sums, &dense, errors, &step, 0, x->columns);
+    } else if (x->dense != NULL) {
         cblas_sgemm(CblasRowMajor, CblasTrans, CblasNoTrans, (blasint)x->columns, (blasint)classes, (blasint)x->rows, 1,
                     x->dense, (blasint)x->columns, errors, (blasint)classes, 0, gradient, (blasint)classes);
     }
