@@ -122,7 +122,7 @@ static void test_lots_are_done_by_others(void **state) {
         assert_true(summary("items_helped") > 0);
     }
     static const char *const wrong[][2] = {
-        {"lda --data ratings --lots 2", "--lots 2: expected 0, since lda can't be used with lots"},
+        {"lda --data ratings --format text --lots 2", "--lots 2: expected 0, since lda can't be used with lots"},
         {"mf --data ratings --lots 9", "--lots"},
         {"mf --data ratings --lots 2 --compress bf16", "--lots 2: expected 0 with --compress bf16"}};
     for (size_t w = 0; w < sizeof wrong / sizeof *wrong; w++) {
