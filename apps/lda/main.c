@@ -129,7 +129,9 @@ static int read_document(void *context, const struct lda_bag *bag) {
         aml_total_raise(reading->worker, MAXIMUM_WORDS, reading->names->count);
     }
     if (kept == 1) {
-        aml_total_add(reading->worker, use == AML_TRAIN ? TOTAL_TOKENS : TOTAL_TEST_TOKENS, bag->tokens);
+        if (use == AML_TRAIN) {
+            aml_total_add(reading->worker, TOTAL_TOKENS, bag->tokens);
+        }
         aml_total_add(reading->worker, use == AML_TRAIN ? TOTAL_DOCUMENTS : TOTAL_TEST_DOCUMENTS, 1);
     }
     return kept < 0 ? kept : 0;
@@ -341,6 +343,10 @@ static int lda_end(aml_worker *worker, void *context) {
     int result = final_alpha(worker, lda, &finish.alpha);
     if (result == 0 && (finish.top_words > 0 || finish.model_out != NULL)) {
         result = find_names(worker, lda);
+    }
+    if (aml_metric_value(worker, METRIC_PERPLEXITY) >= aml_metric_value(worker, METRIC_UNIGRAM)) {
+        aml_note(worker, "the topics predict the test documents no better than the words' frequencies alone: more "
+                         "documents, fewer --topics or other words may help");
     }
     return result == 0 ? lda_finish(worker, &finish) : result;
 }

@@ -595,13 +595,6 @@ static void measure_perplexity(aml_worker *worker, struct evaluation *evaluation
     struct sums sums = sum_threads(evaluation->training);
     aml_metric_add(worker, METRIC_PERPLEXITY, -sums.completion.score, sums.completion.hidden);
     aml_metric_add(worker, METRIC_UNIGRAM, -sums.completion.unigram, sums.completion.hidden);
-    /* Half of the node's share of hidden tokens, which are half of all: fewer may be worse by chance. */
-    bool enough = sums.completion.hidden * 4 * aml_nodes(worker) >= aml_total(worker, TOTAL_TEST_TOKENS);
-    if (aml_last(worker) != 0 && sums.completion.hidden > 0 && enough &&
-        sums.completion.score <= sums.completion.unigram) {
-        aml_note(worker, "the topics predict the test documents no better than the words' frequencies alone: more "
-                         "documents, fewer --topics or other words may help");
-    }
 }
 
 static bool evaluation_is_due(const aml_worker *worker, const struct lda *lda) {

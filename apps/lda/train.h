@@ -21,7 +21,7 @@
 enum { WORDS, TOPICS, DOCUMENTS, SPREAD, TABLES };
 enum { METRIC_LIKELIHOOD, METRIC_PERPLEXITY, METRIC_SPEED, METRIC_ALPHA, METRIC_UNIGRAM, METRICS };
 /* Totals, of the training and the test documents. */
-enum { TOTAL_TOKENS = 0, TOTAL_DOCUMENTS, TOTAL_TEST_TOKENS, TOTAL_TEST_DOCUMENTS };
+enum { TOTAL_TOKENS = 0, TOTAL_DOCUMENTS, TOTAL_TEST_DOCUMENTS };
 enum { MAXIMUM_WORDS = 0 }; /* maxima: the number of words */
 enum {
     LDA_CHUNK = 64,       /* tokens in a row of `documents`: uint16_t[], topic + 1, or 0 */

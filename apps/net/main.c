@@ -628,9 +628,31 @@ static int gather_rows(void *context, const uint64_t *keys, const void *rows, si
     return 0;
 }
 
+/* Says so when the model is no better than one that knows the classes' shares alone. */
+static void compare_with_shares(aml_worker *worker, const struct net *net) {
+    const struct mlr_labels *labels = &net->input.survey.labels;
+    double loss = aml_metric_value(worker, LOSS);
+    double samples = 0;
+    double constant = 0;
+    for (uint32_t k = 0; k < labels->count; k++) {
+        samples += (double)labels->items[k].count;
+    }
+    for (uint32_t k = 0; k < labels->count; k++) {
+        double share = (double)labels->items[k].count / samples;
+        constant -= share > 0 ? share * log(share) : 0;
+    }
+    if (!(loss < constant)) {
+        aml_note(worker,
+                 "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
+                 "shares %.6g. More passes (--iterations), another --rate or --scale max may help",
+                 loss, constant);
+    }
+}
+
 static int net_finish(aml_worker *worker, void *context) {
     const struct net *net = context;
     struct error error = {0};
+    compare_with_shares(worker, net);
     if (net->model_out == NULL) {
         return 0;
     }
