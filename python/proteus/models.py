@@ -123,8 +123,8 @@ def _within(what, value, low, high):
     return value
 
 
-def _finite(what, array, shape):
-    array = np.ascontiguousarray(array, np.float32)
+def _finite(what, array, shape, dtype=np.float32):
+    array = np.ascontiguousarray(array, dtype)
     if array.shape != shape:
         raise ValueError(f"{what}: shape {array.shape}: expected {shape}")
     if not np.isfinite(array).all():
@@ -318,6 +318,11 @@ def _scale(kind, maxima, samples):
     return samples
 
 
+def _limited(values):
+    """Standardized values, as mlr limits and rounds them."""
+    return np.clip(values, -STANDARD_LIMIT, STANDARD_LIMIT).astype(np.float32)
+
+
 def _softmax(logits):
     powers = np.exp(logits - logits.max(axis=1, keepdims=True))
     return powers / powers.sum(axis=1, keepdims=True)
@@ -326,14 +331,18 @@ def _softmax(logits):
 class _Classifier:
     """What models with classes share."""
 
-    def _samples(self, samples):
-        array = np.asarray(samples, np.float32)
+    def _rows(self, samples, dtype):
+        """Samples [n, ...] as [n, features], not scaled yet."""
+        array = np.asarray(samples, dtype)
         if array.ndim < 2:
             raise ValueError(f"samples of shape {array.shape}: expected one for each row")
         array = array.reshape(len(array), int(np.prod(array.shape[1:])))
         if array.shape[1] != self.features:
             raise ValueError(f"samples of {array.shape[1]} features: expected {self.features}")
-        return _scale(self.scale, self.maxima, array)
+        return array
+
+    def _samples(self, samples):
+        return _scale(self.scale, self.maxima, self._rows(samples, np.float32))
 
     def predict(self, samples) -> np.ndarray:
         """The likeliest label of each sample [n, ...], as the training data wrote it; of equal ones the first."""
@@ -366,10 +375,10 @@ class LogisticRegressionModel(_Classifier):
         self.weights = _finite("weights", weights, (self.features, len(self.labels)))
         self.biases = _finite("biases", biases, (len(self.labels),))
         self.maxima = _finite("maxima", maxima, (self.features,)) if scale == "max" else None
-        standard = scale == "standard"
-        self.factors = np.asarray(factors, np.float64).reshape(self.features) if standard else None
+        standard, shape = scale == "standard", (self.features,)
+        self.factors = _finite("factors", factors, shape, np.float64) if standard else None
         centred = standard and centres is not None
-        self.centres = np.asarray(centres, np.float64).reshape(self.features) if centred else None
+        self.centres = _finite("centres", centres, shape, np.float64) if centred else None
         self.hash_bits, self.crosses, self.image_shape = hash_bits, tuple(crosses), image_shape
         self.label_name, self.feature_names = label_name, None if feature_names is None else list(feature_names)
         if self.feature_names is not None and len(self.feature_names) != self.features:
@@ -394,6 +403,7 @@ class LogisticRegressionModel(_Classifier):
         factors = centres = None
         if version == 4:
             flags, = reader.numbers("I")
+            _within("flags", flags, 0, 1)
             factors = reader.array("<f8", features)
             centres = reader.array("<f8", features) if flags & 1 else None
         row = np.dtype([("number", "<u4"), ("values", "<f4", (classes,))])
@@ -438,21 +448,67 @@ class LogisticRegressionModel(_Classifier):
             content.write(section + struct.pack("<I", len(section)))
         _write(path, content.getvalue())
 
-    def predict_proba(self, samples) -> np.ndarray:
-        """Probabilities [n, classes] of samples [n, ...] with the features of the training data, not scaled yet."""
+    def logits(self, samples) -> np.ndarray:
+        """What predict_proba takes the softmax of, [n, classes], for samples [n, ...] with the features of the training
+        data, not scaled yet; or [n, any number] of scipy.sparse, as mlr reads libsvm: features that the training data
+        does not have are left out, and those that are missing are 0."""
         if self.hash_bits:
             raise ValueError("the model is of Criteo lines, which are hashed: use mlr --predict")
-        return _softmax(self._samples(samples) @ self.weights + self.biases)
+        if hasattr(samples, "tocsr"):
+            return self._sparse_logits(samples)
+        return self._samples(samples).astype(np.float64) @ self.weights.astype(np.float64) + self.biases
+
+    def predict_proba(self, samples) -> np.ndarray:
+        """Probabilities [n, classes] of samples as those of `logits`."""
+        return _softmax(self.logits(samples))
+
+    def unscaled(self):
+        """Weights [features, classes] and biases [classes], float64, for samples that are not scaled: their logits are
+        samples @ weights + biases, but for standardized values beyond the limit. With scale "unit" samples are still
+        to be scaled to length 1."""
+        weights, biases = self.weights.astype(np.float64), self.biases.astype(np.float64)
+        if self.scale == "byte":
+            weights /= 255
+        if self.scale == "max":
+            weights *= (self.maxima > 0)[:, None] / np.where(self.maxima > 0, self.maxima, 1)[:, None]
+        if self.scale == "standard":
+            weights *= self.factors[:, None]
+        return weights, biases if self.centres is None else biases - self.centres @ weights
 
     def _samples(self, samples):
         if self.scale != "standard":
             return super()._samples(samples)
-        array = np.asarray(samples, np.float64)
-        if array.ndim < 2 or int(np.prod(array.shape[1:])) != self.features:
-            raise ValueError(f"samples of shape {array.shape}: expected {self.features} features for each")
-        array = array.reshape(len(array), self.features)
-        moved = array if self.centres is None else array - self.centres
-        return np.clip(moved * self.factors, -STANDARD_LIMIT, STANDARD_LIMIT).astype(np.float32)
+        array = self._rows(samples, np.float64)
+        return _limited((array if self.centres is None else array - self.centres) * self.factors)
+
+    def _sparse_logits(self, samples):
+        samples = samples.tocsr().astype(np.float64)  # a copy
+        samples.sum_duplicates()
+        samples = samples[:, :self.features]
+        samples.data, zeros = self._sparse_values(samples)
+        logits = samples @ self.weights[:samples.shape[1]].astype(np.float64)
+        if zeros is not None:
+            logits += zeros @ self.weights.astype(np.float64)
+        return logits + self.biases
+
+    def _sparse_values(self, samples):
+        """The scaled values, and None; with centres less those of a sample of zeros, [features], and these."""
+        values, columns = samples.data, samples.indices
+        if self.scale == "standard":
+            if self.centres is None:
+                return _limited(values * self.factors[columns]).astype(np.float64), None
+            zeros = _limited(-self.centres * self.factors).astype(np.float64)
+            return _limited((values - self.centres[columns]) * self.factors[columns]) - zeros[columns], zeros
+        if self.scale == "byte":
+            return values / 255, None
+        if self.scale == "max":
+            maxima = self.maxima[columns]
+            return np.where(maxima > 0, values / np.where(maxima > 0, maxima, 1), 0), None
+        if self.scale == "unit":
+            rows = np.repeat(np.arange(samples.shape[0]), np.diff(samples.indptr))
+            squares = np.bincount(rows, values**2, samples.shape[0])
+            return values / np.sqrt(np.where(squares > 0, squares, 1))[rows], None
+        return values, None
 
     def __repr__(self):
         return f"<{type(self).__name__}: {self.features} features, {len(self.labels)} classes>"

@@ -9,7 +9,7 @@ All of them have the parameters
     reliable, transient  nodes of the job: processes that count as reliable, and others that may be killed.
     random_state         a whole number, or a numpy RandomState: the job's seed. None: 1, so `fit` is repeatable anyway.
     options              a dict of more options of the app (mlr, mf or lda), as {"momentum": 0.9}; none that `fit` sets
-                         by the other parameters.
+                         by the other parameters. What no parameter and no option says the app chooses.
     run_options          a dict of more options of `proteus run`, with `controller` of `proteus join`.
     controller           None: the job is one of this machine alone. "HOST:PORT" of a controller (`proteus controller
                          --reliable 1 --transient 2`) that waits for nodes: those of this machine join it. It is for one
@@ -65,7 +65,8 @@ class _Job:
         else:
             with tempfile.TemporaryDirectory(prefix="proteus-") as folder:
                 self._run_in(folder, app, write, options)
-        self.n_iter_ = int(self.report_.summary.get("iterations", self.max_iter))
+        iterations = self.report_.summary.get("iterations", self.max_iter)
+        self.n_iter_ = None if iterations is None else int(iterations)  # a report that the key does not allow to read
         return self
 
     def _missing(self, model):
@@ -100,19 +101,24 @@ class _Job:
 
 
 class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
-    """Multinomial logistic regression by mlr.
+    """Multinomial logistic regression by mlr. By default mlr chooses by the data, as its documentation says.
 
-    alpha      L2 regularization, of all weights but the biases (mlr's --lambda).
-    max_iter   passes over the data.
-    batch      samples of a step, of all nodes together.
-    rate       learning rate of the first iteration; None: by the samples' lengths.
-    optimizer  "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
+    alpha      L2 regularization, of all weights but the biases (mlr's --lambda); None: by cross-validation.
+    max_iter   passes over the data; None: at least 10, and 2,000 steps.
+    batch      samples of a step, of all nodes together; None: a 16th of the samples, from 8 to 256.
+    rate       learning rate of the first iteration; None: by the data.
+    optimizer  "auto", which is Adam for most data; "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
 
     Attributes: classes_ [K], coef_ [K, d] and intercept_ [K] (of two classes [1, d] and [1]), n_features_in_.
     X is dense or sparse (scipy), [n, d]. Weights are float32.
+
+    mlr scales features by the data, as options={"scale": ...} says. coef_ and intercept_ are for X as it is given: the
+    decision is X @ coef_.T + intercept_. There are two exceptions: standardized values are limited to -5..5, so
+    decision_function differs where a value is more than 5 deviations from its feature's mean; and with scale "unit",
+    which mlr may choose for sparse data, samples are to be scaled to length 1 first. model_.scale says which it was.
     """
 
-    def __init__(self, alpha=1e-4, max_iter=100, batch=256, rate=None, optimizer="sgd", reliable=1, transient=0,
+    def __init__(self, alpha=None, max_iter=None, batch=None, rate=None, optimizer="auto", reliable=1, transient=0,
                  random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.alpha, self.max_iter, self.batch, self.rate, self.optimizer = alpha, max_iter, batch, rate, optimizer
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
@@ -133,16 +139,14 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
             if scipy.sparse.issparse(X):
                 dump_svmlight_file(X, labels, path, zero_based=False)
             else:
-                np.savetxt(path, np.column_stack([labels, X]), fmt=["%d"] + ["%.9g"] * X.shape[1], delimiter=",")
+                np.savetxt(path, np.column_stack([labels, X]), fmt=["%d"] + ["%.16g"] * X.shape[1], delimiter=",")
 
         sparse = scipy.sparse.issparse(X)
         self._run("mlr", write, format="libsvm" if sparse else "csv", index_base=1 if sparse else None,
-                  batch=min(self.batch, X.shape[0]), optimizer=self.optimizer, rate=self.rate, scale="none",
-                  **{"lambda": self.alpha})
+                  label_column=None if sparse else 1, batch=self.batch and min(self.batch, X.shape[0]),
+                  optimizer=self.optimizer, rate=self.rate, **{"lambda": self.alpha})
         weights = np.zeros((X.shape[1], len(self.classes_)))  # of sparse data the last features may have no values
-        order = np.argsort([int(label) for label in self.model_.labels])
-        weights[:self.model_.features] = self.model_.weights[:, order]
-        biases = self.model_.biases[order].astype(np.float64)
+        weights[:self.model_.features], biases = self.model_.unscaled()
         if len(self.classes_) == 2:
             weights, biases = weights[:, 1:] - weights[:, :1], biases[1:] - biases[:1]
         self.coef_, self.intercept_ = weights.T.copy(), biases
@@ -152,8 +156,8 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
         """Logits [n, K]; of two classes [n], the second one's beside the first one's."""
         check_is_fitted(self)
         X = _checked(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        logits = np.asarray(X @ self.coef_.T) + self.intercept_
-        return logits[:, 0] if len(self.classes_) == 2 else logits
+        logits = self.model_.logits(X[:, :self.model_.features])
+        return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X):
         """Probabilities [n, K], in the order of classes_."""
@@ -177,15 +181,15 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
     """Ratings of pairs by mf: X [n, 2] has users and items, whole numbers from 0 on or str; y [n] ratings.
 
     rank      factors of a user and an item.
-    alpha     L2 regularization (mf's --lambda), for ratings with standard deviation 1, as mf makes them.
+    alpha     L2 regularization (mf's --lambda), for ratings with standard deviation 1, as mf makes them; None: 0.04.
     rate      learning rate of the first iteration, likewise; None: by max_iter.
-    max_iter  passes over the data.
+    max_iter  passes over the data; None: 20.
     biases    whether each user and each item also has a bias, which is added to its predictions.
 
     Attributes: n_features_in_, which is 2.
     """
 
-    def __init__(self, rank=16, alpha=0.04, rate=None, max_iter=20, biases=True, reliable=1, transient=0,
+    def __init__(self, rank=16, alpha=None, rate=None, max_iter=None, biases=True, reliable=1, transient=0,
                  random_state=None, options=None, run_options=None, controller=None, folder=None):
         self.rank, self.alpha, self.rate, self.max_iter, self.biases = rank, alpha, rate, max_iter, biases
         self.reliable, self.transient, self.random_state = reliable, transient, random_state
@@ -221,7 +225,7 @@ class MatrixFactorization(RegressorMixin, _Job, BaseEstimator):
             rows = np.empty(len(y), [("user", ids.dtype), ("item", ids.dtype), ("value", np.float64)])
             rows["user"], rows["item"], rows["value"] = ids[:, 0], ids[:, 1], y
             form = '"%s"' if texts else "%d"
-            np.savetxt(path, rows, fmt=[form, form, "%.9g"], delimiter="\t", encoding="utf-8")
+            np.savetxt(path, rows, fmt=[form, form, "%.16g"], delimiter="\t", encoding="utf-8")
 
         self._run("mf", write, rank=self.rank, rate=self.rate, no_biases=not self.biases, **{"lambda": self.alpha})
         return self

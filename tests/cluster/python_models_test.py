@@ -15,6 +15,11 @@ import zlib
 import numpy as np
 import proteus
 
+try:
+    import scipy.sparse
+except ImportError:
+    scipy = None
+
 sys.dont_write_bytecode = True
 BIN = pathlib.Path(os.environ.get("PROTEUS_BIN", "build/bin")).resolve()
 
@@ -112,6 +117,55 @@ class Models(unittest.TestCase):
                 self.assertEqual(model.predict(x).tolist(), [line[-2] for line in lines])
         self.check_damage()
 
+    def test_standardized_columns_of_any_size(self):
+        """Offsets that floats do not hold, values far from all others, a column that is always the same."""
+        for scale, offset in ((1e-6, 0), (1, 1.7e9), (3e4, -5e6)):
+            x = self.random.normal(offset, scale, (200, 3))
+            x[:, 2] = offset
+            y = np.where(x[:, 0] > offset, "up", "down")
+            x[:3, 1] += 1000 * scale
+            self.data.write_text("".join(f"{label},{','.join(map(repr, row))}\n" for label, row in zip(y, x.tolist())))
+            model = self.train("mlr")
+            self.assertEqual((model.scale, model.factors[2]), ("standard", 0))
+            self.assertGreater((model.predict(x) == y).mean(), 0.9)
+            weights, biases = model.unscaled()
+            np.testing.assert_allclose(x[3:] @ weights + biases, model.logits(x[3:]), atol=1e-3)
+            self.assertGreater(np.abs(x[:3] @ weights + biases - model.logits(x[:3])).max(), 1e-3)  # limited
+            self.check_predictions(x)
+
+    def check_predictions(self, x):
+        """The probabilities of the samples in self.data are mlr's, before and after `save`."""
+        model = proteus.load(self.model)
+        for path in (self.model, self.saved(model)):
+            self.program("mlr", "--predict", path, "--data", self.data, "--out", self.path / "out", "--probabilities")
+            lines = (self.path / "out").read_text().splitlines()[1:]
+            theirs = [[float(value) for value in line.split()[-len(model.labels):]] for line in lines]
+            np.testing.assert_allclose(proteus.load(path).predict_proba(x), theirs, atol=2e-4)
+
+    @unittest.skipIf(scipy is None, "no scipy (Debian's python3-scipy)")
+    def test_sparse_samples(self):
+        """As libsvm's lines: zeros have values where there are centres, the number of columns need not be right."""
+        for filled, scale in ((0.1, "auto"), (0.1, "none"), (0.1, "byte"), (0.1, "max"), (0.1, "unit"),
+                              (0.1, "standard"), (0.6, "standard"), (0.6, "max")):
+            with self.subTest(filled=filled, scale=scale):
+                x = self.random.normal(2, 3, (300, 12)).round(3) * (self.random.random((300, 12)) < filled)
+                x[0, 11] = 400
+                y = np.where(x[:, :6].sum(axis=1) > x[:, 6:].sum(axis=1), "4", "9")
+                lines = [" ".join([label] + [f"{c + 1}:{row[c]:.9g}" for c in np.flatnonzero(row)])
+                         for label, row in zip(y, x)]
+                self.data.write_text("\n".join(lines) + "\n")
+                model = self.train("mlr", iterations=20, scale=scale)
+                self.assertEqual(model.centres is not None, (filled, scale) == (0.6, "standard"))
+                self.assertGreater((model.predict(x) == y).mean(), 0.7)
+                more = scipy.sparse.csr_matrix(np.hstack([x, np.ones((300, 2))]))
+                for sparse in (scipy.sparse.csr_matrix(x), scipy.sparse.coo_matrix(x), more):
+                    self.check_predictions(sparse)
+                np.testing.assert_allclose(model.logits(more), model.logits(x), rtol=1e-5, atol=1e-5)
+                few = scipy.sparse.csc_matrix(x[:, :10])
+                np.testing.assert_allclose(model.logits(few), model.logits(np.where(np.arange(12) < 10, x, 0)),
+                                           rtol=1e-5, atol=1e-5)
+                self.assertEqual(few.nnz, np.count_nonzero(x[:, :10]))  # it is as it was
+
     def test_names_of_columns(self):
         x = self.random.normal(size=(60, 2)).astype(np.float32)
         y = np.where(x[:, 0] > 0, "up", "down")
@@ -170,11 +224,24 @@ class Models(unittest.TestCase):
                       b"AMLMFMDL" + struct.pack("<IIIfffQQ", 1, 0, 4, float("nan"), 5, 1, 0, 0),
                       b"AMLMLMDL" + struct.pack("<5I", 1, 0, 1, 2**32 - 1, 2) + bytes(200),
                       b"AMLMLMDL" + struct.pack("<5I", 1, 0, 1, 4, 2) + b"1".ljust(56, b"\0") + b"2".ljust(56, b"\0"),
+                      self.standard(features=2**26), self.standard(features=0),
+                      self.standard(flags=2), self.standard(factor=float("nan")), self.standard(centre=float("inf")),
+                      self.standard(kind=3), self.standard(version=1),
                       b"AMLLDAMD" + struct.pack("<4Idd", 1, 0, 2**32 - 1, 2**32 - 1, 1, 1) + bytes(24),
                       b"AMLNNMDL" + struct.pack("<11I", 1, 0, 1, 1, 1, 1, 1, 1, 2, 4, 0) + b"conv" + bytes(112)):
             self.model.write_bytes(start + struct.pack("<I", zlib.crc32(start)))
             with self.assertRaises(proteus.ModelError):
                 proteus.load(self.model)
+        start = self.standard()
+        self.model.write_bytes(start + struct.pack("<I", zlib.crc32(start)))
+        np.testing.assert_allclose(proteus.load(self.model).logits([[5], [7], [99]]), [[1, 0], [4, 0], [13, 0]])
+
+    @staticmethod
+    def standard(version=4, kind=4, features=1, flags=1, factor=0.5, centre=3):
+        """A model of one feature, whose weights are 3 and 0 and biases -2 and 0, without its checksum."""
+        labels = b"1".ljust(56, b"\0") + b"2".ljust(56, b"\0")
+        return (b"AMLMLMDL" + struct.pack("<5I", version, kind, 1, features, 2) + labels +
+                struct.pack("<Idd", flags, factor, centre) + struct.pack("<IffIff", 0, 3, 0, 1, -2, 0))
 
     def test_refused(self):
         self.model.write_text("nothing of the kind")

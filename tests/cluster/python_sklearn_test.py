@@ -5,6 +5,7 @@ the programs by $PROTEUS_BIN and the package by $PYTHONPATH."""
 import contextlib
 import sys
 import unittest
+import unittest.mock
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Sklearn(unittest.TestCase):
         self.random = np.random.default_rng(2)
 
     def test_general_checks(self):
-        check_estimator(LogisticRegression(max_iter=30))
+        check_estimator(LogisticRegression())
         unlike = {"check_regressors_train"}  # it wants the factors of pairs to fit numbers that are linear in the pairs
         ran = set()
         for estimator in (Pairs(max_iter=3, rate=0.001), Counts(n_components=3, max_iter=5)):
@@ -76,10 +77,46 @@ class Sklearn(unittest.TestCase):
             mine = LogisticRegression(transient=1).fit(data[:400], y[:400])
             self.assertGreater(mine.score(data[400:], y[400:]), theirs - 0.03)
             self.assertEqual(mine.coef_.shape, (3, 5))
-            self.assertEqual(mine.n_iter_, 100)
+            self.assertGreaterEqual(mine.n_iter_, 10)
         search = GridSearchCV(make_pipeline(StandardScaler(), LogisticRegression(max_iter=5)),
                               {"logisticregression__alpha": [1e-4, 10]}, cv=2).fit(X, y)
         self.assertEqual(search.best_params_, {"logisticregression__alpha": 1e-4})
+
+    def test_defaults(self):
+        """No option is given that no parameter gives: the app chooses."""
+        X = self.random.normal([0, 1.7e9, 3], [1e-3, 1e4, 100], (300, 3))
+        y = X[:, 0] + X[:, 1] / 1e7 > 170
+        for estimator, app, made in ((LogisticRegression(), "mlr", X), (MatrixFactorization(), "mf", None)):
+            with unittest.mock.patch("proteus.sklearn.run", side_effect=InterruptedError) as run:
+                with self.assertRaises(InterruptedError):
+                    estimator.fit(made if made is not None else [[1, 2], [3, 4]], y if made is not None else [1, 2])
+            given = {name for name, value in run.call_args.kwargs.items() if value not in (None, False)}
+            self.assertEqual(run.call_args.args, (app,))
+            self.assertEqual(given - {"reliable", "data", "model_out", "seed"},
+                             {"mlr": {"format", "label_column", "optimizer"}, "mf": {"rank"}}[app])
+        model = LogisticRegression().fit(X, y)
+        self.assertEqual(model.model_.scale, "standard")
+        self.assertGreater(model.score(X, y), 0.95)
+
+    def test_coefficients(self):
+        """They are for X as it is given, however mlr scales it."""
+        X = self.random.normal([3, 1e6, 40], [0.01, 1e3, 5], (400, 3))
+        noise = self.random.normal(size=400)
+        y = (X[:, 0] - 3) * 100 + (X[:, 1] - 1e6) / 1e3 + noise > 0
+        sparse = scipy.sparse.csr_matrix(np.maximum(self.random.normal(-10, 9, (400, 8)), 0))
+        larger = sparse.toarray()[:, 0] > sparse.toarray()[:, 1]
+        for data, labels in ((X, y), (X, y + 2 * (X[:, 2] > 40)), (sparse, larger)):
+            for scale in ("auto", "standard", "max"):
+                model = LogisticRegression(options={"scale": scale}).fit(data, labels)
+                if model.model_.scale == "unit":
+                    continue
+                linear = data @ model.coef_.T + model.intercept_
+                decision = model.decision_function(data).reshape(linear.shape)
+                within = np.abs(linear - decision).max(axis=1) < 1e-3 * np.abs(linear).max()
+                self.assertGreater(within.mean(), 0.95)  # but for values beyond 5 deviations
+                dense = data.toarray() if scipy.sparse.issparse(data) else data
+                np.testing.assert_allclose(model.decision_function(dense).reshape(linear.shape), decision, rtol=1e-4,
+                                           atol=1e-4)
 
     def test_factorization(self):
         u, m = self.random.normal(0, 0.7, (2, 40, 3))
