@@ -58,14 +58,13 @@ static int cut_plain(struct cutter *cutter, uint64_t bytes, struct error *error)
     return code;
 }
 
-/* `lines`: the file is for readers of lines. */
-static int find_form(struct input_file *file, bool lines, struct error *error) {
+static int find_form(struct input_file *file, struct error *error) {
     unsigned char bytes[TEXT_FORM_BYTES];
     size_t got;
     int code = source_read_at(file->path, &file->identity, 0, bytes, sizeof bytes, &got, error);
     const char *name = text_input_name(file->path);
     code = code != 0 ? code : text_form_detect(name, bytes, got, &file->form, error);
-    return code == 0 && lines && file->form == TEXT_FORM_PLAIN ? text_input_check_lines(name, bytes, got, error) : code;
+    return code == 0 && file->form == TEXT_FORM_PLAIN ? text_input_check_lines(name, bytes, got, error) : code;
 }
 
 /* Checks that a gzip member begins with each split, since an index may be of another file. */
@@ -95,8 +94,8 @@ static int cut_file(struct cutter *cutter, const struct input_name *name, uint64
     int code = 0;
     cutter->begin = 0;
     cutter->size = size > 0 ? size : input_split_size(bytes);
-    if (bytes != SOURCE_TO_END) {
-        code = find_form(file, size != INPUT_SPLIT_WHOLE, error);
+    if (bytes != SOURCE_TO_END && size != INPUT_SPLIT_WHOLE) {
+        code = find_form(file, error);
         code = code != 0 ? code
                : file->form == TEXT_FORM_PLAIN
                    ? cut_plain(cutter, bytes, error)

@@ -46,7 +46,7 @@ struct input_splits {
     size_t count;
 };
 
-/* As the size of splits: files are not cut, and may be no text of lines, as tar. */
+/* As the size of splits: files are not cut and not looked into, as they may have any format. Their form is unknown. */
 #define INPUT_SPLIT_WHOLE UINT64_MAX
 
 /* Cuts the list's files. `size` bytes are what a split should have; 0: input_split_size of the file. The list must

@@ -531,6 +531,25 @@ static void test_other_formats_are_refused(void **state) {
     assert_refused(1, ": a zip archive: expected plain text, gzip or zstd");
 }
 
+/* Files that nobody reads as text, such as numpy's, and that do not have the format that they begin as. */
+static void test_whole_files_of_any_format(void **state) {
+    (void)state;
+    static const char *const contents[] = {"\x93NUMPY\x01",       "PK\x03\x04.", "\x89HDF\r\n\x1a\n",
+                                           "\x1f\x8b is no gzip", "BZh91AY&SY",  "<!DOCTYPE html>\n"};
+    for (size_t c = 0; c < sizeof contents / sizeof contents[0]; c++) {
+        struct error error = {0};
+        struct input_list list;
+        struct input_splits splits;
+        write_file(path, contents[c], strlen(contents[c]));
+        list_of(&list, path);
+        assert_int_equal(input_splits_make(&splits, &list, INPUT_SPLIT_WHOLE, &error), 0);
+        assert_int_equal(splits.count, 1);
+        assert_true(splits.splits[0].offset == 0 && splits.splits[0].length == strlen(contents[c]));
+        input_splits_close(&splits);
+        input_list_close(&list);
+    }
+}
+
 /* A file that changes after it was listed: by its size, or by its time alone. */
 static void test_files_that_change(void **state) {
     (void)state;
@@ -592,6 +611,7 @@ int main(void) {
         cmocka_unit_test(test_files_that_are_cut_or_damaged),
         cmocka_unit_test(test_indexes_of_other_files),
         cmocka_unit_test(test_other_formats_are_refused),
+        cmocka_unit_test(test_whole_files_of_any_format),
         cmocka_unit_test(test_files_that_change),
     };
     return cmocka_run_group_tests_name("input_split", tests, make_folder, remove_folder);
