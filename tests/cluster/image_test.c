@@ -36,8 +36,8 @@ static void assert_same(struct result one, struct result other, double apart) {
     assert_float_equal(one.test_accuracy, other.test_accuracy, apart);
 }
 
-/* The options of all jobs on digits; the number of steps in an iteration is the same, too. They give what mlr chooses by
- * statistics of idx data, which tar files do not have, and FTRL's biases begin at 0. */
+/* The options of all jobs on digits; the number of steps in an iteration is the same, too. They give what mlr chooses
+ * by statistics of idx data, which tar files do not have, and FTRL's biases begin at 0. */
 #define DIGITS "--test-fraction 0.2 --iterations 4 --batch 64 --optimizer ftrl --rate 0.02 --lambda 0.0001"
 
 /* Makes digits.idx with labels.idx, and digits-0.tar to digits-2.tar of the same digits; skips the test without the
