@@ -212,7 +212,7 @@ void launcher_settle(struct launcher *launcher) {
 
 static void launcher_timer(void *self) {
     struct launcher *launcher = self;
-    if (is_due(launcher, launcher->start_us)) {
+    if (is_due(launcher, launcher->start_us) && !launcher_wait_for_missing(launcher)) {
         launcher_stop_for_missing(launcher);
     }
     if (is_due(launcher, launcher->silence_us)) {

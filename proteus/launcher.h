@@ -14,6 +14,8 @@
 enum {
     LAUNCHER_OBSERVE_MS = 200,               /* between requests to the controller for missing lines */
     LAUNCHER_START_MIN_S = 20,               /* at least, for nodes to join: Python may take long to start */
+    LAUNCHER_STARTS_MAX_S = 2 * 86400,       /* for nodes that compute */
+    LAUNCHER_START_MORE_S = 10,              /* more, again and again, for nodes that take CPU time */
     LAUNCHER_STARTS_PER_S = 10,              /* nodes that get 1 s more to join */
     LAUNCHER_FAILURE_WAIT_MS = 1000,         /* after a node's end, as its last messages may be on the way */
     LAUNCHER_SUMMARY_WAIT_MS = 500,          /* after the controller's end, as its last lines may be on the way */

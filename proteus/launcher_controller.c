@@ -149,7 +149,10 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     arguments_add(arguments, "--probe=%lld", (long long)job->probe);
     arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
     /* Longer than ours: our message names the missing nodes. */
-    arguments_add(arguments, "--start-timeout=%.17g", launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S);
+    /* This program sees whether a node is still at work, and gives up before. */
+    double longest =
+        launcher->market != NULL ? launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S : LAUNCHER_STARTS_MAX_S;
+    arguments_add(arguments, "--start-timeout=%.17g", longest);
     launcher_add_net_arguments(launcher, arguments);
     add_page_arguments(launcher, arguments);
 }

@@ -181,11 +181,31 @@ static void stop_for_nodes(struct launcher *launcher) {
     launcher_stop(launcher, code, reason);
 }
 
+bool launcher_wait_for_missing(struct launcher *launcher) {
+    enum { PART = 20 }; /* of the time since the last look, in which a node that waits takes less */
+    uint64_t cpu_us = 0;
+    char text[LAUNCHER_NODES_TEXT];
+    for (unsigned n = 0; n < launcher->node_count; n++) {
+        cpu_us += is_missing(launcher, &launcher->nodes[n]) ? process_cpu_us(&launcher->nodes[n].process) : 0;
+    }
+    bool computes = cpu_us > launcher->start_cpu_us + LAUNCHER_START_MORE_S * UINT64_C(1000000) / PART;
+    if (!computes) {
+        return false;
+    }
+    if (launcher->start_cpu_us == 0) {
+        describe_nodes(launcher, is_missing, text, sizeof text);
+        progress_note(launcher->progress, "%s: still looking at the input", text);
+    }
+    launcher->start_cpu_us = cpu_us;
+    launcher->start_us = launcher_after(launcher, LAUNCHER_START_MORE_S * 1000);
+    return true;
+}
+
 void launcher_stop_for_missing(struct launcher *launcher) {
     char text[LAUNCHER_NODES_TEXT];
     char reason[LAUNCHER_REASON_TEXT];
     describe_nodes(launcher, is_missing, text, sizeof text);
-    snprintf(reason, sizeof reason, "after %.0f s %s %s not joined", launcher_start_timeout(launcher), text,
+    snprintf(reason, sizeof reason, "after %.0f s and more %s %s not joined", launcher_start_timeout(launcher), text,
              launcher->first_nodes - launcher->joined_count == 1 ? "has" : "have");
     launcher_stop(launcher, AML_EFAIL, reason);
 }

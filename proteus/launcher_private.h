@@ -79,9 +79,10 @@ struct launcher {
     struct message_text stop; /* why we end the job; code 0: we do not */
     unsigned signals;         /* received that ask us to end */
     /* Deadlines; 0: none. */
-    uint64_t start_us;   /* for all first nodes to join */
-    uint64_t silence_us; /* for the summary of a controller that has ended */
-    uint64_t kill_us;    /* for processes to end before they are killed */
+    uint64_t start_us;     /* for all first nodes to join */
+    uint64_t start_cpu_us; /* what those that had not joined had taken when start_us was set */
+    uint64_t silence_us;   /* for the summary of a controller that has ended */
+    uint64_t kill_us;      /* for processes to end before they are killed */
 
     struct error error; /* why the job failed */
     int status;         /* our exit status, for `error` or for a reason that a child has printed; 0: none yet */
@@ -99,6 +100,9 @@ void launcher_stop(struct launcher *launcher, int code, const char *text);
 /* Call it at the end of each callback: carries out what is due, checks for the end, sets the timer. */
 void launcher_settle(struct launcher *launcher);
 /* Returns the seconds that the nodes have to join. */
+/* Gives the first nodes more time when one of those that have not joined computes: it looks at the input. Returns false
+ * when none does. */
+bool launcher_wait_for_missing(struct launcher *launcher);
 double launcher_start_timeout(const struct launcher *launcher);
 void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments);
 

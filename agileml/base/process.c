@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { PROCESS_EXEC_FAILED = 127 };
@@ -204,6 +205,15 @@ bool process_dumps_core(const struct process *process) {
         fclose(status);
     }
     return dumps;
+}
+
+uint64_t process_cpu_us(const struct process *process) {
+    clockid_t clock;
+    struct timespec time;
+    if (!process->running || clock_getcpuclockid(process->pid, &clock) != 0 || clock_gettime(clock, &time) != 0) {
+        return 0;
+    }
+    return (uint64_t)time.tv_sec * 1000000 + (uint64_t)time.tv_nsec / 1000;
 }
 
 bool process_succeeded(const struct process *process) {

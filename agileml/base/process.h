@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 enum { PROCESS_END_TEXT = 64 };
@@ -53,6 +54,8 @@ void process_signal(const struct process *process, int number);
 bool process_ended(struct process *process);
 /* Whether the process is dying and the kernel writes its core dump: to kill it now would cut the dump short. */
 bool process_dumps_core(const struct process *process);
+/* Returns the CPU time that the child itself has taken so far, in microseconds; 0 when it doesn't run. */
+uint64_t process_cpu_us(const struct process *process);
 /* It ended by itself with exit status 0. */
 bool process_succeeded(const struct process *process);
 /* "was killed by signal 9 (Killed)" or "ended with exit status 1". */

@@ -287,7 +287,7 @@ static int emit_keys(struct emitting *emitting, enum aml_item_use use, const str
     memcpy(&emitting->bytes[0], &label, sizeof label);
     emitting->keys[used] = emitting->input->survey.features;
     const struct aml_keys run = {.table = 0, .count = used + 1, .keys = emitting->keys};
-    return aml_emit_varied(emitting->worker, use, sample->place, &run, 1, emitting->bytes,
+    return aml_emit_varied(emitting->worker, use, sample->number, &run, 1, emitting->bytes,
                            ones ? sizeof label : ((size_t)used + 1) * sizeof(float));
 }
 

@@ -797,7 +797,7 @@ static void test_missing_node(void **state) {
     struct job job = RUN("proteus", "run", "--reliable", "2", "--failure-timeout", "0.5", "--", in_folder("late"),
                          "--data", in_folder("ratings"));
     unsetenv("APP");
-    assert_failed(&job, 1, "s node-2 has not joined");
+    assert_failed(&job, 1, "s and more node-2 has not joined");
 }
 
 static void test_killed_controller(void **state) {
