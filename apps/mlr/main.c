@@ -8,6 +8,7 @@
  * servers' sum of all parts is the step. So the number of nodes changes the speed alone. See docs/mlr.md. */
 #include "agileml.h"
 #include "agileml/base/clock.h"
+#include "agileml/base/hash.h"
 #include "apps/app.h"
 #include "apps/mlr/device.h"
 #include "apps/mlr/kernel.h"
@@ -326,6 +327,11 @@ static int tune(aml_worker *worker, struct mlr *mlr) {
         chosen->lambda =
             validate_lambda(validation->c * larger_c(mlr), training_samples(mlr), input->survey.labels.count);
         note_validation(worker, mlr);
+    }
+    if (input->survey.places.count == 0 && chosen->tuning.factors != NULL) { /* nobody has compared their bytes */
+        const unsigned char *factors = (const void *)chosen->tuning.factors;
+        aml_input_mark(worker, "values",
+                       hash_bytes(factors, input->survey.features * sizeof *chosen->tuning.factors, 0));
     }
     if (input->scale.centres != NULL) {
         chosen->zeros = calloc(input->survey.features, sizeof *chosen->zeros);
