@@ -39,8 +39,9 @@ bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
 }
 
 bool mlr_label_is_missing(const char *text, size_t length) {
-    static const char *const words[] = {"nan", "na", "n/a", "#n/a",     "#na",    "<na>",    "null",   "none", "?",
-                                        "\\n", ".",  "inf", "infinity", "1.#ind", "1.#qnan", "1.#inf", NULL};
+    static const char *const words[] = {"nan",     "na",     "n/a",     "#n/a", "#na", "<na>",     "null",
+                                        "none",    "?",      "\\n",     ".",    "inf", "infinity", "1.#ind",
+                                        "1.#qnan", "1.#inf", "missing", "-",    NULL};
     char lower[MISSING_MAX + 1];
     if (length > 0 && (*text == '-' || *text == '+')) {
         text++;
@@ -61,6 +62,7 @@ bool mlr_label_is_missing(const char *text, size_t length) {
     for (size_t w = 0; words[w] != NULL && !found; w++) {
         found = strcmp(lower, words[w]) == 0;
     }
+    found = found || strncmp(lower, "nan(", 4) == 0; /* as C prints some: nan(ind) */
     return found;
 }
 

@@ -779,9 +779,9 @@ static void test_labels_are_compared_exactly(void **state) {
 
 static void test_missing_labels(void **state) {
     (void)state;
-    static const char *const missing[] = {"",     "nan",      "NaN",  "-nan", "NA",   "n/a",  "N/A",
-                                          "<NA>", "#N/A",     "?",    "null", "NULL", "None", "none",
-                                          "\\N",  "Infinity", "+inf", "-INF", "."};
+    static const char *const missing[] = {"",     "nan",  "NaN",  "-nan", "NA",      "n/a",      "N/A", "<NA>",
+                                          "#N/A", "?",    "null", "NULL", "None",    "none",     "\\N", "Infinity",
+                                          "+inf", "-INF", ".",    "--",   "missing", "-nan(ind)"};
     static const char *const present[] = {"0",  "-1",  "1.5",  "+", "-",    "nano", "Nana",
                                           "no", "nil", "info", "N", "1.#x", "??"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
