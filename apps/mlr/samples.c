@@ -277,6 +277,7 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
     int result = take_libsvm_label(r, &p);
     result = result != 0 ? result : check_empty_line(r, false);
     sample->count = 0;
+    make_room(r, 1); /* a sample of zeros has features, too: none */
     r->indexes = false;
     p = skip_query(p);
     for (; result == 0 && *p != '\0'; p = text_skip_blanks(p)) {
