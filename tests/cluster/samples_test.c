@@ -203,6 +203,14 @@ static void test_every_sample_has_a_prediction(void **state) {
 }
 
 /* What other programs read is named. */
+/* A line of a label alone is a sample of zeros, also as the first. */
+static void test_samples_of_zeros(void **state) {
+    (void)state;
+    run_well("for i in 1 2 3 4 5 6; do printf '0\n1 1:2 2:1\n'; done >zeros; $run -- mlr --data zeros --model-out "
+             "model && $bin/mlr --predict model --data zeros");
+    assert_text("out", "samples 12  unknown_labels 0  accuracy 1.000000");
+}
+
 static void test_foreign_lines(void **state) {
     (void)state;
     static const char *const lines[][2] = {{"1 |f a:1 b:2", "Vowpal Wabbit"},
@@ -231,6 +239,7 @@ int main(void) {
         cmocka_unit_test(test_cases_of_columns),
         cmocka_unit_test(test_cases_of_libsvm),
         cmocka_unit_test(test_every_sample_has_a_prediction),
+        cmocka_unit_test(test_samples_of_zeros),
         cmocka_unit_test(test_foreign_lines),
     };
     return cmocka_run_group_tests_name("samples", tests, set_up, shell_close);
