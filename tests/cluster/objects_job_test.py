@@ -107,6 +107,7 @@ class ObjectsJob(unittest.TestCase):
         self.proxy.every = 5
         options = ("--checkpoint", "s3://bucket/root", "--checkpoint-every", "50")
         process = subprocess.Popen(self.command(options, ("--data", "s3://bucket/data/small", "--rank", "4",
+                                                          "--rate", "0.02", "--decay", "0.99",
                                                           "--iterations", "1000000")), cwd=self.folder,
                                    env=self.environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                                    start_new_session=True)
@@ -122,7 +123,7 @@ class ObjectsJob(unittest.TestCase):
         process.wait()
         process.stdout.close()
         self.assertIsNotNone(reached, "".join(lines))
-        app = ("--rank", "4", "--iterations", str(reached + 100))
+        app = ("--rank", "4", "--rate", "0.02", "--decay", "0.99", "--iterations", str(reached + 100))
         said = self.run_job(("--checkpoint", "s3://bucket/root", "--checkpoint-every", "50", "--resume",
                              "s3://bucket/root/"), "--data", "s3://bucket/data/small", *app, "--model-out",
                             "s3://bucket/out/model")
