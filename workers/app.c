@@ -634,7 +634,7 @@ static int aml_configure(struct runtime *runtime, int argc, char **argv, struct 
     if (options->clocks_per_iteration > 0) {
         app->clocks_per_iteration = options->clocks_per_iteration; /* for `configure` to see */
     }
-    if (app->iterations >= 0) { /* else describe_check refuses it */
+    if (app->iterations >= 0) {                /* else describe_check refuses it */
         app->iterations = options->iterations; /* likewise */
     }
     result = result != 0 ? result : choose_threads(options, error);
