@@ -48,6 +48,10 @@ void client_close(struct client *client) {
         free(partition->waiting);
         free(partition->filled);
     }
+    for (unsigned t = 0; t < WIRE_TABLES_MAX; t++) { /* a lot may be under way */
+        free(client->lot.saved[t].slots);
+        free(client->lot.saved[t].rows);
+    }
     rings_close(&client->waits.ring.rings);
     client_waits_close(client);
     free(client->partitions);
