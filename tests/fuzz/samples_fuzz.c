@@ -43,7 +43,7 @@ static struct mlr_hash fuzz_hash(uint8_t options) {
 
 /* A hashed sample has its features in any order, each once, and its values are numbers of fields. */
 static void check_hashed(const struct seen *seen, const struct sample *sample) {
-    float sum = 0;
+    double sum = 0;
     FUZZ_CHECK(sample->count > 0 && sample->count <= MLR_HASH_SLOTS_MAX);
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(sample->features[i] < seen->slots && sample->values[i] >= 1);
@@ -53,7 +53,7 @@ static void check_hashed(const struct seen *seen, const struct sample *sample) {
         }
     }
     FUZZ_CHECK(sum == CRITEO_FIELDS || sum == CRITEO_FIELDS + 3);
-    FUZZ_CHECK(!sample->ones || sum == (float)sample->count);
+    FUZZ_CHECK(!sample->ones || sum == sample->count);
 }
 
 static int check_sample(void *context, const struct sample *sample, struct error *error) {
