@@ -259,7 +259,8 @@ static void test_lag(void **state) {
     double loss = summary("loss");
     run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --lag 1 --iterations 20");
     assert_true(fabs(summary("loss") - loss) < 1e-5 * loss);
-    run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --staleness 3 --lag 100");
+    run_well("$run --reliable 2 --balance none -- mlr --data train.libsvm --batch 50 --iterations 20 --staleness 3 "
+             "--lag 100");
     assert_true(summary("loss") < 1); /* log 5 at the start: the slowest node does not lag */
 }
 
@@ -267,11 +268,11 @@ static void test_regularization_is_the_same_in_both_layouts(void **state) {
     (void)state;
     double losses[2];
     for (int l = 0; l < 2; l++) {
-        run_well("$run --reliable 2 -- mlr --data train.libsvm --batch 50 --lambda 0.1 --layout %s",
+        run_well("$run --reliable 2 -- mlr --data train.libsvm --batch 50 --iterations 20 --lambda 0.1 --layout %s",
                  l == 0 ? "dense" : "sparse");
         losses[l] = summary("loss");
     }
-    run_well("$run -- mlr --data train.libsvm --batch 50 --lambda 0 --layout dense");
+    run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 20 --lambda 0 --layout dense");
     assert_true(losses[0] > 1.3 * summary("loss"));
     assert_true(fabs(losses[1] - losses[0]) < 0.05 * losses[0]);
 }
@@ -326,9 +327,10 @@ static void test_devices_are_alike(void **state) {
     static const char *const options[] = {"", "--momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
         char command[1024];
-        snprintf(command, sizeof command,
-                 "$run --reliable 2 -- mlr --data train.libsvm --batch 50 --layout dense --optimizer sgd %s",
-                 options[o]);
+        snprintf(
+            command, sizeof command,
+            "$run --reliable 2 -- mlr --data train.libsvm --batch 50 --iterations 20 --layout dense --optimizer sgd %s",
+            options[o]);
         run_well("%s --device cpu", command);
         double loss = summary("loss");
         run_well("%s --device auto", command);
@@ -379,12 +381,12 @@ static void test_an_emulated_device_is_alike(void **state) {
 
 static void test_formats_are_alike(void **state) {
     (void)state;
-    run_well("$run -- mlr --data train.libsvm --batch 50 --layout dense");
+    run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 20 --layout dense");
     double loss = summary("loss");
     static const char *const files[] = {"train.csv --label-column -1", "train.txt --format text",
                                         "train.libsvm.gz --index-base 1"};
     for (size_t f = 0; f < sizeof files / sizeof files[0]; f++) {
-        run_well("$run -- mlr --batch 50 --layout dense --data %s", files[f]);
+        run_well("$run -- mlr --batch 50 --iterations 20 --layout dense --data %s", files[f]);
         assert_true(fabs(summary("loss") - loss) < 1e-6);
     }
 }
@@ -394,7 +396,8 @@ static void test_a_model_is_written_and_read(void **state) {
     static const char *const options[] = {"--layout dense --scale max", "--layout sparse --scale unit",
                                           "--layout dense --momentum 0.5"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
-        run_well("$run --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 --model-out model %s",
+        run_well("$run --reliable 2 -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations 20 "
+                 "--model-out model %s",
                  options[o]);
         double accuracy = 0;
         double loss = 0;
