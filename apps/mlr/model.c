@@ -311,20 +311,6 @@ static int load_rows(struct loading *l, uint32_t classes) {
     return model->places[bias] != 0 ? 0 : load_refuse(l, "has no biases");
 }
 
-/* Takes the names, if there are any, and checks the version. */
-static int load_names(struct loading *l) {
-    uint32_t version = get32(l->bytes + MODEL_FILE_MAGIC);
-    if (version > MODEL_NAMES_VERSION && !model_names_take(l->bytes, &l->size, &l->model->names)) {
-        return load_refuse(l, "has malformed names of columns");
-    }
-    version = get32(l->bytes + MODEL_FILE_MAGIC);
-    if (version == 0 || version > MLR_MODEL_NEWEST || l->size < HEADER_SIZE) {
-        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected at most %u", l->path,
-                         version, (uint32_t)MLR_MODEL_NEWEST);
-    }
-    return 0;
-}
-
 static int check_names(const struct loading *l) {
     uint32_t names = l->model->names.count;
     return names == 0 || names == l->model->scale.features
@@ -338,7 +324,9 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     uint32_t classes = 0;
     struct model_file_kind kind = model_kind(MLR_MODEL_NEWEST + MODEL_NAMES_VERSION);
     int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
-    result = result != 0 ? result : load_names(&loading);
+    result = result != 0 ? result
+                         : model_names_load(path, MLR_MODEL_NEWEST, HEADER_SIZE, loading.bytes, &loading.size,
+                                            &model->names, error);
     result = result != 0 ? result : load_header(&loading, &classes);
     result = result != 0 ? result : check_names(&loading);
     result = result != 0 ? result : load_labels(&loading, classes);

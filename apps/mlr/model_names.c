@@ -40,7 +40,8 @@ static char *take_name(const unsigned char **p, const unsigned char *end) {
     return memory_string(name);
 }
 
-bool model_names_take(unsigned char *bytes, size_t *size, struct column_names *names) {
+/* Takes the section of a file that has one. Returns false when the section is malformed. */
+static bool take_names(unsigned char *bytes, size_t *size, struct column_names *names) {
     *names = (struct column_names){0};
     size_t length = *size >= MODEL_FILE_START + LENGTH_SIZE ? get32(bytes + *size - LENGTH_SIZE) : 0;
     if (length == 0 || length > *size - MODEL_FILE_START - LENGTH_SIZE) {
@@ -66,4 +67,19 @@ bool model_names_take(unsigned char *bytes, size_t *size, struct column_names *n
     *size -= length + LENGTH_SIZE;
     put32(bytes + MODEL_FILE_MAGIC, get32(bytes + MODEL_FILE_MAGIC) - MODEL_NAMES_VERSION);
     return true;
+}
+
+int model_names_load(const char *path, uint32_t newest, size_t smallest, unsigned char *bytes, size_t *size,
+                     struct column_names *names, struct error *error) {
+    uint32_t version = get32(bytes + MODEL_FILE_MAGIC);
+    *names = (struct column_names){0};
+    if (version > MODEL_NAMES_VERSION && !take_names(bytes, size, names)) {
+        return error_set(error, AML_EINPUT, "%s: the model file has malformed names of columns", path);
+    }
+    version = get32(bytes + MODEL_FILE_MAGIC);
+    if (version == 0 || version > newest || *size < smallest) {
+        return error_set(error, AML_EINPUT, "%s: the model file has version %u, expected at most %u", path, version,
+                         newest);
+    }
+    return 0;
 }

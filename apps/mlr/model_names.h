@@ -18,9 +18,10 @@ enum { MODEL_NAMES_VERSION = 16 };
 /* Adds the section at the end of a file. */
 void model_names_write(struct model_file_writer *file, const struct column_names *names);
 
-/* Takes the section off a file of bytes[*size], without checksum, whose version has MODEL_NAMES_VERSION; sets the
- * version to that of a file without names. Returns false when it is not well-formed. Otherwise column_names_close must
- * follow. */
-bool model_names_take(unsigned char *bytes, size_t *size, struct column_names *names);
+/* Takes the section, if there is one, off a file of bytes[*size], without checksum, and sets the version to that of a
+ * file without names. Returns 0, and column_names_close must follow; or AML_EINPUT: the section is malformed, the
+ * version is not 1 to `newest`, or fewer than `smallest` bytes are left. `path` is for the message. */
+int model_names_load(const char *path, uint32_t newest, size_t smallest, unsigned char *bytes, size_t *size,
+                     struct column_names *names, struct error *error);
 
 #endif

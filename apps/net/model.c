@@ -169,20 +169,6 @@ static int load_floats(struct loading *l, float **values, size_t count, bool neg
     return 0;
 }
 
-/* Takes the names, if there are any, and checks the version. */
-static int load_names(struct loading *l) {
-    uint32_t version = get32(l->bytes + MODEL_FILE_MAGIC);
-    if (version > MODEL_NAMES_VERSION && !model_names_take(l->bytes, &l->size, &l->model->names)) {
-        return load_refuse(l, "has malformed names of columns");
-    }
-    version = get32(l->bytes + MODEL_FILE_MAGIC);
-    if (version == 0 || version > NET_MODEL_VERSION || l->size < HEADER_SIZE) {
-        return error_set(l->error, AML_EINPUT, "%s: the model file has version %u, expected at most %u", l->path,
-                         version, (uint32_t)NET_MODEL_VERSION);
-    }
-    return 0;
-}
-
 int net_model_load(const char *path, struct net_model *model, struct error *error) {
     *model = (struct net_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
@@ -191,7 +177,9 @@ int net_model_load(const char *path, struct net_model *model, struct error *erro
     kind.oldest = kind.version;
     kind.version += MODEL_NAMES_VERSION;
     int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
-    result = result != 0 ? result : load_names(&loading);
+    result = result != 0 ? result
+                         : model_names_load(path, NET_MODEL_VERSION, HEADER_SIZE, loading.bytes, &loading.size,
+                                            &model->names, error);
     result = result != 0 ? result : load_header(&loading, &shape);
     if (result == 0 && model->names.count > 0 && model->names.count != model->scale.features) {
         result = load_refuse(&loading, "has another number of names than features");
