@@ -148,8 +148,8 @@ static void add_controller_arguments(const struct launcher *launcher, struct arg
     arguments_add(arguments, "--failure-timeout=%.17g", job->failure_timeout);
     arguments_add(arguments, "--probe=%lld", (long long)job->probe);
     arguments_add(arguments, "--answer-timeout=%.17g", job->answer_timeout);
-    /* Longer than ours: our message names the missing nodes. */
-    /* This program sees whether a node is still at work, and gives up before. */
+    /* Longer than this program waits: its message names the missing nodes. It also sees which of them still compute,
+     * and waits longer for those; but not for nodes on machines of a market. */
     double longest =
         launcher->market != NULL ? launcher_start_timeout(launcher) + LAUNCHER_START_MIN_S : LAUNCHER_STARTS_MAX_S;
     arguments_add(arguments, "--start-timeout=%.17g", longest);

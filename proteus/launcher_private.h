@@ -100,9 +100,6 @@ void launcher_stop(struct launcher *launcher, int code, const char *text);
 /* Call it at the end of each callback: carries out what is due, checks for the end, sets the timer. */
 void launcher_settle(struct launcher *launcher);
 /* Returns the seconds that the nodes have to join. */
-/* Gives the first nodes more time when one of those that have not joined computes: it looks at the input. Returns false
- * when none does. */
-bool launcher_wait_for_missing(struct launcher *launcher);
 double launcher_start_timeout(const struct launcher *launcher);
 void launcher_add_net_arguments(const struct launcher *launcher, struct arguments *arguments);
 
@@ -142,6 +139,9 @@ uint64_t launcher_watch_nodes(struct launcher *launcher);
 void launcher_end_others(struct launcher *launcher);
 /* Moves the nodes' deadlines by the length of a stop. */
 void launcher_shift_nodes(struct launcher *launcher, uint64_t by_us);
+/* Gives the first nodes more time when one of those that have not joined computes: it looks at the input. Returns false
+ * when none does. */
+bool launcher_wait_for_missing(struct launcher *launcher);
 void launcher_stop_for_missing(struct launcher *launcher);
 /* Describes the nodes that ended unwell in a job that ended well. Returns false when there are none. */
 bool launcher_describe_unwell(const struct launcher *launcher, char *text, size_t size);
