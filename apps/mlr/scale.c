@@ -24,10 +24,11 @@ static float limited(double value) {
 }
 
 static void scale_features(const struct scale *scale, const struct sample *sample, uint32_t count, float *values) {
-    for (uint32_t i = 0; i < count && sample->features == NULL && scale->centres != NULL; i++) {
-        values[i] = limited((sample->values[i] - scale->centres[i]) * scale->factors[i]);
-    }
-    if (sample->features == NULL && scale->centres != NULL) {
+    if (sample->features == NULL &&
+        scale->centres != NULL) { /* most values come so: the compiler makes vectors of it */
+        for (uint32_t i = 0; i < count; i++) {
+            values[i] = limited((sample->values[i] - scale->centres[i]) * scale->factors[i]);
+        }
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
