@@ -5,17 +5,7 @@
 
 #include <math.h>
 
-/* Rates that do well on samples whose values are about 0 to 1 (docs/mlr.md). */
-static const double RATE_OF_MOMENTUM = 0.03;
-static const double RATE_OF_ADAGRAD = 0.03;
-static const double RATE_OF_ADAM = 0.003;
-static const double ALPHA_OF_FTRL = 0.03;
-
 static const char *const names[] = {"sgd", "momentum", "adagrad", "adam", "ftrl", NULL};
-
-static double given_or(double given, double otherwise) {
-    return given > 0 ? given : otherwise;
-}
 
 static int check_options(const struct optimizer *optimizer, struct error *error) {
     if (optimizer->momentum > 0 && optimizer->kind != OPTIMIZER_SGD && optimizer->kind != OPTIMIZER_MOMENTUM) {
@@ -34,45 +24,49 @@ int optimizer_choose(struct optimizer *optimizer, struct error *error) {
         return kind;
     }
     optimizer->kind = (enum optimizer_kind)kind;
+    return check_options(optimizer, error);
+}
+
+/* Sets of_weights and of_bare. */
+static void set_parameters(struct optimizer *optimizer) {
+    union optimizer_parameters *weights = &optimizer->of_weights;
+    union optimizer_parameters *bare = &optimizer->of_bare;
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         break;
     case OPTIMIZER_MOMENTUM:
-        optimizer->of_weights.momentum = (struct aml_momentum){.rate = given_or(optimizer->rate, RATE_OF_MOMENTUM),
-                                                               .momentum = given_or(optimizer->momentum, 0.9),
-                                                               .l2 = optimizer->l2};
-        optimizer->of_bare = optimizer->of_weights;
-        optimizer->of_bare.momentum.l2 = 0;
+        weights->momentum = (struct aml_momentum){
+            .rate = optimizer->rate, .momentum = optimizer_momentum(optimizer), .l2 = optimizer->l2};
+        *bare = *weights;
+        bare->momentum.l2 = 0;
         break;
     case OPTIMIZER_ADAGRAD:
-        optimizer->of_weights.adagrad = (struct aml_adagrad){
-            .rate = given_or(optimizer->rate, RATE_OF_ADAGRAD), .l2 = optimizer->l2, .epsilon = 1e-8};
-        optimizer->of_bare = optimizer->of_weights;
-        optimizer->of_bare.adagrad.l2 = 0;
+        weights->adagrad = (struct aml_adagrad){.rate = optimizer->rate, .l2 = optimizer->l2, .epsilon = 1e-8};
+        *bare = *weights;
+        bare->adagrad.l2 = 0;
         break;
     case OPTIMIZER_ADAM:
-        optimizer->of_weights.adam = (struct aml_adam){.rate = given_or(optimizer->rate, RATE_OF_ADAM),
-                                                       .beta1 = 0.9,
-                                                       .beta2 = 0.999,
-                                                       .epsilon = 1e-8,
-                                                       .l2 = optimizer->l2};
-        optimizer->of_bare = optimizer->of_weights;
-        optimizer->of_bare.adam.l2 = 0;
+        weights->adam = (struct aml_adam){
+            .rate = optimizer->rate, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .l2 = optimizer->l2};
+        *bare = *weights;
+        bare->adam.l2 = 0;
         break;
     case OPTIMIZER_FTRL:
         /* The paper's beta is 1 for steps of one sample's gradient each. */
-        optimizer->of_weights.ftrl = (struct aml_ftrl){.alpha = given_or(optimizer->rate, ALPHA_OF_FTRL),
-                                                       .beta = 1 / optimizer->samples,
-                                                       .l1 = optimizer->l1,
-                                                       .l2 = optimizer->l2};
-        optimizer->of_bare = optimizer->of_weights;
-        optimizer->of_bare.ftrl.l1 = optimizer->of_bare.ftrl.l2 = 0;
+        weights->ftrl = (struct aml_ftrl){
+            .alpha = optimizer->rate, .beta = 1 / optimizer->samples, .l1 = optimizer->l1, .l2 = optimizer->l2};
+        *bare = *weights;
+        bare->ftrl.l1 = bare->ftrl.l2 = 0;
         break;
     }
-    return check_options(optimizer, error);
 }
 
-double optimizer_fallen(const struct optimizer_fall *fall, uint64_t clock) {
+double optimizer_momentum(const struct optimizer *optimizer) {
+    return optimizer->momentum > 0 ? optimizer->momentum : 0.9;
+}
+
+/* Returns the factor of the rate in a clock, from 1. */
+static double fallen_in(const struct optimizer_fall *fall, uint64_t clock) {
     double before = (double)(clock - 1);
     if (fall->decay > 0) {
         return fall->decay < 1 ? pow(fall->decay, floor(before / (double)fall->iteration)) : 1;
@@ -88,7 +82,7 @@ double optimizer_fallen(const struct optimizer_fall *fall, uint64_t clock) {
 static void apply(const struct aml_step *step, const void *parameters) {
     const struct optimizer *optimizer = parameters;
     union optimizer_parameters chosen = step->key == optimizer->bare ? optimizer->of_bare : optimizer->of_weights;
-    double fallen = optimizer_fallen(&optimizer->fall, step->clock);
+    double fallen = fallen_in(&optimizer->fall, step->clock);
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         break; /* has no `apply` */
@@ -117,10 +111,11 @@ static uint32_t state_width(enum optimizer_kind kind, uint32_t width) {
                                        : aml_ftrl_state(width);
 }
 
-void optimizer_declare(const struct optimizer *optimizer, struct aml_table *table) {
+void optimizer_declare(struct optimizer *optimizer, struct aml_table *table) {
     if (optimizer->kind == OPTIMIZER_SGD) {
         return;
     }
+    set_parameters(optimizer);
     table->apply = apply;
     table->parameters = optimizer;
     table->state_width = state_width(optimizer->kind, table->width);

@@ -11,23 +11,23 @@
 /* In the order of the names that --optimizer takes. */
 enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_MOMENTUM, OPTIMIZER_ADAGRAD, OPTIMIZER_ADAM, OPTIMIZER_FTRL };
 
-/* The options' values. Everything stays as it is from optimizer_choose on. */
+/* The options' values, and what the app makes of them. Everything stays as it is from optimizer_declare on. */
 struct optimizer {
     const char *name;
-    double rate;     /* 0: the optimizer's default */
+    double rate;     /* above 0 where it is declared */
     double momentum; /* of `momentum`; 0: 0.9 */
     double l2;       /* regularization: what a step adds to the gradient is l2 times the weight */
     double l1;       /* of `ftrl`: makes weights 0 whose gradients say little */
     double samples;  /* whose gradients' mean is the sum that a step gets */
     struct optimizer_fall {
-        double decay;       /* the rate's factor from iteration to iteration; 0: the rate falls as below */
-        uint64_t iteration; /* clocks of an iteration */
-        uint64_t clocks;    /* in which the rate falls to 0, in a straight line */
-        bool open;          /* the job may be longer: the rate falls as 1 / (1 + 3 clock / clocks) */
-    } fall;                 /* not of `ftrl`; with clocks 0 and decay 0 the rate stays */
-    uint64_t bare;          /* the key of a row that is not regularized, such as the biases; UINT64_MAX: none */
-    /* Set by optimizer_choose. */
-    enum optimizer_kind kind;
+        double decay;         /* the rate's factor from iteration to iteration; 0: the rate falls as below */
+        uint64_t iteration;   /* clocks of an iteration */
+        uint64_t clocks;      /* in which the rate falls to 0, in a straight line */
+        bool open;            /* the job may be longer: the rate falls as 1 / (1 + 3 clock / clocks) */
+    } fall;                   /* not of `ftrl`; with clocks 0 and decay 0 the rate stays */
+    uint64_t bare;            /* the key of a row that is not regularized, such as the biases; UINT64_MAX: none */
+    enum optimizer_kind kind; /* set by optimizer_choose */
+    /* Set by optimizer_declare. */
     union optimizer_parameters {
         struct aml_momentum momentum;
         struct aml_adagrad adagrad;
@@ -36,14 +36,13 @@ struct optimizer {
     } of_weights, of_bare; /* the parameters for rows that are regularized and for `bare` */
 };
 
-/* Sets what follows from the name and the numbers. AML_EINPUT for a name that there is not, and for options that are of
- * another optimizer. */
+/* Sets the kind by the name. AML_EINPUT for a name that there is not, and for options that are of another optimizer. */
 int optimizer_choose(struct optimizer *optimizer, struct error *error);
 
-/* Returns the factor of the rate in a clock, from 1. */
-double optimizer_fallen(const struct optimizer_fall *fall, uint64_t clock);
+/* Returns the momentum of `momentum`. */
+double optimizer_momentum(const struct optimizer *optimizer);
 
 /* Gives the table, whose width is known, its optimizer; with `sgd` the table stays as it is. For `configure`. */
-void optimizer_declare(const struct optimizer *optimizer, struct aml_table *table);
+void optimizer_declare(struct optimizer *optimizer, struct aml_table *table);
 
 #endif

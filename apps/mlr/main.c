@@ -47,6 +47,8 @@ static const double RATE_OF_RARE = 0.1;
 /* --rate 0 of plain steps and of momentum is this divided by the largest eigenvalue of the samples' second moments,
  * twice the largest possible curvature. */
 static const double RATE_OF_CURVATURE = 3;
+/* The same of momentum where the eigenvalue is not known. */
+static const double RATE_OF_MOMENTUM = 0.03;
 /* --rate 0 of Adam, AdaGrad and FTRL, whose steps are about as long as the rate in each weight, is this divided by the
  * root of the mean squared length of a sample, its bias included. */
 static const double RATE_OF_ADAPTIVE = 0.3;
@@ -268,6 +270,12 @@ static int draw_criteo(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
+/* Returns the logarithm of the share of a class with `count` of the samples, half a sample added to each class: all of
+ * a class may be held out. */
+static double log_share_of(double count, double samples, uint32_t classes) {
+    return log((count + 0.5) / (samples + 0.5 * classes));
+}
+
 /* Sets the biases at the start, by the classes' shares of the training samples. */
 static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     const struct statistics *statistics = &mlr->input.statistics;
@@ -280,8 +288,8 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
         return aml_error(worker, AML_ENOMEM, "no memory for the shares of %u classes", classes);
     }
     for (uint32_t k = 0; k < classes; k++) {
-        double count = (double)statistics->label_counts[k] + 0.5; /* all samples of a class may be held out */
-        mlr->chosen.biases[k] = (float)log(count / ((double)statistics->samples + 0.5 * classes));
+        mlr->chosen.biases[k] =
+            (float)log_share_of((double)statistics->label_counts[k], (double)statistics->samples, classes);
     }
     return 0;
 }
@@ -341,6 +349,7 @@ static int tune(aml_worker *worker, struct mlr *mlr) {
         scale_zeros(&input->scale, chosen->zeros);
         input->zeros = chosen->zeros;
     }
+    statistics_drop_samples(&input->statistics);
     return choose_biases(worker, mlr);
 }
 
@@ -361,10 +370,9 @@ static double optimizer_rate(const struct mlr *mlr) {
         return mlr->rate;
     }
     if (mlr->optimizer.kind == OPTIMIZER_MOMENTUM && curvature > 0) {
-        double momentum = mlr->momentum > 0 ? mlr->momentum : 0.9;
-        return RATE_OF_CURVATURE / curvature * (1 - momentum);
+        return RATE_OF_CURVATURE / curvature * (1 - optimizer_momentum(&mlr->optimizer));
     }
-    return mlr->optimizer.kind == OPTIMIZER_MOMENTUM ? 0 : RATE_OF_ADAPTIVE / sqrt(expected_length(mlr));
+    return mlr->optimizer.kind == OPTIMIZER_MOMENTUM ? RATE_OF_MOMENTUM : RATE_OF_ADAPTIVE / sqrt(expected_length(mlr));
 }
 
 /* Sets the optimizer's parameters. Sparse steps add L2 to the gradient themselves (kernel.h). */
@@ -373,13 +381,11 @@ static int choose_optimizer(aml_worker *worker, struct mlr *mlr) {
     struct optimizer *optimizer = &mlr->optimizer;
     bool criteo = mlr->input.survey.format == SAMPLES_CRITEO;
     optimizer->name = optimizer_name(mlr, criteo);
-    optimizer->l2 = mlr->chosen.lambda;
-    int result = optimizer_choose(optimizer, &error); /* its kind */
+    int result = optimizer_choose(optimizer, &error);
     optimizer->rate = optimizer_rate(mlr);
     optimizer->samples = (double)mlr->chosen.batch;
     optimizer->l2 = mlr->input.dense || optimizer->kind == OPTIMIZER_FTRL ? mlr->chosen.lambda : 0;
     optimizer->bare = mlr->input.survey.features;
-    result = result == 0 ? optimizer_choose(optimizer, &error) : result;
     return app_result(worker, result, &error);
 }
 
@@ -890,7 +896,7 @@ static double log_share(const aml_worker *worker, const struct mlr *mlr, uint32_
         count = (double)mlr->input.survey.labels.items[label].count;
         samples = (double)mlr->input.survey.samples;
     }
-    return log((count + 0.5) / (samples + 0.5 * mlr->input.survey.labels.count));
+    return log_share_of(count, samples, mlr->input.survey.labels.count);
 }
 
 /* Returns the mean loss on the training samples of a model that knows the classes' shares alone. */

@@ -224,13 +224,21 @@ void statistics_end(struct statistics *statistics, uint32_t base, uint32_t featu
     }
 }
 
-void statistics_close(struct statistics *statistics) {
+void statistics_drop_samples(struct statistics *statistics) {
     for (size_t i = 0; i < statistics->drawn_count; i++) {
         free(statistics->drawn[i].features);
         free(statistics->drawn[i].values);
     }
     free(statistics->drawn);
     free(statistics->features);
+    statistics->drawn = NULL;
+    statistics->features = NULL;
+    statistics->drawn_count = 0;
+    statistics->feature_count = statistics->feature_capacity = 0;
+}
+
+void statistics_close(struct statistics *statistics) {
+    statistics_drop_samples(statistics);
     free(statistics->label_counts);
     mlr_labels_close(&statistics->labels);
     *statistics = (struct statistics){0};

@@ -53,6 +53,8 @@ int statistics_take(void *context, const struct sample *sample, struct error *er
 /* Ends the taking: subtracts `base` (0 or 1), the index of the first feature, from all features, sorts drawn samples by
  * their order and numbers their labels as `labels`, which has them all. */
 void statistics_end(struct statistics *statistics, uint32_t base, uint32_t features, const struct mlr_labels *labels);
+/* Frees the sums and the drawn samples; the counts stay. */
+void statistics_drop_samples(struct statistics *statistics);
 void statistics_close(struct statistics *statistics);
 
 /* The mean and the variance of a feature over all training samples, and its part of values that are not 0. */
