@@ -1058,12 +1058,11 @@ int main(int argc, char **argv) {
         {"index-base", "N", AML_OPTION_INTEGER, &mlr.input.index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &mlr.input.scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard, standard-unit; auto: "
-         "by "
-         "the data (docs/mlr.md)"},
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard (features by their "
+         "deviation); auto: by the data (docs/mlr.md)"},
         {"layout", "NAME", AML_OPTION_STRING, &mlr.names.layout, 0, 0, "dense or sparse; auto: by the data's zeros"},
         {"device", "NAME", AML_OPTION_STRING, &mlr.names.device, 0, 0,
-         "cpu, or cuda for dense samples; auto: cuda where it is, if there are not few classes"},
+         "cpu, or cuda for dense samples; auto: with --optimizer sgd, cuda where it is, if there are not few classes"},
         {"shift", "N", AML_OPTION_INTEGER, &mlr.input.shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
         {"image-size", "WxH", AML_OPTION_WORD, &mlr.input.image_size, 0, 0,

@@ -161,6 +161,9 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     net->averages = aml_averages(worker) != 0;
     int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
     result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
+    if (result == 0 && input->scale.kind == SCALE_STANDARD) { /* net keeps no statistics of features */
+        return aml_error(worker, AML_EINPUT, "--scale: expected none, byte, max, unit or auto, got 'standard'");
+    }
     result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
     int device = result != 0 ? result : nn_device_choice(net->device_name, &error);
     if (device < 0) {

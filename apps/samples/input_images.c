@@ -57,8 +57,9 @@ static int check_images(aml_worker *worker, struct samples_input *input) {
     if (input->image_width > 0) {
         return aml_error(worker, AML_EINPUT, "--image-width: of images in tar files see --image-size");
     }
-    if (input->scale.kind == SCALE_MAX) {
-        return aml_error(worker, AML_EINPUT, "--scale: expected byte, unit or none for images, got 'max'");
+    if (input->scale.kind == SCALE_MAX || input->scale.kind == SCALE_STANDARD) {
+        return aml_error(worker, AML_EINPUT, "--scale: expected byte, unit or none for images, got '%s'",
+                         input->scale_name);
     }
     return 0;
 }

@@ -188,6 +188,8 @@ static void test_wrong_options(void **state) {
     run_refused("$run -- $bin/mlr --data few-0.tar --channels 2",
                 "--channels: expected 1 for grey or 3 for colour, got 2");
     run_refused("$run -- $bin/mlr --data few-0.tar --scale max", "--scale: expected byte, unit or none for images");
+    run_refused("$run -- $bin/mlr --data few-0.tar --scale standard",
+                "--scale: expected byte, unit or none for images, got 'standard'");
     run_refused("$run -- $bin/mlr --data few-0.tar --labels few-0.tar",
                 "--labels: expected idx data, few-0.tar is a tar");
     run_refused("$run -- $bin/mlr --data few-0.tar --layout sparse", "few-0.tar: expected dense samples");

@@ -316,6 +316,8 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- net --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- net --data train.csv --layers 'dense 3, convolution 7'",
                 "--layers: layer 2, 'convolution 7': expected conv FxK, pool K, dense N, norm or dropout P");
+    run_refused("$run -- net --data train.csv --scale standard",
+                "--scale: expected none, byte, max, unit or auto, got 'standard'");
     run_refused("$run -- net --data train.csv --layers 'pool 11'", "the images there have 10 x 10 pixels");
     run_refused("$run -- net --data train.csv --layers 'pool 2' --image-width 7",
                 "100 features are no image 7 pixels wide of 1 channels");
