@@ -169,7 +169,7 @@ static int take_choices(struct mlr *mlr, struct error *error) {
     }
     mlr->layout = (enum layout)layout;
     mlr->device_choice = (enum nn_device)device;
-    mlr->optimizer.name = optimizer_name(mlr, false);
+    mlr->optimizer.name = optimizer_name(mlr, mlr->input.file.format == SAMPLES_CRITEO);
     mlr->optimizer.momentum = mlr->momentum;
     return optimizer_choose(&mlr->optimizer, error);
 }
@@ -251,7 +251,9 @@ static double training_samples(const struct mlr *mlr) {
 /* The sink of draw_criteo: ends the reading when there are enough samples. */
 static int take_criteo(void *context, const struct sample *sample, struct error *error) {
     struct statistics *statistics = context;
-    int result = statistics_take(statistics, sample, error);
+    struct sample named = *sample;
+    named.place = hash_pair(aml_mix(0, 0), sample->place); /* as the job's reading names the first file's first lines */
+    int result = statistics_take(statistics, &named, error);
     return result != 0 ? result : statistics->samples == DRAWN_CRITEO ? DRAWN_ALL : 0;
 }
 
@@ -375,18 +377,13 @@ static double optimizer_rate(const struct mlr *mlr) {
     return mlr->optimizer.kind == OPTIMIZER_MOMENTUM ? RATE_OF_MOMENTUM : RATE_OF_ADAPTIVE / sqrt(expected_length(mlr));
 }
 
-/* Sets the optimizer's parameters. Sparse steps add L2 to the gradient themselves (kernel.h). */
-static int choose_optimizer(aml_worker *worker, struct mlr *mlr) {
-    struct error error = {0};
+/* Sets the optimizer's numbers. Sparse steps add L2 to the gradient themselves (kernel.h). */
+static void set_optimizer(struct mlr *mlr) {
     struct optimizer *optimizer = &mlr->optimizer;
-    bool criteo = mlr->input.survey.format == SAMPLES_CRITEO;
-    optimizer->name = optimizer_name(mlr, criteo);
-    int result = optimizer_choose(optimizer, &error);
     optimizer->rate = optimizer_rate(mlr);
     optimizer->samples = (double)mlr->chosen.batch;
     optimizer->l2 = mlr->input.dense || optimizer->kind == OPTIMIZER_FTRL ? mlr->chosen.lambda : 0;
     optimizer->bare = mlr->input.survey.features;
-    return app_result(worker, result, &error);
 }
 
 /* Chooses what the options leave open, after the survey and the layout. */
@@ -399,7 +396,8 @@ static int choose_steps(aml_worker *worker, struct mlr *mlr) {
         mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(samples / BATCH_PART), BATCH_MIN), BATCH_MAX);
     int result = survey->format == SAMPLES_CRITEO && mlr->input.with_statistics ? draw_criteo(worker, mlr) : 0;
     result = result == 0 && mlr->input.statistics.samples > 0 ? tune(worker, mlr) : result;
-    return result != 0 ? result : choose_optimizer(worker, mlr);
+    set_optimizer(mlr);
+    return result;
 }
 
 /* Sets the clocks and the iterations of the job, and how the rate falls over them. */
@@ -470,7 +468,9 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     mlr->input.scale.features = mlr->input.survey.features;
     mlr->input.scale.maxima = mlr->input.survey.maxima;
     samples_input_mark(worker, &mlr->input);
-    result = choose_layout(worker, mlr);
+    mlr->optimizer.name = optimizer_name(mlr, criteo);
+    result = app_result(worker, optimizer_choose(&mlr->optimizer, &error), &error);
+    result = result == 0 ? choose_layout(worker, mlr) : result;
     return result != 0 ? result : choose_steps(worker, mlr);
 }
 

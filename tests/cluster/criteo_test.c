@@ -41,6 +41,20 @@ static void test_log_loss(void **state) {
              "cut -f2- predictions | cmp - more");
 }
 
+/* Rare features get longer steps without an option, and plain steps know no momentum. */
+static void test_rare_features_get_longer_steps(void **state) {
+    (void)state;
+    static const char *const rare[] = {"", "--rare 0.5", "--rare 0"};
+    double losses[3];
+    for (size_t r = 0; r < 3; r++) {
+        run_well("$run -- mlr --data train.tsv.gz --iterations 1 --lambda 3e-3 %s", rare[r]);
+        losses[r] = summary("loss");
+    }
+    assert_true(losses[0] == losses[1]);
+    assert_true(fabs(losses[0] - losses[2]) > 1e-3);
+    run_refused("$run -- mlr --data train.tsv.gz --momentum 0.5", "--momentum: expected dense samples");
+}
+
 static void test_clusters_are_alike(void **state) {
     (void)state;
     static const char *const job = "-- mlr --data train.tsv.gz --test held.tsv --iterations 3 --hash-bits 16";
@@ -146,8 +160,11 @@ int main(void) {
         return 0;
     }
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_log_loss),        cmocka_unit_test(test_clusters_are_alike),
-        cmocka_unit_test(test_forms_are_alike), cmocka_unit_test(test_models_know_their_hash),
+        cmocka_unit_test(test_rare_features_get_longer_steps),
+        cmocka_unit_test(test_log_loss),
+        cmocka_unit_test(test_clusters_are_alike),
+        cmocka_unit_test(test_forms_are_alike),
+        cmocka_unit_test(test_models_know_their_hash),
         cmocka_unit_test(test_what_is_refused),
     };
     return cmocka_run_group_tests_name("criteo", tests, set_up, shell_close);
