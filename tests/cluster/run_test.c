@@ -1453,8 +1453,9 @@ static void test_join_command(void **state) {
     assert_int_equal(last_number("summary", "failures"), 1);
 }
 
-/* Forwards one connection between a node and the controller. Once the node has sent more than a handshake, the
- * controller's bytes are held back until `released`. */
+/* Forwards a connection between a node and the controller. Once the node has sent more than a handshake, the
+ * controller's bytes are held back until `released`. A connection that ends before, as a busy machine's handshakes may
+ * take too long, is followed by another. */
 struct relay {
     int listener;
     struct sockaddr_in controller;
@@ -1468,9 +1469,9 @@ static bool carry(int from, int to, size_t *total) {
     return size > 0 && send(to, bytes, (size_t)size, MSG_NOSIGNAL) == size;
 }
 
-static void *relay_main(void *context) {
+/* Returns whether the node has sent more than a handshake. */
+static bool relay_connection(struct relay *relay) {
     enum { HANDSHAKE_BYTES_MAX = 250 };
-    struct relay *relay = context;
     int node = accept(relay->listener, NULL, NULL);
     int controller = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool open = connect(controller, (struct sockaddr *)&relay->controller, sizeof relay->controller) == 0;
@@ -1489,6 +1490,12 @@ static void *relay_main(void *context) {
     }
     close(node);
     close(controller);
+    return said > HANDSHAKE_BYTES_MAX;
+}
+
+static void *relay_main(void *context) {
+    while (!relay_connection(context)) {
+    }
     return NULL;
 }
 
