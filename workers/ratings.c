@@ -358,6 +358,7 @@ int ratings_parse(const char *text, size_t size, const struct ratings_layout *la
             }
             ratings[count++] = rating;
         }
+        parsed->left_out += found == RATINGS_LINE_EMPTY && text_skip_blanks(line) < line_end;
         code = found == RATINGS_LINE_BAD ? AML_EINPUT : 0;
         line = text_next_line(line_end);
     }
@@ -432,10 +433,13 @@ static int ratings_take_chunk(void *context, unsigned thread, const struct line_
     if (chunk->note == RATINGS_NOTE_REFUSED) {
         return AML_EINPUT;
     }
-    size_t size = chunk->note == RATINGS_NOTE_KNOWN ? chunk->size - chunk->skip : 0;
-    ratings_make_room(room, size, reader->text_sink != NULL);
-    int code = ratings_parse(chunk->text + chunk->skip, size, &reading->head.layout, room->ratings, room->texts,
+    int code = 0;
+    if (chunk->note == RATINGS_NOTE_KNOWN) { /* before, the calling thread may be changing the layout */
+        size_t size = chunk->size - chunk->skip;
+        ratings_make_room(room, size, reader->text_sink != NULL);
+        code = ratings_parse(chunk->text + chunk->skip, size, &reading->head.layout, room->ratings, room->texts,
                              &outcome->parsed);
+    }
     if (code == 0) {
         size_t count = outcome->parsed.count;
         code = reader->text_sink != NULL ? reader->text_sink(reader->context, thread, room->ratings, room->texts, count)
@@ -530,7 +534,7 @@ static void ratings_retire(void *context, const struct line_chunk *chunk, int co
         p = text_next_line(end);
     }
     reading->lines += outcome->parsed.lines;
-    reading->filled += outcome->parsed.count;
+    reading->filled += outcome->parsed.count + outcome->parsed.left_out;
     if (code == 0 || outcome->by_sink) {
         return;
     }

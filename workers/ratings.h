@@ -100,6 +100,7 @@ struct ratings_fault {
 
 struct ratings_parsed {
     size_t count;               /* ratings */
+    uint64_t left_out;          /* lines whose rating is missing, with missing ratings skipped */
     uint64_t lines;             /* lines up to the end, or up to and with the one that does not fit */
     struct ratings_fault fault; /* set with AML_EINPUT only */
 };

@@ -211,7 +211,10 @@ static int model_check_names(const struct mf_model *model, enum mf_model_table t
         }
         uint64_t named = get64(name);
         uint64_t key = 0;
-        const struct text_field field = {.text = (const char *)name + NAME_SIZE, .length = length};
+        /* A name such as NA was in quotes, or it would be a missing id. */
+        const struct text_field field = {.text = (const char *)name + NAME_SIZE,
+                                         .length = length,
+                                         .quoted = memchr(name + NAME_SIZE, '"', length) == NULL};
         bool known = index_map_find(&model->maps[table], named) != INDEX_NONE && rating_id_key(&field, &key);
         if (!known || key != named || index_map_find(&seen, named) != INDEX_NONE) {
             code = error_set(error, AML_EINPUT, "a name has another key than its own, or one without a row");

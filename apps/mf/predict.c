@@ -30,7 +30,9 @@ struct prediction {
 static void write_id(const struct text_field *id, FILE *file) {
     char text[RATING_ID_MAX];
     size_t length = text_field_copy(id, text, sizeof text);
-    if (length == 0 || (text[0] != '"' && memchr(text, '\t', length) == NULL)) {
+    const struct text_field bare = {.text = text, .length = length};
+    bool quotes = text[0] == '"' || memchr(text, '\t', length) != NULL || rating_is_missing(&bare);
+    if (length == 0 || !quotes) {
         (void)fwrite(text, 1, length, file);
         return;
     }

@@ -107,6 +107,26 @@ static void test_ids_that_are_texts(void **state) {
              "--out lines; ! grep -q -v 'unknown user and item' lines");
 }
 
+/* A text in quotes is an id, also one that would be a missing value without them: in the model, and in predictions. */
+static void test_ids_that_look_missing(void **state) {
+    (void)state;
+    run_well(
+        "awk -F, 'BEGIN { print \"user,item,rating\" } { print ($1 == 7 ? \"\\\"NA\\\"\" : \"u\" $1) \",\" $2 \",\" $3 "
+        "}' ratings >table; $run -- mf --data table --iterations 2 --model-out model && $bin/mf --predict model "
+        "--data table --out lines >said; ! grep -q unknown lines; tail -n +2 table | cut -d, -f1 >users; cut -f1 "
+        "lines | cmp - users && grep -q '\"NA\"' lines");
+}
+
+/* Entries whose rating is missing are entries. */
+static void test_missing_ratings_of_a_matrix(void **state) {
+    (void)state;
+    run_well(
+        "(echo '%%%%MatrixMarket matrix coordinate real general'; echo 40 30 $(wc -l <ratings); tr , ' ' <ratings | "
+        "sed '5s/ [^ ]*$/ nan/') >matrix; $run -- mf --data matrix --missing-ratings skip --iterations 2");
+    assert_true(summary("items_processed") == 2.0 * (COUNT - 1));
+    run_refused("$run -- mf --data matrix --iterations 2", "matrix:7: ");
+}
+
 static void test_every_line_has_its_prediction(void **state) {
     (void)state;
     run_well("$run -- mf --data ratings --iterations 5 --model-out model");
@@ -189,6 +209,8 @@ int main(void) {
         cmocka_unit_test(test_columns_by_the_option),
         cmocka_unit_test(test_files_with_different_headers),
         cmocka_unit_test(test_ids_that_are_texts),
+        cmocka_unit_test(test_ids_that_look_missing),
+        cmocka_unit_test(test_missing_ratings_of_a_matrix),
         cmocka_unit_test(test_every_line_has_its_prediction),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_the_cases),
