@@ -953,11 +953,13 @@ static void compare_with_constant(aml_worker *worker, const struct mlr *mlr) {
     double test_loss = aml_metric_value(worker, TEST_LOSS);
     double test_constant = aml_metric_value(worker, TEST_CONSTANT);
     double constant = constant_loss(worker, mlr);
-    if (test_loss >= test_constant) {
+    bool tested = !isnan(test_constant);
+    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* not so when a resumed job had no clock left */
+    if (tested && !(test_loss < test_constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its test loss is %.6g, that of the classes' shares %.6g",
                  test_loss, test_constant);
-    } else if (loss >= constant) {
+    } else if (trained && !(loss < constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
                  "shares %.6g",

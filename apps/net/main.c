@@ -644,7 +644,8 @@ static void compare_with_shares(aml_worker *worker, const struct net *net) {
         double share = (double)labels->items[k].count / samples;
         constant -= share > 0 ? share * log(share) : 0;
     }
-    if (!(loss < constant)) {
+    bool trained = !isnan(aml_metric_value(worker, TRAIN_ACCURACY)); /* not so when a resumed job had no clock left */
+    if (trained && !(loss < constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
                  "shares %.6g. More passes (--iterations), another --rate or --scale max may help",

@@ -37,7 +37,7 @@ int net_model_write(const char *path, const struct net_model_header *header, con
     const char *layers = header->layers != NULL ? header->layers : "";
     size_t length = strlen(layers);
     struct model_file_writer *file;
-    assert(header->scale.kind < SCALE_AUTO && header->labels->count == network->classes);
+    assert(header->scale.kind < SCALE_STANDARD && header->labels->count == network->classes);
     assert(length <= NETWORK_TEXT_MAX);
     bool named = header->names != NULL && header->names->count > 0;
     struct model_file_kind kind = KIND;
@@ -106,7 +106,7 @@ static int load_header(struct loading *l, struct network_shape *shape) {
     l->length = take32(l);
     l->parameters = take32(l);
     uint32_t features = model->scale.features;
-    if (kind >= SCALE_AUTO || model->index_base > 1 || features < 1 || features > SAMPLES_DENSE_MAX || image > 1 ||
+    if (kind >= SCALE_STANDARD || model->index_base > 1 || features < 1 || features > SAMPLES_DENSE_MAX || image > 1 ||
         height > features || width > features || channels > features || (uint64_t)height * width > features ||
         (uint64_t)height * width * channels != features || (image == 0 && channels != features) || l->classes < 2 ||
         l->classes > MLR_CLASSES_MAX || l->length > NETWORK_TEXT_MAX) {
