@@ -174,8 +174,11 @@ static int take_namespace(const struct lda_reader *reader, const char **p, char 
     if (colon != NULL) {
         const char *number = colon + 1;
         int result = lda_take_count(reader, &number, weight);
-        if (result < 0) {
-            return result;
+        if (result != 0 || number != piece.text + piece.length) {
+            return result < 0
+                       ? result
+                       : lda_line_error(reader, "expected 'namespace:weight', got '%.*s'",
+                                        piece.length < LDA_SHOWN_MAX ? (int)piece.length : LDA_SHOWN_MAX, piece.text);
         }
     }
     if (length > 0 && *piece.text == '@') { /* as BigARTM writes it */

@@ -20,8 +20,6 @@ enum {
     FEW_CLASSES = 20, /* different numbers of a label, of the first lines */
     MANY_LINES = 50,  /* first lines in which as many are no chance */
     NO_COLUMN = -1,
-    SURE = 0,
-    LIKELY = 1 /* roles */
 };
 
 /* The names that a label's column has, normalized (text_columns.h): those of the second list only if none of the first
@@ -474,7 +472,6 @@ static int find_header(struct finding *f, const struct columns_line lines[], siz
     f->lines = sample ? lines : lines + 1;
     f->count = sample ? count : count - 1;
     f->table->first = sample ? lines[0].number : lines[0].number + 1;
-    f->table->header = header == 1;
     if (header == 1) {
         f->names = first.fields;
         f->named = first.count;
@@ -485,7 +482,6 @@ static int find_header(struct finding *f, const struct columns_line lines[], siz
         say(f, "line %llu counts samples and features and names the classes", (unsigned long long)lines[0].number);
     } else if (sample && comment != NULL) {
         take_comment(f, comment, first.count);
-        f->table->header = f->names != NULL;
     }
     free(first.fields);
     return header < 0 ? header : 0;

@@ -40,8 +40,7 @@ struct columns {
     int32_t *roles; /* [count] the feature's number, or an enum column_role */
     int64_t label;  /* the label's column from 0; -1: there is none */
     uint64_t first; /* the number of the first line that is a sample, from 1 */
-    bool header;
-    bool placed; /* the label is the first column, as nothing tells more */
+    bool placed;    /* the label is the first column, as nothing tells more */
     struct column_names names;
     char said[COLUMNS_SAID_MAX]; /* what the columns were taken for, such as "line 1 is a header" */
 };

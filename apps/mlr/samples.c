@@ -843,6 +843,11 @@ static int check_labels_path(const struct reading *r) {
 }
 
 static int check_samples(const struct reading *r) {
+    if (r->sample.number == 0 && r->left_out > 0) {
+        return error_set(r->error, AML_EINPUT,
+                         "%s: the labels of all %llu samples are missing, so that --missing-labels skip leaves none",
+                         r->file->path, (unsigned long long)r->left_out);
+    }
     return r->sample.number > 0 ? 0
                                 : error_set(r->error, AML_EINPUT, "%s: no samples, expected %s data", r->file->path,
                                             r->format == SAMPLES_IDX      ? "idx"

@@ -24,6 +24,8 @@ enum {
 
 /* Products that a cross-validation may cost; folds are left out beyond. */
 static const double WORK_MAX = 1.5e10;
+/* Products that one fold alone may cost; beyond them there is no cross-validation. */
+static const double FOLD_WORK_MAX = 2e11;
 
 /* The samples as a matrix X: dense, or as the set has them. */
 struct matrix {
@@ -440,6 +442,10 @@ bool validate(const struct validate_set *set, struct validated *result) {
     double stored = x.dense != NULL ? (double)x.rows * x.columns : (double)set->starts[set->rows];
     size_t folds = folds_of(x.rows);
     double each = 2.0 * stored * x.classes * STEPS_MAX * (GRID_LAST - GRID_FIRST + 1);
+    if (each > FOLD_WORK_MAX) {
+        matrix_close(&x);
+        return false;
+    }
     size_t rounds = (size_t)fmin(fmax(WORK_MAX / each, 1), (double)folds);
     float *logits = memory_zeroed(x.rows * x.classes, sizeof *logits);
     struct way *ways = memory_zeroed(rounds, sizeof *ways);

@@ -26,7 +26,8 @@ struct validated {
     double constant; /* the same of a model that knows the shares of the classes alone */
 };
 
-/* Returns whether the samples allow a cross-validation (two rows and two classes at least), with its result. */
+/* Returns whether the samples allow a cross-validation (two rows and two classes at least, and not so many columns and
+ * classes that it would take minutes), with its result. */
 bool validate(const struct validate_set *set, struct validated *result);
 
 /* Returns lambda, the factor of ||W||^2 / 2 beside the mean loss of `samples` samples, of a model with a weight vector

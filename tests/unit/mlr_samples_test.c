@@ -800,7 +800,8 @@ static void test_missing_labels(void **state) {
     expect_refused(&ANY, "1 1:1\ninf 1:2\n",
                    ":2: the label is missing, got 'inf': fill it in, or leave such samples out by --missing-labels "
                    "skip (keep takes the word for a class)");
-    expect_refused(&skip, "?,1\nnan,2\n", ": no samples, expected libsvm, text or csv data");
+    expect_refused(&skip, "?,1\nnan,2\n",
+                   ": the labels of all 2 samples are missing, so that --missing-labels skip leaves none");
     const struct samples_file optional = {.label_optional = true, .features = 2, .index_base = 1};
     expect_read(&optional, "?,1,2\n,3,4\nx,5,6\n", "? 0:1 1:2; 0:3 1:4;x 0:5 1:6;");
     expect_read(&optional, "nan 1:1\n1 2:1\n", "nan 0:1;1 1:1;");
