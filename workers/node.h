@@ -305,6 +305,7 @@ struct node {
     uint64_t timer_us;          /* when node_timer is due */
     bool stepping;              /* node_step is running */
     bool ended;
+    bool failed; /* it has ended with a FAIL, which the controller answers by ABORT */
 };
 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job);

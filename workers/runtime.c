@@ -49,6 +49,12 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
         }
         return;
     }
+    if (runtime->end.untold) {
+        if (from == ACTOR_CONTROLLER && (message->type == MESSAGE_DONE || message->type == MESSAGE_ABORT)) {
+            net_io_stop(runtime->agent);
+        }
+        return;
+    }
     runtime_enter(runtime);
     node_receive(&runtime->node, from, message);
     if (runtime->contact != CONTACT_WELCOMED && runtime->node.contact.heartbeat_ms != 0) {
@@ -62,6 +68,10 @@ static void agent_receive(void *self, actor_id from, struct message *message) {
 
 static void agent_timer(void *self) {
     struct runtime *runtime = self;
+    if (runtime->end.untold) {
+        net_io_stop(runtime->agent);
+        return;
+    }
     runtime_enter(runtime);
     node_timer(&runtime->node);
     struct client_ring *ring = &runtime->node.client.waits.ring;
@@ -124,7 +134,7 @@ static void agent_woken(void *context) {
     runtime_enter(runtime);
     struct node *node = &runtime->node;
     fail_misused(runtime);
-    if (runtime->asked.rows) {
+    if (runtime->asked.rows && !node->ended) {
         struct error error = {0};
         runtime->asked.rows = false;
         if (client_subscribe(&node->client, &error) != 0) {
@@ -233,7 +243,14 @@ static void hook_end(void *context, int code, const char *text) {
     }
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
-    net_io_stop(runtime->agent);
+    /* If the process ended before its FAIL is read, its refused connections would be the job's error line. */
+    runtime->end.untold = runtime->node.failed && runtime->contact == CONTACT_WELCOMED;
+    if (runtime->end.untold) {
+        struct io *io = net_io_of(runtime->agent);
+        io->set_timer(io, io->now_us(io) + RUNTIME_FAREWELL_MS * UINT64_C(1000));
+    } else {
+        net_io_stop(runtime->agent);
+    }
 }
 
 static void hook_rejoin(void *context, const char *why) {

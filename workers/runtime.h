@@ -36,6 +36,7 @@
 #include <stdatomic.h>
 
 enum {
+    RUNTIME_FAREWELL_MS = 1000,    /* how long the controller may take to answer that this node has failed */
     RUNTIME_CLOSE_MS = 2000,       /* how long the app's functions may take to return at the end */
     RUNTIME_READ_NICE = 10,        /* the nice value of the threads that read the input */
     RUNTIME_MEMORY_MS = 100,       /* the greatest age of a reported resident size; to measure it takes 20 us */
@@ -258,6 +259,7 @@ struct runtime_end {
     char text[ERROR_TEXT_MAX];
     bool rejoin;  /* the process starts anew */
     bool crashed; /* the app has crashed; the process dies when the controller has answered */
+    bool untold;  /* the node has failed; the process ends when the controller has answered, or soon */
     bool stuck;   /* a thread did not return */
 };
 

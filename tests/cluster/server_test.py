@@ -290,7 +290,7 @@ class Job(Folder):
         (self.folder / "events").write_text("iteration 60 kill controller\niteration 70 start controller\n"
                                             "seconds 6.5 kill controller\nseconds 7 start controller\n",
                                             encoding="ascii")  # the history's file is written after 5 s
-        self.job("--transient", "2", "--events", "events", app=["--seconds", "9"])
+        self.job("--transient", "2", "--events", "events", app=["--seconds", "12"])
         head, lines = self.history()
         self.assertTrue(head["whole"])
         place, run, ended, connections = head["next"], head["run"], False, 0
@@ -308,6 +308,7 @@ class Job(Folder):
                         place += 1
                         lines.append(json.loads(data))
             except (ConnectionError, http.client.HTTPException):
+                self.assertIsNone(self.process.poll(), "the job ended before its readers")
                 time.sleep(0.05)
         self.assertGreaterEqual(connections, 3)
         self.process.wait(timeout=PATIENCE_S)

@@ -39,8 +39,9 @@ static void test_the_report_is_followed(void **state) {
     static const char begin[] = "rm -f report notes followed; { $bin/proteus controller --listen tcp://127.0.0.1:0 "
                                 "--report report --progress json >lines 2>notes & } && "
                                 "while ! grep -q nodes notes; do sleep 0.05; done; read -r listening on at more <notes";
-    run_well("%s; $bin/mf --data ratings --iterations 5 --controller=$at --tier=reliable & "
-             "$bin/proteus follow --controller $at >followed && wait && cmp followed report",
+    run_well("%s; $bin/proteus follow --controller $at >followed & follows=$!; "
+             "$bin/mf --data ratings --iterations 500 --controller=$at --tier=reliable && "
+             "wait $follows && wait && cmp followed report",
              begin);
     run_well("%s; " SUMS " 1000000 --controller=$at --tier=reliable 2>node & "
              "while ! grep -qs '\"type\":\"iteration' report; do sleep 0.05; done; "

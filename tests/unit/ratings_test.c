@@ -122,7 +122,9 @@ static int collect(void *context, unsigned thread, const struct line_chunk *line
         all->chunk_count++;
         all->count[chunk] = count;
         all->ratings[chunk] = malloc(count * sizeof *ratings + 1);
-        memcpy(all->ratings[chunk], ratings, count * sizeof *ratings);
+        if (count > 0) {
+            memcpy(all->ratings[chunk], ratings, count * sizeof *ratings);
+        }
         pthread_cond_broadcast(&all->changed);
         while (all->hold_first && chunk == 0 && all->chunk_count < 2) {
             pthread_cond_wait(&all->changed, &all->mutex);
