@@ -2,8 +2,9 @@
  * not change the order of a sum by itself. */
 #include "apps/mf/gradient.h"
 
+#include "apps/mf/step.h"
+
 #include <assert.h>
-#include <math.h>
 
 enum { LANES = 16 };
 
@@ -37,8 +38,8 @@ static void step(const struct mf_sgd *sgd, const struct mf_item *rating, float e
         s[k] -= error * old - lambda * q[k];
     }
     if (sgd->biases) {
-        float user_penalty = sgd->user_penalties != NULL ? sgd->user_penalties[rating->user] : sgd->lambda_bias;
-        float item_penalty = sgd->item_penalties != NULL ? sgd->item_penalties[rating->item] : sgd->lambda_bias;
+        float user_penalty = mf_penalty(sgd->user_penalties, rating->user, sgd->lambda_bias);
+        float item_penalty = mf_penalty(sgd->item_penalties, rating->item, sgd->lambda_bias);
         p[rank] += rate * (error - user_penalty * p[rank]);
         s[rank] -= error - item_penalty * q[rank];
     }
@@ -55,8 +56,7 @@ double mf_gradient_pass(const struct mf_sgd *sgd, unsigned char *sums, const str
         float prediction = dot(p, q, rank) + (sgd->biases ? p[rank] + q[rank] : 0);
         float error = (ratings[i].rating - sgd->mean) * sgd->scale - prediction;
         squares += (double)error * (double)error;
-        float clipped = fminf(fmaxf(error, -sgd->clip), sgd->clip);
-        step(sgd, &ratings[i], clipped, p, q, (float *)(void *)(sums + item));
+        step(sgd, &ratings[i], mf_clipped(error, sgd->clip), p, q, (float *)(void *)(sums + item));
         if (sgd->users_touched != NULL) {
             sgd->users_touched[ratings[i].user] = 1;
         }

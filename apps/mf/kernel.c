@@ -4,6 +4,7 @@
 #include "apps/mf/kernel.h"
 
 #include "agileml/base/hash.h"
+#include "apps/mf/step.h"
 
 #include <assert.h>
 #include <math.h>
@@ -42,20 +43,6 @@ static float reference_error(const struct mf_sgd *sgd, const struct mf_item *rat
         prediction += p[sgd->rank] + q[sgd->rank];
     }
     return (rating->rating - sgd->mean) * sgd->scale - prediction;
-}
-
-/* Returns the error that a step takes. Few errors are beyond `clip`: a branch that is predicted costs nothing, while
- * the minimum and the maximum would lengthen the chain from each rating of a user to the next. */
-static inline float mf_clipped(float error, float clip) {
-    if (__builtin_expect(fabsf(error) > clip, 0)) {
-        return copysignf(clip, error);
-    }
-    return error;
-}
-
-/* The regularization of the bias of row `slot`. */
-static inline float mf_penalty(const float *penalties, uint32_t slot, float lambda_bias) {
-    return penalties != NULL ? penalties[slot] : lambda_bias;
 }
 
 static inline float mf_rate_of(const struct mf_sgd *sgd, uint32_t item) {
