@@ -60,7 +60,7 @@ static void take_places(struct market_columns *columns, const int places[ROLES])
             columns->kinds[places[r]] = kinds[r];
         }
     }
-    if (places[TIME] < 0 && places[DATE] >= 0) {
+    if (places[TIME] < 0 && places[EPOCH] < 0 && places[DATE] >= 0) {
         columns->kinds[places[DATE]] = MARKET_COLUMN_TIME;
     }
 }

@@ -81,11 +81,10 @@ static int record_time(struct reader *reader, struct record *record, const char 
         good = instant_parse_any(whole, &record->point.time);
     }
     if (!good) {
-        snprintf(
-            message, sizeof message,
-            "time '%.60s': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from 2006 "
-            "to 2099",
-            text);
+        snprintf(message, sizeof message,
+                 "time '%.60s': expected such as 2016-04-25T12:00:32Z, or seconds to nanoseconds since 1970, from 2006 "
+                 "to 2099",
+                 text);
         return reader_fail(reader, message);
     }
     record->fields |= FIELD_TIME;
@@ -148,25 +147,61 @@ static int record_field(struct reader *reader, struct record *record, enum marke
 
 /* ---- JSON ---- */
 
-/* Takes an object as a record if it has a price, or two other members of a record; objects around records have not. */
-static int json_record(struct reader *reader, json_t *object) {
-    struct record record = {0};
+/* Writes a number as a field's text, without an exponent: whole ones exactly, as times in nanoseconds have 19 digits. */
+static void json_number_text(const json_t *value, char text[MARKET_READ_FIELD_MAX + 1]) {
+    if (json_is_integer(value)) {
+        snprintf(text, MARKET_READ_FIELD_MAX + 1, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    } else {
+        snprintf(text, MARKET_READ_FIELD_MAX + 1, "%.9f", json_number_value(value));
+    }
+}
+
+/* Takes the members that are dates, or all others: a date stands before or behind the time that it belongs to. */
+static int json_take(struct reader *reader, json_t *object, bool dates, struct record *record) {
     const char *key;
     json_t *value;
     json_object_foreach(object, key, value) {
-        char number[32];
+        enum market_column kind = market_column_named(key);
+        char number[MARKET_READ_FIELD_MAX + 1];
         const char *text = json_string_value(value);
         if (json_is_number(value)) {
-            snprintf(number, sizeof number, "%.15g", json_number_value(value));
+            json_number_text(value, number);
             text = number;
         }
-        int code = text != NULL ? record_field(reader, &record, market_column_named(key), text) : 0;
+        bool wanted = text != NULL && (kind == MARKET_COLUMN_DATE) == dates;
+        int code = wanted ? record_field(reader, record, kind, text) : 0;
         if (code != 0) {
             return code;
         }
     }
+    return 0;
+}
+
+/* Whether an object has a member of this kind. */
+static bool json_has(json_t *object, enum market_column kind) {
+    const char *key;
+    json_t *value;
+    json_object_foreach(object, key, value) {
+        if (market_column_named(key) == kind) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Takes an object as a record if it has a price, or two other members of a record; objects around records have not. */
+static int json_record(struct reader *reader, json_t *object) {
+    struct record record = {0};
+    int code = json_take(reader, object, true, &record);
+    code = code != 0 ? code : json_take(reader, object, false, &record);
+    if (code == 0 && record.date[0] != '\0' && !json_has(object, MARKET_COLUMN_TIME) &&
+        !json_has(object, MARKET_COLUMN_EPOCH)) {
+        code = record_time(reader, &record, record.date);
+    }
     bool several = (record.fields & (record.fields - 1)) != 0;
-    return several || record.fields == FIELD_PRICE || record.priced ? record_end(reader, &record) : 0;
+    return code != 0                                                  ? code
+           : several || record.fields == FIELD_PRICE || record.priced ? record_end(reader, &record)
+                                                                      : 0;
 }
 
 /* The text of the objects and arrays that are still open. When the innermost value ends, jansson reads it, and `null`

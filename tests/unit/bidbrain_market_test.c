@@ -267,12 +267,35 @@ static void columns_are_named(void **state) {
         "SPOTPRICEHISTORY\tus-east-1a\tuse1-az2\tm3.large\tLinux/UNIX\t0.018700\t2016-04-25T12:00:32.000Z\n",
         "2016-04-25T12:00:32.000Z\tm3.large\t0.018700\tus-east-1a\n",
         "[{\"time\": 1461585632, \"price\": 0.0187, \"instance_type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "date,epoch,price,type,zone\n2016-04-25,1461585632,0.0187,m3.large,us-east-1a\n",
+        /* JSON: numbers of every unit; a time of day before or behind its date. */
+        "[{\"time\": 1461585632000, \"price\": 187e-4, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"time\": 1461585632000000, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"time\": 1461585632000000000, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"time\": 1461585632e6, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"time\": 1461585632.75, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"time\": \"12:00:32\", \"date\": \"2016-04-25\", \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": "
+        "\"us-east-1a\"}]",
+        "[{\"date\": \"2016/04/25\", \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\", \"time\": "
+        "\"12:00:32Z\"}]",
+        "[{\"date\": 20160425, \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\", \"epoch\": "
+        "1461585632}]",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         check_read(file_write("named.csv", texts[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, 1, 1461585632, 18700);
     }
     check_read(file_write("m3.large-us-east-1a.csv", "day,usd\n2016/04/25,0.0187\n"), "m3.large", "us-east-1a",
                MARKET_PRODUCT, 1, 1461542400, 18700);
+    static const char *const days[] = {
+        "[{\"date\": \"2016-04-25\", \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "[{\"price\": 0.0187, \"day\": 20160425, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
+        "{\"price\": 0.000005, \"date\": \"2016-04-24\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}\n"
+        "{\"price\": 0.0187, \"date\": \"2016-04-25\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}",
+    };
+    for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
+        check_read(file_write("days.json", days[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, i == 2 ? 2 : 1,
+                   1461542400, 18700);
+    }
 }
 
 static void times_are_read_in_many_forms(void **state) {
@@ -361,7 +384,7 @@ static void wrong_files_are_explained(void **state) {
         {"a.json", "{\"SpotPriceHistory\": [\n\n{\"SpotPrice\": \"abc\"}]}",
          ":3: price 'abc': expected dollars per hour, such as 0.0187"},
         {"a.json", "{\"SpotPriceHistory\": [{\"Timestamp\": \"yesterday\"}]}",
-         ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from "
+         ":1: time 'yesterday': expected such as 2016-04-25T12:00:32Z, or seconds to nanoseconds since 1970, from "
          "2006 to "
          "2099"},
         {"a.json", "{\"SpotPriceHistory\": [\n" AWS_ITEM("2016-04-25T12:00:32.000Z", "0.018700"),
@@ -383,10 +406,10 @@ static void wrong_files_are_explained(void **state) {
          ":1: neither a header with a time and a price column nor a line with one time and one price, such as zone, "
          "type, product, price, time"},
         {"a.b-c.csv", "epoch_ms,price\n12,1\n",
-         ":2: time '12': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from 2006 to "
+         ":2: time '12': expected such as 2016-04-25T12:00:32Z, or seconds to nanoseconds since 1970, from 2006 to "
          "2099"},
         {"a.b-c.csv", "date,price\n25/04/2016,1\n",
-         ":2: time '25/04/2016': expected such as 2016-04-25T12:00:32Z, or seconds or milliseconds since 1970, from "
+         ":2: time '25/04/2016': expected such as 2016-04-25T12:00:32Z, or seconds to nanoseconds since 1970, from "
          "2006 to 2099"},
         {"a.b-c.csv", "timestamp,zone\n2016-04-25T12:00:32Z,us-east-1a\n",
          ":1: a header without a column of the price: expected columns such as timestamp and price"},
