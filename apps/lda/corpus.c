@@ -26,10 +26,6 @@ bool lda_format_numbers_words(enum lda_format format) {
 static int read_document_lines(struct lda_reader *reader, enum lda_format format) {
     int result = 1;
     while (result > 0) {
-        if (reader->lines.number > LDA_DOCUMENTS_MAX) {
-            return error_set(reader->error, AML_ELIMIT, "%s: more than %d lines", reader->lines.path,
-                             LDA_DOCUMENTS_MAX);
-        }
         if (format == LDA_FORMAT_LDA_C) {
             result = lda_lda_c_line(reader, reader->lines.number - 1);
         } else {

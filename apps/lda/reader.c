@@ -83,6 +83,15 @@ int lda_bad_line(const struct lda_reader *reader, const char *expected) {
 
 /* ---- Numbers ---- */
 
+bool lda_is_number(const char *text, size_t length) {
+    static const char bytes[] = "0123456789+-.eE";
+    bool number = length > 0 && *text != 'e' && *text != 'E';
+    for (size_t i = 0; i < length && number; i++) {
+        number = memchr(bytes, text[i], sizeof bytes - 1) != NULL;
+    }
+    return number;
+}
+
 bool lda_take_number(const char **text, uint64_t maximum, uint64_t *number) {
     const char *p = *text;
     uint64_t value = 0;
@@ -268,6 +277,10 @@ int lda_pass_empty(struct lda_reader *reader, uint64_t end) {
 int lda_end_document(struct lda_reader *reader, uint64_t number) {
     size_t count = 0;
     uint64_t tokens = 0;
+    if (number >= LDA_DOCUMENTS_MAX) {
+        return error_set(reader->error, AML_ELIMIT, "%s: more than %d documents", reader->corpus->path,
+                         LDA_DOCUMENTS_MAX);
+    }
     int result = lda_pass_empty(reader, number);
     if (reader->entry_count == 0 || result != 0) {
         result = result != 0 || !reader->corpus->empty ? result : pass(reader, number, 0, 0);

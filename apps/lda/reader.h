@@ -56,6 +56,8 @@ __attribute__((format(printf, 2, 3))) void lda_note(const struct lda_corpus *cor
 
 /* ---- Numbers ---- */
 
+/* Whether text[length] has the form of a number: signs, digits, points and exponents alone. */
+bool lda_is_number(const char *text, size_t length);
 /* Reads a decimal number of at most `maximum` at *text and moves it behind; false when there is none. */
 bool lda_take_number(const char **text, uint64_t maximum, uint64_t *number);
 /* Reads `count` numbers with blanks between them; the line has nothing else. */

@@ -21,12 +21,16 @@ static bool is_lda_c(const struct lda_reader *reader) {
 /* Whether the line is one of libsvm: a label with a sign or a point, or qid, before `index:value`. */
 static bool is_libsvm(const struct lda_reader *reader) {
     uint64_t number;
-    const char *p = text_skip_blanks(reader->line);
-    size_t length = strspn(p, "0123456789+-.eE");
-    if (length == 0 || memchr("0123456789+-.", *p, 13) == NULL || !text_is_blank(p[length])) {
+    const char *end = reader->line + reader->length;
+    const char *label = text_skip_blanks(reader->line);
+    const char *p = label;
+    while (p < end && !text_is_blank(*p)) {
+        p++;
+    }
+    if (p == end || !lda_is_number(label, (size_t)(p - label))) {
         return false;
     }
-    p = text_skip_blanks(p + length);
+    p = text_skip_blanks(p);
     return strncmp(p, "qid:", 4) == 0 || (lda_take_number(&p, UINT64_MAX, &number) && *p == ':');
 }
 

@@ -95,8 +95,7 @@ static size_t count_blanks(const char *text, size_t length) {
 }
 
 static bool is_number(const struct text_field *field) {
-    return field->length > 0 && !field->quoted && strspn(field->text, "0123456789+-.eE") >= field->length &&
-           memchr("0123456789+-.", *field->text, 13) != NULL;
+    return !field->quoted && lda_is_number(field->text, field->length);
 }
 
 /* Whether a field could be a column's name; `strict`: without blanks. */

@@ -48,8 +48,7 @@ static bool take_piece(const char **p, const char *end, struct piece *piece) {
 }
 
 static bool is_number(const struct piece *piece) {
-    return piece->length > 0 && strspn(piece->text, "0123456789+-.eE") >= piece->length &&
-           memchr("0123456789+-.", *piece->text, 13) != NULL;
+    return lda_is_number(piece->text, piece->length);
 }
 
 /* Returns the colon before a number at the piece's end; NULL: there is none, or nothing before it. */
@@ -65,7 +64,7 @@ static const char *find_count(const struct piece *piece) {
 /* Whether the piece is a word with a count, and no time of day. */
 static bool is_counted_word(const struct piece *piece) {
     const char *colon = find_count(piece);
-    return colon != NULL && (size_t)(colon - piece->text) > strspn(piece->text, "0123456789");
+    return colon != NULL && (size_t)(colon - piece->text) > strspn(piece->text, "0123456789"); /* up to the colon */
 }
 
 /* What stands before the first bar. */

@@ -2,6 +2,7 @@
  * of MALLET; counts as decimals; what is refused although it could be taken for text; documents without words; and the
  * inputs of ../shared/cases. */
 #include "apps/lda/corpus.h"
+#include "apps/lda/reader.h"
 
 #include <inttypes.h>
 #include <setjmp.h>
@@ -140,6 +141,35 @@ static void test_matrix_market(void **state) {
     assert_refused((struct lda_corpus){.vocabulary = &words},
                    "%%MatrixMarket matrix coordinate real general\n2 3 1\n1 1 4\n", "transpose it");
     lda_vocabulary_close(&words);
+}
+
+/* Numbers are told by their own bytes, whatever stands behind them. */
+static void test_the_form_of_numbers(void **state) {
+    (void)state;
+    static const char *const numbers[] = {"0", "-1.5", "+.5", "1e-3", "12E6"};
+    static const char *const others[] = {"", "e5", "E", "1x", "x1", "1 2", "0x1F", "1,5"};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        assert_true(lda_is_number(numbers[i], strlen(numbers[i])));
+    }
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        assert_false(lda_is_number(others[i], strlen(others[i])));
+    }
+    static const char run_on[] = {'1', '2', '3', '4'}; /* no end behind it */
+    assert_true(lda_is_number(run_on, sizeof run_on));
+    assert_true(lda_is_number("12x", 2));
+    assert_false(lda_is_number("x12", 1));
+}
+
+/* No format passes on more documents than the limit. */
+static void test_the_limit_of_documents(void **state) {
+    (void)state;
+    struct read_text read = {.text = ""};
+    struct error error = {0};
+    const struct lda_corpus corpus = {.path = "many"};
+    struct lda_reader reader = {.corpus = &corpus, .each = add_bag, .context = &read, .error = &error};
+    assert_int_equal(lda_end_document(&reader, LDA_DOCUMENTS_MAX - 1), 0);
+    assert_int_equal(lda_end_document(&reader, LDA_DOCUMENTS_MAX), AML_ELIMIT);
+    assert_string_equal(error.text, "many: more than 2000000000 documents");
 }
 
 static void test_counts_as_decimals(void **state) {
@@ -315,6 +345,8 @@ static int tear_down(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_matrix_market),
+        cmocka_unit_test(test_the_form_of_numbers),
+        cmocka_unit_test(test_the_limit_of_documents),
         cmocka_unit_test(test_counts_as_decimals),
         cmocka_unit_test(test_vowpal_wabbit),
         cmocka_unit_test(test_tables),
