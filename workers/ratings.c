@@ -220,7 +220,7 @@ static bool ratings_take_field(enum rating_role role, const struct text_field *f
     if (role != RATING_VALUE) {
         uint64_t most = role == RATING_USER ? rules.layout.users : rules.layout.items;
         uint64_t *key = role == RATING_USER ? &rating->user : &rating->item;
-        return rating_id_key(field, key) && (rules.layout.users == 0 || (*key >= 1 && *key <= most));
+        return rating_id_key(field, key) && (!rules.layout.matrix || (*key >= 1 && *key <= most));
     }
     if (rating_is_missing(field)) {
         *reason = RATINGS_NO_RATING;
@@ -308,8 +308,8 @@ static inline const char *ratings_take_usual(const char *line, struct ratings_ru
     const char *line_end = rules.plain ? ratings_take_line(line, rules, rating) : NULL;
     const struct ratings_layout *layout = &rules.layout;
     bool fits = line_end != NULL && line_end - line <= RATINGS_LINE_MAX &&
-                (layout->users == 0 || (rating->user >= 1 && rating->user <= layout->users && rating->item >= 1 &&
-                                        rating->item <= layout->items));
+                (!layout->matrix || (rating->user >= 1 && rating->user <= layout->users && rating->item >= 1 &&
+                                     rating->item <= layout->items));
     return fits ? line_end : NULL;
 }
 
@@ -460,10 +460,10 @@ static void ratings_show(char shown[RATINGS_SHOWN_MAX + 4], const char *text, si
 
 /* Names the expected form of a line. */
 static void ratings_line_form(const struct ratings_layout *layout, bool may_miss, char *to, size_t room) {
-    if (layout->users > 0 || layout->header) {
+    if (layout->matrix || layout->header) {
         snprintf(to, room, "%zu fields%s, as in the %s,", layout->columns,
                  layout->columns > RATING_ROLES || may_miss ? " or fewer" : "",
-                 layout->users > 0 ? "MatrixMarket format" : "first line");
+                 layout->matrix ? "MatrixMarket format" : "first line");
         return;
     }
     snprintf(to, room, "'%s'", may_miss ? "user item [rating [time]]" : "user item rating [time]");
@@ -492,11 +492,11 @@ static int ratings_refuse_line(const struct ratings_reading *reading, uint64_t l
     }
     const char *hint = fault->reason == RATINGS_NO_RATING && options->has_options
                            ? "; --missing-ratings skip leaves out such lines"
-                       : fault->reason <= RATINGS_BAD_FIELDS && !layout->header && layout->users == 0 &&
+                       : fault->reason <= RATINGS_BAD_FIELDS && !layout->header && !layout->matrix &&
                                options->has_options && line == reading->head.lines + 1
                            ? "; --columns says which columns these are"
                            : "";
-    if (layout->users > 0 && fault->reason <= RATINGS_BAD_ITEM) {
+    if (layout->matrix && fault->reason <= RATINGS_BAD_ITEM) {
         bool user = fault->reason == RATINGS_BAD_USER;
         return error_set(reading->error, AML_EINPUT, "%s:%" PRIu64 ": expected a %s from 1 to %" PRIu64 ", got '%s'",
                          reading->name, line, user ? "row" : "column", user ? layout->users : layout->items, shown);

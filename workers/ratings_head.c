@@ -533,6 +533,7 @@ static int take_matrix(struct ratings_head *head, const struct head_line *line) 
     layout->places[RATING_ITEM] = 1;
     layout->places[RATING_VALUE] = pattern ? TEXT_COLUMN_NONE : RATING_VALUE;
     layout->columns = pattern ? 2 : 3;
+    layout->matrix = true;
     layout->users = head->matrix.rows;
     layout->items = head->matrix.columns;
     head->phase = RATINGS_BODY;

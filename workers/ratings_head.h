@@ -43,7 +43,8 @@ struct ratings_layout {
     size_t columns;                /* fields that a line may have; one more may follow if it is empty */
     bool header;                   /* a header or --columns says so */
     enum ratings_missing missing;
-    uint64_t users, items; /* MatrixMarket: the highest user and item; otherwise 0 */
+    bool matrix;           /* MatrixMarket, which has: */
+    uint64_t users, items; /* the highest user and item */
 };
 
 /* BEGIN --banner--> MATRIX --size line--> BODY --the first line of data--> KNOWN

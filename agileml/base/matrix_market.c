@@ -117,11 +117,17 @@ static bool read_number(const struct word *word, uint64_t *number) {
 
 static int take_size(struct matrix_market *head, const char *line, const char *end, struct error *error) {
     struct word words[3];
+    const struct word whole = {line, (size_t)(end - line)};
     if (split_words(line, end, words, 3) != 3 || !read_number(&words[0], &head->rows) ||
         !read_number(&words[1], &head->columns) || !read_number(&words[2], &head->entries)) {
-        const struct word got = {line, (size_t)(end - line)};
         return error_set(error, AML_EINPUT, "expected MatrixMarket's size line 'rows columns entries', got '%.*s'%s",
-                         shown(&got), line, got.length > SHOWN_MAX ? "..." : "");
+                         shown(&whole), line, whole.length > SHOWN_MAX ? "..." : "");
+    }
+    if (head->entries > 0 && (head->rows == 0 || head->columns == 0)) {
+        return error_set(error, AML_EINPUT,
+                         "MatrixMarket's size line '%.*s': a matrix without %s has no entries, expected 'rows columns "
+                         "entries'",
+                         shown(&whole), line, head->rows == 0 ? "rows" : "columns");
     }
     return 1;
 }
@@ -136,35 +142,4 @@ int matrix_market_take(struct matrix_market *head, const char *line, const char 
         return 0;
     }
     return take_size(head, line, end, error);
-}
-
-/* Returns the first line end in text[size]; NULL when there is none. */
-static const char *find_line_end(const char *text, size_t size) {
-    for (const char *p = text; p < text + size; p++) {
-        if (text_is_line_end(*p)) {
-            return p;
-        }
-    }
-    return NULL;
-}
-
-int matrix_market_head(struct matrix_market *head, const char *text, size_t size, bool whole, struct error *error) {
-    const char *end = text + size;
-    const char *line = text;
-    *head = (struct matrix_market){0};
-    while (line < end) {
-        const char *line_end = find_line_end(line, (size_t)(end - line));
-        if (!whole && (line_end == NULL || (*line_end == '\r' && line_end + 1 == end))) {
-            return 0; /* the line may go on, or an LF may follow the CR */
-        }
-        line_end = line_end != NULL ? line_end : end;
-        int result = matrix_market_take(head, line, line_end, error);
-        bool pair = end - line_end > 1 && line_end[0] == '\r' && line_end[1] == '\n';
-        line = line_end + (line_end < end) + pair;
-        head->bytes = (uint64_t)(line - text);
-        if (result != 0) {
-            return result;
-        }
-    }
-    return whole ? error_set(error, AML_EINPUT, "MatrixMarket's size line 'rows columns entries' is missing") : 0;
 }

@@ -23,7 +23,6 @@ struct matrix_market {
     enum matrix_market_field field;
     uint64_t rows, columns, entries;
     uint64_t lines; /* of the head that are taken: banner, comments, blank lines, size line */
-    uint64_t bytes; /* of these lines with their line ends; set by matrix_market_head alone */
 };
 
 /* Whether the line [line, end) begins as a banner does. It may still be one that is rejected. */
@@ -33,10 +32,5 @@ bool matrix_market_begins(const char *line, const char *end);
  * the head is complete; 0 when another line must follow. Returns AML_EINPUT when the line is not as expected; the
  * message then names neither file nor line: the caller puts FILE:LINE before it, with head->lines as the line. */
 int matrix_market_take(struct matrix_market *head, const char *line, const char *end, struct error *error);
-
-/* Takes the head from the text's first bytes, text[size]; `whole` means that the text has no more. Returns 1 when the
- * head is complete; 0 when more bytes are needed: call again with all of them. Returns AML_EINPUT as
- * matrix_market_take does, and when the whole text has no size line. */
-int matrix_market_head(struct matrix_market *head, const char *text, size_t size, bool whole, struct error *error);
 
 #endif

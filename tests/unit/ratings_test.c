@@ -722,6 +722,12 @@ static void test_matrix_market(void **state) {
                  "table:4: expected a row from 1 to 3, got '4'");
     refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 0 3\n2 2 4\n", NULL,
                  "table:3: expected a column from 1 to 3, got '0'");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n0 9 2\n1 1 3\n2 2 4\n", NULL,
+                 "table:2: MatrixMarket's size line '0 9 2': a matrix without rows has no entries");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n0 9 0\n1 1 3\n", NULL,
+                 "table:3: expected a row from 1 to 0, got '1'");
+    refuse_table("%%MatrixMarket matrix coordinate integer general\n9 0 0\n0 0 3\n", NULL,
+                 "table:3: expected a row from 1 to 9, got '0'");
     refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 a 3\n2 2 4\n", NULL,
                  "table:3: expected a column");
     refuse_table("%%MatrixMarket matrix coordinate integer general\n3 3 2\n1 1 3 4\n2 2 4\n", NULL,
