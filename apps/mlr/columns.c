@@ -81,9 +81,10 @@ static uint32_t count_fields(const struct columns_line *line, enum text_separato
     return count;
 }
 
-/* Returns the line's fields, from malloc, and their number; none when quotes are wrong. */
+/* Returns the line's fields, from malloc, and their number; none when quotes are wrong, or there are too many. */
 static struct text_field *split(const struct columns_line *line, enum text_separator separator, uint32_t *count) {
     *count = count_fields(line, separator);
+    *count = *count <= COLUMNS_MAX ? *count : 0;
     struct text_field *fields = memory_zeroed((size_t)*count + 1, sizeof *fields);
     const char *next = line->text;
     for (uint32_t f = 0; f < *count; f++) {
@@ -964,6 +965,8 @@ int columns_find(const struct columns_wish *wish, const struct columns_line line
     int result = 0;
     if (fields == 0) {
         result = refuse(&f, lines[0].number, "expected quoted fields that end on their line, each before a separator");
+    } else if (fields > COLUMNS_MAX) {
+        result = refuse(&f, lines[0].number, "expected at most %d columns, got %u", COLUMNS_MAX, fields);
     }
     result = result == 0 ? find_header(&f, lines, count, comment) : result;
     if (result == 0) {

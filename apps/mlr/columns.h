@@ -13,9 +13,11 @@
 #include <stdint.h>
 
 enum {
-    COLUMNS_LOOK_LINES = 100, /* so many lines of a file decide, or those in its first part */
-    COLUMN_NAME_MAX = 255,    /* bytes of a name that are kept and compared */
-    COLUMNS_SAID_MAX = 400    /* bytes of what people are told */
+    COLUMNS_FEATURES_MAX = 262000,
+    COLUMNS_MAX = COLUMNS_FEATURES_MAX + 2, /* with a label and an index */
+    COLUMNS_LOOK_LINES = 100,               /* so many lines of a file decide, or those in its first part */
+    COLUMN_NAME_MAX = 255,                  /* bytes of a name that are kept and compared */
+    COLUMNS_SAID_MAX = 400                  /* bytes of what people are told */
 };
 
 /* What a column is, other than a feature: these are above any feature's number. */

@@ -38,6 +38,18 @@ bool mlr_label_make(struct mlr_label *label, const char *text, size_t length) {
     return true;
 }
 
+/* Whether it is a number too large for a double, which is as good as inf. */
+static bool is_too_large(const char *text, size_t length) {
+    char copy[MLR_LABEL_MAX + 1];
+    double value;
+    if (length > MLR_LABEL_MAX || (memchr(text, 'e', length) == NULL && memchr(text, 'E', length) == NULL)) {
+        return false; /* a label without an exponent is small enough */
+    }
+    memcpy(copy, text, length);
+    copy[length] = '\0';
+    return number_end(copy) == copy + length && number_take(copy, &value) == NULL;
+}
+
 bool mlr_label_is_missing(const char *text, size_t length) {
     static const char *const words[] = {"nan",     "na",     "n/a",     "#n/a", "#na", "<na>",     "null",
                                         "none",    "?",      "\\n",     ".",    "inf", "infinity", "1.#ind",
@@ -52,7 +64,7 @@ bool mlr_label_is_missing(const char *text, size_t length) {
     }
     bool number = length > 0 && *text >= '0' && *text <= '9' && memchr(text, '#', length) == NULL; /* as most are */
     if (number || length > MISSING_MAX) {
-        return false;
+        return is_too_large(text, length);
     }
     for (size_t i = 0; i < length; i++) {
         lower[i] = text[i] >= 'A' && text[i] <= 'Z' ? (char)(text[i] - 'A' + 'a') : text[i];
@@ -63,7 +75,7 @@ bool mlr_label_is_missing(const char *text, size_t length) {
         found = strcmp(lower, words[w]) == 0;
     }
     found = found || strncmp(lower, "nan(", 4) == 0; /* as C prints some: nan(ind) */
-    return found;
+    return found || is_too_large(text, length);
 }
 
 static bool is_word(const struct mlr_label *label) {

@@ -114,3 +114,8 @@ const char *number_take(const char *text, double *value) {
     *value = result;
     return end;
 }
+
+const char *number_end(const char *text) {
+    struct parts parts;
+    return take_parts(text, &parts);
+}

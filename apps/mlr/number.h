@@ -7,4 +7,7 @@
  * Correctly rounded. Any thread. */
 const char *number_take(const char *text, double *value);
 
+/* Returns the place behind what has a number's form, also of one too large; NULL when there is none. */
+const char *number_end(const char *text);
+
 #endif

@@ -32,9 +32,9 @@
 #include <stdint.h>
 
 enum {
-    SAMPLES_FEATURES_MAX = 1 << 26, /* features of a set: some bytes of memory for each */
-    SAMPLES_VALUES_MAX = 262000,    /* values of a sample: so many features when it is dense */
-    SAMPLES_LINE_MAX = 1 << 24      /* bytes of a line, without its end */
+    SAMPLES_FEATURES_MAX = 1 << 26,            /* features of a set: some bytes of memory for each */
+    SAMPLES_VALUES_MAX = COLUMNS_FEATURES_MAX, /* values of a sample: so many features when it is dense */
+    SAMPLES_LINE_MAX = 1 << 24                 /* bytes of a line, without its end */
 };
 
 enum samples_format {

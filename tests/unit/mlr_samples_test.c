@@ -458,15 +458,38 @@ static void test_a_long_line_is_read_or_refused(void **state) {
     free(text);
 }
 
-static int refuse_second(void *context, const struct sample *sample, struct error *error) {
-    (void)context;
-    return sample->number == 1 ? error_set(error, AML_ELIMIT, "enough") : 0;
-}
-
 static int stop_silently(void *context, const struct sample *sample, struct error *error) {
     (void)context;
     (void)error;
     return sample->number == 1 ? 17 : 0;
+}
+
+/* Tables with too many columns are refused by their first line. */
+static void test_there_is_a_limit_to_columns(void **state) {
+    (void)state;
+    for (int beyond = 0; beyond < 2; beyond++) {
+        size_t columns = (size_t)COLUMNS_FEATURES_MAX + 1 + 2 * (size_t)beyond;
+        char *text = malloc(2 * columns);
+        assert_non_null(text);
+        for (size_t c = 0; c < columns; c++) {
+            memcpy(text + 2 * c, c + 1 < columns ? "1," : "1\n", 2);
+        }
+        if (beyond == 1) {
+            expect_refused_bytes(&ANY, text, 2 * columns, ":1: expected at most 262002 columns, got 262003");
+        } else {
+            struct memory_file made = file_of(text, 2 * columns);
+            struct samples_file file = {.path = made.path, .index_base = 1};
+            struct error error = {0};
+            assert_int_equal(samples_read(&file, stop_silently, NULL, &error), 0);
+            close(made.file);
+        }
+        free(text);
+    }
+}
+
+static int refuse_second(void *context, const struct sample *sample, struct error *error) {
+    (void)context;
+    return sample->number == 1 ? error_set(error, AML_ELIMIT, "enough") : 0;
 }
 
 static void test_the_sink_may_stop(void **state) {
@@ -779,11 +802,12 @@ static void test_labels_are_compared_exactly(void **state) {
 
 static void test_missing_labels(void **state) {
     (void)state;
-    static const char *const missing[] = {"",     "nan",  "NaN",  "-nan", "NA",      "n/a",      "N/A", "<NA>",
-                                          "#N/A", "?",    "null", "NULL", "None",    "none",     "\\N", "Infinity",
-                                          "+inf", "-INF", ".",    "--",   "missing", "-nan(ind)"};
-    static const char *const present[] = {"0",  "-1",  "1.5",  "+", "-",    "nano", "Nana",
-                                          "no", "nil", "info", "N", "1.#x", "??"};
+    static const char *const missing[] = {"",          "nan",      "NaN",    "-nan",   "NA",     "n/a",  "N/A",
+                                          "<NA>",      "#N/A",     "?",      "null",   "NULL",   "None", "none",
+                                          "\\N",       "Infinity", "+inf",   "-INF",   ".",      "--",   "missing",
+                                          "-nan(ind)", "1e400",    "-1E999", ".5e400", "+1.e309"};
+    static const char *const present[] = {"0",    "-1", "1.5",  "+",  "-",     "nano",   "Nana", "no",     "nil",
+                                          "info", "N",  "1.#x", "??", "1e308", "1e-400", "e400", "1e400x", "1e"};
     for (size_t i = 0; i < sizeof missing / sizeof missing[0]; i++) {
         assert_true(mlr_label_is_missing(missing[i], strlen(missing[i])));
     }
@@ -800,6 +824,9 @@ static void test_missing_labels(void **state) {
     expect_refused(&ANY, "1 1:1\ninf 1:2\n",
                    ":2: the label is missing, got 'inf': fill it in, or leave such samples out by --missing-labels "
                    "skip (keep takes the word for a class)");
+    expect_refused(&ANY, "1 1:1\n1e400 1:2\n", ":2: the label is missing, got '1e400'");
+    expect_refused(&ANY, "y,a\n1,1\n-1e400,2\n", ":3: the label is missing, got '-1e400'");
+    expect_read(&skip, "1e400 1:1\n2 1:2\n", "2 0:2;");
     expect_refused(&skip, "?,1\nnan,2\n",
                    ": the labels of all 2 samples are missing, so that --missing-labels skip leaves none");
     const struct samples_file optional = {.label_optional = true, .features = 2, .index_base = 1};
@@ -1053,6 +1080,7 @@ int main(void) {
         cmocka_unit_test(test_any_text),
         cmocka_unit_test(test_damaged_gzip),
         cmocka_unit_test(test_a_long_line_is_read_or_refused),
+        cmocka_unit_test(test_there_is_a_limit_to_columns),
         cmocka_unit_test(test_the_sink_may_stop),
         cmocka_unit_test(test_idx),
         cmocka_unit_test(test_survey),
