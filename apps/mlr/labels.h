@@ -34,8 +34,8 @@ struct mlr_labels {
 /* Makes a label of text[length]. Returns false when the text is empty, too long or has bytes that do not print. */
 bool mlr_label_make(struct mlr_label *label, const char *text, size_t length);
 /* Returns whether text[length] stands for a label that is missing: it is empty, `?`, `.`, `--`, or, in capitals or not
- * and perhaps with a sign, one of the words nan, NA, null, none, missing, inf and their like; or it is a number too large
- * for a double. `+` and `-` are labels. */
+ * and perhaps with a sign, one of the words nan, NA, null, none, missing, inf and their like; or it is a number too
+ * large for a double. `+` and `-` are labels. */
 bool mlr_label_is_missing(const char *text, size_t length);
 
 /* Returns the label's number, or INDEX_NONE. */

@@ -147,7 +147,7 @@ static int record_field(struct reader *reader, struct record *record, enum marke
 
 /* ---- JSON ---- */
 
-/* Writes a number as a field's text, without an exponent: whole ones exactly, as times in nanoseconds have 19 digits. */
+/* Writes a number as a field's text, without an exponent. Whole ones are exact: nanoseconds have 19 digits. */
 static void json_number_text(const json_t *value, char text[MARKET_READ_FIELD_MAX + 1]) {
     if (json_is_integer(value)) {
         snprintf(text, MARKET_READ_FIELD_MAX + 1, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
