@@ -407,7 +407,8 @@ int command_controller(int argc, char **argv) {
         {"listen", "ENDPOINT", AML_OPTION_STRING, &options.listen, 0, 0,
          "tcp://HOST:PORT of this machine; host 0.0.0.0 or [::]: all its addresses; port 0: any free port"},
         {"advertise", "HOST", AML_OPTION_STRING, &options.advertise, 0, 0,
-         "the address at which other machines reach it, for messages, if it is another one than --listen"},
+         "the address at which other machines reach it, for messages, if it is another one than --listen; HOST:PORT: "
+         "the port, too"},
         {"store", "FILE", AML_OPTION_STRING, &options.store, 0, 0, "keep in FILE what a restarted controller needs"},
         {"start-timeout", "SECONDS", AML_OPTION_REAL, &options.start_timeout, 1, 2 * 86400,
          "how long to wait for all nodes"},

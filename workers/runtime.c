@@ -319,6 +319,12 @@ static int check_listen(const struct runtime_options *options, struct error *err
     char text[WIRE_ENDPOINT_MAX];
     const char *listen = options->listen;
     int result = endpoint_parse(&controller, options->controller, false, error);
+    if (result == 0 && options->advertise != NULL && endpoint_host_has_port(options->advertise)) {
+        return error_set(error, AML_EINPUT,
+                         "--advertise %.100s: expected a host without a port: a node has several ports, chosen by the "
+                         "kernel, and others must reach them under the same numbers",
+                         options->advertise);
+    }
     if (result == 0 && options->advertise != NULL) {
         return endpoint_advertise(text, "tcp://*:1", options->advertise, error);
     }

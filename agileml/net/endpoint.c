@@ -101,13 +101,23 @@ bool endpoint_host_is_any(const char *host) {
     return false;
 }
 
+bool endpoint_host_has_port(const char *host) {
+    const char *colon = strrchr(host, ':');
+    return colon != NULL && endpoint_port_valid(colon + 1, false) &&
+           (colon == strchr(host, ':') || (*host == '[' && colon[-1] == ']'));
+}
+
 int endpoint_advertise(char text[WIRE_ENDPOINT_MAX], const char *bound, const char *host, struct error *error) {
     struct endpoint endpoint;
     struct error reason = {0};
-    if (endpoint_host_is_any(host)) {
+    const bool has_port = endpoint_host_has_port(host);
+    const size_t length = has_port ? (size_t)(strrchr(host, ':') - host) : strlen(host);
+    const char *port = strrchr(has_port ? host : bound, ':');
+    if (snprintf(text, WIRE_ENDPOINT_MAX, "%.*s", (int)length, host) < WIRE_ENDPOINT_MAX &&
+        endpoint_host_is_any(text)) {
         return error_set(error, AML_EINPUT, "--advertise %s: others can't connect to that: expected one address", host);
     }
-    if (snprintf(text, WIRE_ENDPOINT_MAX, "tcp://%s%s", host, strrchr(bound, ':')) >= WIRE_ENDPOINT_MAX) {
+    if (snprintf(text, WIRE_ENDPOINT_MAX, "tcp://%.*s%s", (int)length, host, port) >= WIRE_ENDPOINT_MAX) {
         return error_set(error, AML_EINPUT, "--advertise %.100s...: too long", host);
     }
     return endpoint_parse(&endpoint, text, false, &reason) == 0

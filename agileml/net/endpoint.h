@@ -23,8 +23,11 @@ int endpoint_parse(struct endpoint *endpoint, const char *text, bool to_bind, st
 /* Whether HOST stands for all addresses of the machine (`*`, 0.0.0.0, [::]): others can't connect to it. */
 bool endpoint_host_is_any(const char *host);
 
-/* Writes tcp://HOST:PORT with the port of the endpoint `bound`. Returns 0, or AML_EINPUT when others can't connect to
- * `host`, or it is no host. */
+/* Whether a port follows HOST. */
+bool endpoint_host_has_port(const char *host);
+
+/* Writes tcp://HOST:PORT, where `host` is HOST:PORT, or HOST with the port of the endpoint `bound`. Returns 0, or
+ * AML_EINPUT when others can't connect to `host`, or it is no host. */
 int endpoint_advertise(char text[WIRE_ENDPOINT_MAX], const char *bound, const char *host, struct error *error);
 
 #endif

@@ -59,7 +59,7 @@ struct net_io;
 struct net_io_options {
     actor_id self;
     const char *bind;       /* the endpoint to listen at, see endpoint.h; NULL: none */
-    const char *advertise;  /* the HOST at which others reach `bind`'s port; NULL: that of `bind` */
+    const char *advertise;  /* the HOST or HOST:PORT at which others reach the port of `bind`; NULL: `bind` */
     struct actor actor;     /* `timer` may be NULL if set_timer isn't used */
     int message_high_water; /* 0: NET_HIGH_WATER_DEFAULT */
     /* An enum message_type; 0: none. While this actor's thread sleeps, the thread of another actor of this process
