@@ -15,7 +15,8 @@ enum {
     NAMES_SHOWN_MAX = 160, /* bytes of all names of a header in a message */
     COLUMNS_PLAIN = 4,     /* fields of a line without a header: user item rating time */
     COLUMNS_MAX = 1 << 20,
-    NEXT_LINES = 3 /* that are looked at behind a first line of texts */
+    NEXT_LINES = 3, /* that are looked at behind a first line of texts */
+    ROWS = 20       /* lines whose names are looked at, where the header has none for them */
 };
 
 static const char *const role_names[RATING_ROLES] = {"user", "item", "rating"};
@@ -478,6 +479,56 @@ static bool is_header(const struct ratings_head *head, const struct head_line *l
     return columns > place && !rating_is_missing(&field);
 }
 
+/* ---- Names of rows ---- */
+
+/* Whether the lines from `line` on, which have a field more than the header, begin with names of rows as R writes them:
+ * numbers that alone are quoted, or that count 1, 2, 3 ... Otherwise it may be the last column that has no name. */
+static bool has_row_names(const struct head_line *line) {
+    struct head_line row = *line;
+    struct text_field name = field_of(&row, 0);
+    uint64_t count = 0;
+    if (name.quoted && is_number(&name) && !field_of(&row, 1).quoted) {
+        return true;
+    }
+    while (count < ROWS) {
+        uint64_t key;
+        name = field_of(&row, 0);
+        if (!rating_id_key(&name, &key) || key != ++count) {
+            return false;
+        }
+        if (row.rest >= row.rest_end || text_is_line_end(*row.rest)) {
+            break;
+        }
+        row.text = row.rest;
+        row.end = find_line_end(row.text);
+        row.rest = text_next_line(row.end);
+    }
+    return count > 1;
+}
+
+/* Takes the first of the header's columns to be the second field if R's write.table has left out a name for the first.
+ * `line` is the first one of data. */
+static int take_row_names(struct ratings_head *head, const struct head_line *line) {
+    struct ratings_layout *layout = &head->layout;
+    struct choices choices;
+    int columns = count_fields(line);
+    if (!layout->header || (size_t)columns != layout->columns + 1 || field_of(line, columns - 1).length == 0 ||
+        !has_row_names(line) || parse_choices(head->options.columns, &choices, &head->refusal) != 0) {
+        return 0;
+    }
+    for (int r = 0; r < RATING_ROLES; r++) {
+        if (choices.roles[r].place != TEXT_COLUMN_NONE) {
+            return refuse(head, "each line begins with a row's name, for which the header has none: --columns takes "
+                                "names of such a file, no numbers");
+        }
+        layout->places[r] += layout->places[r] != TEXT_COLUMN_NONE;
+    }
+    layout->columns++;
+    size_t length = strlen(head->said);
+    snprintf(head->said + length, sizeof head->said - length, "; each line begins with its row's name");
+    return 0;
+}
+
 /* ---- The first line of data ---- */
 
 static void take_plain(struct ratings_layout *layout) {
@@ -593,7 +644,9 @@ static bool take_line(struct ratings_head *head, struct head_line *line) {
     }
     if (head->phase == RATINGS_BODY) {
         line->separator = head->matrix.lines > 0 ? TEXT_BLANKS : line->separator;
-        take_data(head, line, NULL);
+        if (take_row_names(head, line) == 0) {
+            take_data(head, line, NULL);
+        }
         return false;
     }
     if (matrix_market_begins(line->text, line->end)) {

@@ -462,6 +462,36 @@ static void test_columns_by_the_names_of_a_header(void **state) {
     assert_three_by("1,10,3,2005-09-13 10:00,\n2,20,4.5\n,,,\n3,30,-1e-2,\n", NULL, "");
 }
 
+static void refuse_table(const char *text, const char *columns, const char *message) {
+    struct collection all = {.options = {.columns = columns, .has_options = true}};
+    struct error error;
+    assert_int_equal(read_with(&all, write_text("table", text), 1, &error), AML_EINPUT);
+    if (strstr(error.text, message) == NULL) {
+        fail_msg("\"%s\" does not say \"%s\"", error.text, message);
+    }
+    free_chunks(&all);
+}
+
+/* R's write.table has no name for the names of rows, which come first. */
+static void test_rows_with_names(void **state) {
+    (void)state;
+    assert_three_by(
+        "\"user\" \"item\" \"rating\"\n\"1\" 1 10 3\n\"2\" 2 20 4.5\n\"3\" 3 30 -0.01\n", NULL,
+        "user \"user\" (column 1), item \"item\" (column 2), rating \"rating\" (column 3); each line begins "
+        "with its row's name");
+    assert_three_by("user item rating\n1 1 10 3\n2 2 20 4.5\n3 3 30 -0.01\n", NULL, "its row's name");
+    assert_three_by("\"rating\",\"time\",\"item\",\"user\"\n\"17\",3,x,10,1\n\"4\",4.5,y,20,2\n\"9\",-0.01,,30,3\n",
+                    NULL, "rating \"rating\" (column 1); each line begins with its row's name");
+    assert_three_by("\"a\"\t\"b\"\t\"c\"\n\"1\"\t\"1\"\t\"10\"\t3\n\"2\"\t\"2\"\t20\t4.5\n\"3\"\t\"3\"\t30\t-0.01\n",
+                    "user=a,item=b,rating=c", "its row's name");
+    refuse_table("user item rating\n1 1 10 3\n2 2 20 4.5\n", "user=1",
+                 "table:2: each line begins with a row's name, for which the header has none: --columns takes names");
+    /* Nothing tells these from a last column without a name. */
+    refuse_table("user,item,rating\n1,10,3,964982703\n1,20,4.5,964982703\n", NULL, "table:2: expected 3 fields");
+    refuse_table("user,item,rating\n1,10,3,964982703\n", NULL, "table:2: expected 3 fields");
+    refuse_table("user,item,rating\n\"1\",\"10\",3,9\n\"3\",\"20\",4.5,9\n", NULL, "table:2: expected 3 fields");
+}
+
 static void test_columns_by_the_option(void **state) {
     (void)state;
     assert_three_by("3;10;x;1\n4.5;20;y;2\n-.01;30;z;3\n", "user=4,item=2,rating=1", "");
@@ -478,16 +508,6 @@ static void test_columns_by_the_option(void **state) {
         assert_non_null(strstr(error.text, "--columns"));
     }
     assert_int_equal(ratings_columns_check(NULL, NULL), 0);
-}
-
-static void refuse_table(const char *text, const char *columns, const char *message) {
-    struct collection all = {.options = {.columns = columns, .has_options = true}};
-    struct error error;
-    assert_int_equal(read_with(&all, write_text("table", text), 1, &error), AML_EINPUT);
-    if (strstr(error.text, message) == NULL) {
-        fail_msg("\"%s\" does not say \"%s\"", error.text, message);
-    }
-    free_chunks(&all);
 }
 
 static void test_headers_that_are_refused(void **state) {
@@ -1136,6 +1156,7 @@ int main(void) {
         cmocka_unit_test(test_ratings_round_as_strtof_does),
         cmocka_unit_test(test_numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(test_columns_by_the_names_of_a_header),
+        cmocka_unit_test(test_rows_with_names),
         cmocka_unit_test(test_columns_by_the_option),
         cmocka_unit_test(test_headers_that_are_refused),
         cmocka_unit_test(test_parts_of_a_file_have_its_header),
