@@ -606,10 +606,14 @@ static int64_t last_word(const struct finding *f) {
 struct numbers {
     uint32_t different; /* 0: there are other fields too */
     bool whole;         /* all are */
+    bool classes;       /* they look like classes: two of them or numbers without a gap, each several times */
 };
 
 static struct numbers look_at_numbers(const struct finding *f, uint32_t column) {
     double values[COLUMNS_LOOK_LINES];
+    uint32_t counts[COLUMNS_LOOK_LINES];
+    double least = INFINITY;
+    double most = -INFINITY;
     struct numbers numbers = {.whole = true};
     for (size_t l = 0; l < f->count && l < COLUMNS_LOOK_LINES; l++) {
         struct text_field field;
@@ -617,20 +621,38 @@ static struct numbers look_at_numbers(const struct finding *f, uint32_t column) 
         if (!take_field(f, &f->lines[l], column, &field) || !column_value(field.text, field.length, &value)) {
             return (struct numbers){0};
         }
-        bool known = false;
-        for (uint32_t k = 0; k < numbers.different && !known; k++) {
-            known = values[k] == value;
+        uint32_t k = 0;
+        while (k < numbers.different && values[k] != value) {
+            k++;
         }
-        if (!known) {
-            values[numbers.different++] = value;
+        if (k == numbers.different) {
+            values[k] = value;
+            counts[k] = 0;
+            numbers.different++;
         }
+        counts[k]++;
+        least = fmin(least, value);
+        most = fmax(most, value);
         numbers.whole = numbers.whole && value == trunc(value);
+    }
+    bool gaps = most - least + 1 != numbers.different;
+    numbers.classes = numbers.whole && numbers.different >= 2 && numbers.different <= FEW_CLASSES &&
+                      (numbers.different == 2 || !gaps);
+    for (uint32_t k = 0; k < numbers.different; k++) {
+        numbers.classes = numbers.classes && counts[k] >= 2;
     }
     return numbers;
 }
 
-/* Sets *column to the last one that holds something, if its few whole numbers look like classes and the many numbers of
- * the first one do not. Refuses if both may be classes. */
+/* Whether the last column may be the label, by its numbers and those of the first one, which may be it, too, if they
+ * are few. */
+static bool may_be_last(const struct numbers *begin, const struct numbers *end) {
+    return begin->different > FEW_CLASSES ? end->whole && end->different >= 2 && end->different <= FEW_CLASSES
+                                          : begin->different > 0 && end->classes;
+}
+
+/* Sets *column to the last one that holds something, if its few whole numbers look like classes and those of the first
+ * one, which has no name, are not whole. Refuses if both may be classes. */
 static int last_number(const struct finding *f, int64_t *column) {
     int64_t first = first_filled(f);
     int64_t last = (int64_t)f->table->count - 1;
@@ -638,18 +660,18 @@ static int last_number(const struct finding *f, int64_t *column) {
         last--;
     }
     *column = NO_COLUMN;
-    struct numbers begin = look_at_numbers(f, (uint32_t)first);
-    if (last <= first + 1 || begin.different <= FEW_CLASSES) {
+    if (last <= first + 1) {
         return 0;
     }
+    struct numbers begin = look_at_numbers(f, (uint32_t)first);
     struct numbers end = look_at_numbers(f, (uint32_t)last);
-    if (!end.whole || end.different < 2 || end.different > FEW_CLASSES) {
+    if (!may_be_last(&begin, &end)) {
         return 0;
     }
     if (!begin.whole && f->names != NULL) {
         return 0; /* a quantity that has a name may be what is to be learned, which is refused later */
     }
-    if (begin.whole && f->count >= MANY_LINES && !f->wish->label_optional) {
+    if (begin.whole && f->count >= MANY_LINES) {
         return refuse(f, f->table->first,
                       "columns %lld and %lld could both be the label: the first lines have %u and %u different whole "
                       "numbers there; choose one by --label-column",

@@ -103,6 +103,12 @@ static void expect_refused(const struct samples_file *how, const char *text, con
 
 /* ---- Text ---- */
 
+static int stop_silently(void *context, const struct sample *sample, struct error *error) {
+    (void)context;
+    (void)error;
+    return sample->number == 1 ? 17 : 0;
+}
+
 static const struct samples_file ANY = {.index_base = 1};
 
 static void test_libsvm(void **state) {
@@ -341,6 +347,49 @@ static void test_labels_by_their_values(void **state) {
     }
 }
 
+/* Where few whole numbers stand in the first column and in the last, either may be the label. */
+static void test_labels_by_few_values(void **state) {
+    (void)state;
+    static const struct {
+        unsigned first, last; /* how many different numbers: 0, 1, 2 ... */
+        const char *first_form, *last_form;
+        int label; /* column; 0: refused */
+    } tables[] = {{2, 2, "%u", "%u", 0},   {5, 2, "%u", "%u", 0},      {2, 5, "%u", "%u", 0},
+                  {1, 4, "%u", "%u", 0},   {4, 1, "%u", "%u", 1},      {4, 30, "%u", "%u", 1},
+                  {4, 5, "%u", "%u0", 1},  {6, 2, "%u.5", "%u", 3},    {6, 2, "%u.5", "%u0", 3},
+                  {2, 6, "%u", "%u.5", 1}, {3, 2, "class%u", "%u", 1}, {3, 59, "%u", "%u", 1}};
+    for (size_t t = 0; t < sizeof tables / sizeof tables[0]; t++) {
+        char text[4096] = "";
+        size_t used = 0;
+        for (unsigned l = 0; l < 60; l++) {
+            used += (size_t)snprintf(text + used, sizeof text - used, tables[t].first_form, l % tables[t].first);
+            used += (size_t)snprintf(text + used, sizeof text - used, ",7.5,");
+            used += (size_t)snprintf(text + used, sizeof text - used, tables[t].last_form, l % tables[t].last);
+            used += (size_t)snprintf(text + used, sizeof text - used, "\n");
+        }
+        if (tables[t].label == 0) {
+            expect_refused(&ANY, text, ":1: columns 1 and 3 could both be the label");
+            const struct samples_file predicted = {.label_optional = true, .features = 2};
+            expect_refused(&predicted, text, ":1: columns 1 and 3 could both be the label");
+            struct samples_file chosen = {.label_column = "-1"};
+            struct memory_file made = file_of(text, used);
+            struct error error = {0};
+            chosen.path = made.path;
+            assert_int_equal(samples_read(&chosen, stop_silently, NULL, &error), 17);
+            close(made.file);
+            continue;
+        }
+        struct memory_file made = file_of(text, used);
+        struct samples_file file = {.path = made.path};
+        struct samples_survey survey;
+        struct error error = {0};
+        assert_int_equal(samples_survey(&file, &(struct samples_wanted){0}, &survey, &error), 0);
+        assert_int_equal(survey.columns.label + 1, tables[t].label);
+        samples_survey_close(&survey);
+        close(made.file);
+    }
+}
+
 static void test_columns_that_are_no_features(void **state) {
     (void)state;
     expect_columns(
@@ -456,12 +505,6 @@ static void test_a_long_line_is_read_or_refused(void **state) {
     assert_string_equal(record.text, "1 1:3;");
     close(made.file);
     free(text);
-}
-
-static int stop_silently(void *context, const struct sample *sample, struct error *error) {
-    (void)context;
-    (void)error;
-    return sample->number == 1 ? 17 : 0;
 }
 
 /* Tables with too many columns are refused by their first line. */
@@ -1075,6 +1118,7 @@ int main(void) {
         cmocka_unit_test(test_samples_without_labels),
         cmocka_unit_test(test_headers),
         cmocka_unit_test(test_labels_by_their_values),
+        cmocka_unit_test(test_labels_by_few_values),
         cmocka_unit_test(test_columns_that_are_no_features),
         cmocka_unit_test(test_columns_by_the_training_data),
         cmocka_unit_test(test_any_text),
