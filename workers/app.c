@@ -38,7 +38,7 @@ enum { COMMON_OPTIONS_MAX = 48 };
 static void fill_options(struct runtime_options *o, struct aml_option table[COMMON_OPTIONS_MAX]) {
     const struct aml_option all[] = {
         {"iterations", "N", AML_OPTION_INTEGER, &o->iterations, 0, DESCRIBE_ITERATIONS_MAX,
-         "stop after N passes over the data; 0: no such limit"},
+         "stop after N passes over the data; 0: no such limit; an app may choose another default by the data"},
         {"seconds", "S", AML_OPTION_REAL, &o->seconds, 0, 1e9, "stop at the iteration's end after S seconds; 0: never"},
         {"tolerance", "X", AML_OPTION_REAL, &o->tolerance, 0, 1,
          "stop when the objective's relative change stays below X; 0: never"},

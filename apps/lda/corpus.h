@@ -84,6 +84,10 @@ extern const char *const lda_formats[];
 #define LDA_FORMAT_HELP    "auto, uci, lda-c, matrix-market, text, vw, table or mallet (docs/lda.md)"
 #define LDA_COLUMNS_HELP   "table: id=NAME,text=NAME, or numbers from 1: the columns of ids and of text"
 #define LDA_NAMESPACE_HELP "vw: the namespace whose words count"
+/* And of the words. */
+#define LDA_STOP_WORDS_HELP "text, table, mallet, vw: words, one a line, that do not count"
+#define LDA_ENGLISH_HELP    "text, table, mallet, vw: nor does a built-in list of English ones"
+#define LDA_MINIMUM_HELP    "text, table, mallet: characters of a word, at least"
 /* Whether words are numbers: in uci, lda-c and MatrixMarket. */
 bool lda_format_numbers_words(enum lda_format format);
 

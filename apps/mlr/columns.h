@@ -20,7 +20,7 @@ enum {
     COLUMNS_SAID_MAX = 400                  /* bytes of what people are told */
 };
 
-/* What a column is, other than a feature: these are above any feature's number. */
+/* What a column is, other than a feature, whose number is 0 or more. */
 enum column_role {
     COLUMN_LABEL = -1,
     COLUMN_LEFT_OUT = -2,
@@ -65,8 +65,8 @@ struct columns_line {
 };
 
 /* Finds the columns from a table's first lines[count], of which leading ones may be comments (#). Returns 0, and
- * table_close must follow; or AML_EINPUT with *line set to the number of the line that is wrong. Without a line that is
- * no comment the table has no columns. */
+ * columns_close must follow; or AML_EINPUT with *line set to the number of the line that is wrong. Without a line that
+ * is no comment the table has no columns. */
 int columns_find(const struct columns_wish *wish, const struct columns_line lines[], size_t count,
                  struct columns *table, uint64_t *line, struct error *error);
 void columns_close(struct columns *table);

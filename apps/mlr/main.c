@@ -1078,15 +1078,17 @@ int main(int argc, char **argv) {
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate at the beginning; 0: by the samples (docs/mlr.md)"},
         {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0, 1,
-         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else the rate falls to 0 over the job"},
+         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else the rate falls to 0 over the job's "
+         "iterations in a straight line; not of ftrl"},
         {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
          "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, -1, 1e6,
          "L2 regularization, of all weights but the biases; -1: by cross-validation on some of the samples"},
         {"momentum", "X", AML_OPTION_REAL, &mlr.momentum, 0, 0.999,
-         "of dense samples' steps; 0: none; with --optimizer momentum of any samples' steps; 0: 0.9"},
+         "of --optimizer momentum, for which it makes auto; 0: 0.9; or with sgd, of dense samples' steps; 0: none"},
         {"optimizer", "NAME", AML_OPTION_WORD, &mlr.names.optimizer, 0, 0,
-         "sgd; or, in the servers, momentum, adagrad, adam or ftrl; auto: adam, of criteo sgd (docs/mlr.md)"},
+         "sgd; or, in the servers, momentum, adagrad, adam or ftrl; auto: adam; sgd of criteo and with --device cuda, "
+         "--lag or --rare; momentum with --momentum"},
         {"l1", "X", AML_OPTION_REAL, &mlr.optimizer.l1, 0, 1e6, "of --optimizer ftrl: L1 regularization"},
         {"rare", "X", AML_OPTION_REAL, &mlr.hashing.rare, -1, 1,
          "of sparse samples: steps of a feature that a part p of the samples has are p^-X times as long; -1: 0.5 of "

@@ -85,8 +85,9 @@ struct samples_file {
     struct mlr_hash hash;       /* criteo: how a line's fields become features */
     struct images_form images;  /* tar */
     enum samples_missing missing;
-    /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); lines of `features`
-     * fields, when label_column is 0 (text, csv); no labels_path (idx); lines of 39 fields (criteo). */
+    /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); without label_column,
+     * lines of `features` fields, or a header that names these and no label (text, csv); no labels_path (idx); lines of
+     * 39 fields, or a header without a label (criteo); images without one (tar). */
     bool label_optional; /* Missing labels are then allowed too, and are the samples' as they are written. */
     uint32_t features;   /* with label_optional */
 };

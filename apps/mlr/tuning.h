@@ -10,7 +10,7 @@
 struct tuning {
     struct scale scale;
     double length;    /* mean squared length of a scaled sample, without the bias */
-    double curvature; /* of the loss, at most: see validate_curvature; 0: not known */
+    double curvature; /* twice the largest curvature of the loss, see validate_curvature; 0: not known */
     /* By cross-validation: */
     bool validated;
     struct validated validation;

@@ -246,7 +246,8 @@ int samples_predict_main(const struct samples_predictor *predictor, int argc, ch
         {"format", "NAME", AML_OPTION_STRING, &run.format, 0, 0, predictor->formats},
         {"label-column", "NAME", AML_OPTION_WORD, &run.file.label_column, 0, 0,
          "the label's name in the header of text and csv, or its number: from 1, or from -1 for the last; default: by "
-         "the header, or field 1 if a line has one field more than the model has features"},
+         "the header; without one, if lines have a field more than the model has features, the first or the last by "
+         "their values"},
         {"probabilities", NULL, AML_OPTION_FLAG, &run.probabilities, 0, 0,
          "write the probabilities of all classes too, and a first line with the columns' names"},
         {"out", "FILE", AML_OPTION_STRING, &run.out.path, 0, 0,
