@@ -206,13 +206,6 @@ static inline const char *ratings_take_line(const char *p, struct ratings_rules 
     return text_is_line_end(*p) ? p : NULL;
 }
 
-static const char *ratings_find_line_end(const char *line) {
-    while (!text_is_line_end(*line)) {
-        line++;
-    }
-    return line;
-}
-
 /* A field that has a role. Returns false when it does not fit, with *reason. */
 static bool ratings_take_field(enum rating_role role, const struct text_field *field, struct ratings_rules rules,
                                struct rating *rating, enum ratings_fault_reason *reason) {
@@ -350,7 +343,7 @@ int ratings_parse(const char *text, size_t size, const struct ratings_layout *la
             continue;
         }
         struct rating_texts found_texts;
-        line_end = ratings_find_line_end(line);
+        line_end = text_find_line_end(line);
         enum ratings_line found = ratings_take_other(line, line_end, rules, &rating, &found_texts, &parsed->fault);
         if (found == RATINGS_LINE_RATING) {
             if (texts != NULL) {
@@ -529,7 +522,7 @@ static void ratings_retire(void *context, const struct line_chunk *chunk, int co
         return;
     }
     for (const char *p = chunk->text; p < chunk->text + chunk->skip; reading->lines++) {
-        const char *end = ratings_find_line_end(p);
+        const char *end = text_find_line_end(p);
         reading->filled += text_skip_blanks(p) < end;
         p = text_next_line(end);
     }
@@ -562,7 +555,7 @@ static int ratings_count_chunk(void *context, unsigned thread, const struct line
     uint64_t count = 0;
     (void)thread;
     for (const char *p = chunk->text; p < chunk->text + chunk->size;) {
-        const char *end = ratings_find_line_end(p);
+        const char *end = text_find_line_end(p);
         count += text_skip_blanks(p) < end;
         p = text_next_line(end);
     }

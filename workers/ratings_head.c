@@ -14,9 +14,8 @@ enum {
     NAME_SHOWN_MAX = 30,   /* bytes of a column's name in a message */
     NAMES_SHOWN_MAX = 160, /* bytes of all names of a header in a message */
     COLUMNS_PLAIN = 4,     /* fields of a line without a header: user item rating time */
-    COLUMNS_MAX = 1 << 20,
-    NEXT_LINES = 3, /* that are looked at behind a first line of texts */
-    ROWS = 20       /* lines whose names are looked at, where the header has none for them */
+    NEXT_LINES = 3,        /* that are looked at behind a first line of texts */
+    ROWS = 20              /* lines whose names are looked at, where the header has none for them */
 };
 
 static const char *const role_names[RATING_ROLES] = {"user", "item", "rating"};
@@ -33,29 +32,11 @@ static int refuse(struct ratings_head *head, const char *text) {
     return error_set(&head->refusal, AML_EINPUT, "%s", text);
 }
 
-static const char *find_line_end(const char *p) {
-    while (!text_is_line_end(*p)) {
-        p++;
-    }
-    return p;
-}
-
 /* ---- --columns ---- */
 
-/* What --columns says about a role. */
-struct choice {
-    int place;                           /* from a number, from 0; TEXT_COLUMN_NONE: none */
-    char name[TEXT_COLUMN_NAME_MAX + 1]; /* normalized; "": none */
-    char text[NAME_SHOWN_MAX + 1];       /* as given, for messages */
-};
-
 struct choices {
-    struct choice roles[RATING_ROLES];
+    struct text_choice roles[RATING_ROLES];
 };
-
-static bool is_chosen(const struct choice *choice) {
-    return choice->place != TEXT_COLUMN_NONE || choice->name[0] != '\0';
-}
 
 /* Whether a column is chosen by its name, so that there must be a header. */
 static bool has_names(const struct choices *choices) {
@@ -66,55 +47,8 @@ static bool has_names(const struct choices *choices) {
     return names;
 }
 
-static int refuse_columns(const char *columns, struct error *error) {
-    return error_set(error, AML_EINPUT,
-                     "--columns %s: expected user=COLUMN,item=COLUMN,rating=COLUMN, or some of these, each with the "
-                     "column's name in the header or its number from 1 on",
-                     columns);
-}
-
-/* Takes `text[length]`, what follows the `=`. */
-static bool take_choice(struct choice *choice, const char *text, size_t length) {
-    const struct text_field field = {.text = text, .length = length};
-    size_t digits = strspn(text, "0123456789");
-    snprintf(choice->text, sizeof choice->text, "%.*s", (int)length, text);
-    if (digits >= length) {
-        unsigned long number = strtoul(text, NULL, 10);
-        choice->place = (int)(number - 1);
-        return length > 0 && number >= 1 && number <= COLUMNS_MAX;
-    }
-    return text_column_normalize(&field, choice->name, sizeof choice->name) < sizeof choice->name &&
-           choice->name[0] != '\0';
-}
-
 static int parse_choices(const char *columns, struct choices *choices, struct error *error) {
-    for (int r = 0; r < RATING_ROLES; r++) {
-        choices->roles[r] = (struct choice){.place = TEXT_COLUMN_NONE};
-    }
-    for (const char *p = columns; p != NULL;) {
-        size_t length = strcspn(p, ",");
-        const char *equals = memchr(p, '=', length);
-        struct choice *choice = NULL;
-        for (int r = 0; r < RATING_ROLES && equals != NULL; r++) {
-            bool named =
-                strlen(role_names[r]) == (size_t)(equals - p) && strncmp(p, role_names[r], (size_t)(equals - p)) == 0;
-            choice = named ? &choices->roles[r] : choice;
-        }
-        if (choice == NULL || is_chosen(choice) ||
-            !take_choice(choice, equals + 1, length - (size_t)(equals + 1 - p))) {
-            return refuse_columns(columns, error);
-        }
-        p = p[length] == ',' ? p + length + 1 : NULL;
-    }
-    for (int r = 1; r < RATING_ROLES; r++) {
-        for (int other = 0; other < r; other++) {
-            if (choices->roles[r].place != TEXT_COLUMN_NONE && choices->roles[r].place == choices->roles[other].place) {
-                return error_set(error, AML_EINPUT, "--columns %s: %s and %s are one column", columns,
-                                 role_names[other], role_names[r]);
-            }
-        }
-    }
-    return 0;
+    return text_choices_parse(columns, role_names, RATING_ROLES, choices->roles, error);
 }
 
 int ratings_columns_check(const char *columns, struct error *error) {
@@ -128,7 +62,7 @@ int ratings_columns_check(const char *columns, struct error *error) {
 static bool next_field(const struct head_line *line, struct text_field *field, int *number) {
     const char *next = *number < 0 ? line->text : field->next;
     ++*number;
-    return next != NULL && *number < COLUMNS_MAX && text_field_take(next, line->end, line->separator, field);
+    return next != NULL && *number < TEXT_COLUMNS_MAX && text_field_take(next, line->end, line->separator, field);
 }
 
 /* Whether all quotes are closed, as text_field_take wants them. */
@@ -231,47 +165,12 @@ static void append_name(char *to, size_t room, const struct text_field *field) {
 }
 
 static void append_names(char *to, size_t room, const struct head_line *line) {
-    struct text_field field;
-    for (int number = -1; next_field(line, &field, &number);) {
-        if (number > 0) {
-            strncat(to, ", ", room - strlen(to) - 1);
-        }
-        if (strlen(to) + NAME_SHOWN_MAX + sizeof "\"...\", ..." > room) {
-            strncat(to, "...", room - strlen(to) - 1);
-            return;
-        }
-        append_name(to, room, &field);
-    }
+    text_columns_list(to, room, line->text, line->end, line->separator);
 }
 
 /* Whether a role's column is `place`. */
 static bool is_taken(const int places[RATING_ROLES], int place) {
     return places[RATING_USER] == place || places[RATING_ITEM] == place || places[RATING_VALUE] == place;
-}
-
-/* Finds the column that --columns names. */
-static int find_chosen(struct ratings_head *head, const struct head_line *line, const struct choice *choice) {
-    struct text_field field;
-    char name[TEXT_COLUMN_NAME_MAX + 1];
-    char names[NAMES_SHOWN_MAX] = "";
-    int found = TEXT_COLUMN_NONE;
-    for (int number = -1; next_field(line, &field, &number);) {
-        if (text_column_normalize(&field, name, sizeof name) < sizeof name && strcmp(name, choice->name) == 0) {
-            if (found != TEXT_COLUMN_NONE) {
-                head->phase = RATINGS_REFUSED;
-                return error_set(&head->refusal, AML_EINPUT, "--columns: columns %d and %d are both named %s",
-                                 found + 1, number + 1, choice->text);
-            }
-            found = number;
-        }
-    }
-    if (found == TEXT_COLUMN_NONE) {
-        append_names(names, sizeof names, line);
-        head->phase = RATINGS_REFUSED;
-        return error_set(&head->refusal, AML_EINPUT, "--columns: no column is named %s: the first line has %s",
-                         choice->text, names);
-    }
-    return found;
 }
 
 /* Finds the column of one tier of a role. Returns the column, TEXT_COLUMN_NONE or AML_EINPUT. */
@@ -403,9 +302,11 @@ static void say_header(struct ratings_head *head, const struct head_line *line, 
 static int take_chosen(struct ratings_head *head, const struct head_line *line, const struct choices *choices) {
     int *places = head->layout.places;
     for (int r = 0; r < RATING_ROLES; r++) {
-        const struct choice *choice = &choices->roles[r];
-        places[r] = choice->name[0] != '\0' ? find_chosen(head, line, choice) : choice->place;
-        if (head->phase == RATINGS_REFUSED) {
+        const struct text_choice *choice = &choices->roles[r];
+        places[r] = choice->place;
+        if (choice->name[0] != '\0' &&
+            text_choice_find(choice, line->text, line->end, line->separator, &places[r], &head->refusal) != 0) {
+            head->phase = RATINGS_REFUSED;
             return AML_EINPUT;
         }
         for (int other = 0; other < r; other++) {
@@ -449,7 +350,7 @@ static bool numbers_follow(const struct head_line *line) {
     const char *p = line->rest;
     bool numbers = p < line->rest_end;
     for (int i = 0; i < NEXT_LINES && p < line->rest_end && numbers; i++) {
-        struct head_line next = {.text = p, .end = find_line_end(p)};
+        struct head_line next = {.text = p, .end = text_find_line_end(p)};
         next.separator = separator_of(next.text, next.end);
         numbers = has_number_ids(&next);
         p = text_next_line(next.end);
@@ -500,7 +401,7 @@ static bool has_row_names(const struct head_line *line) {
             break;
         }
         row.text = row.rest;
-        row.end = find_line_end(row.text);
+        row.end = text_find_line_end(row.text);
         row.rest = text_next_line(row.end);
     }
     return count > 1;
@@ -675,7 +576,7 @@ static bool take_line(struct ratings_head *head, struct head_line *line) {
 size_t ratings_head_take(struct ratings_head *head, const char *text, size_t size) {
     const char *line = text;
     while (line < text + size && head->phase < RATINGS_KNOWN) {
-        const char *line_end = find_line_end(line);
+        const char *line_end = text_find_line_end(line);
         struct head_line taken = {
             .text = line, .end = line_end, .rest = text_next_line(line_end), .rest_end = text + size};
         const char *next = taken.rest;

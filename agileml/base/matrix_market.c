@@ -6,7 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum { WORDS = 5, SHOWN_MAX = 40 };
+enum { WORDS = 5 };
 
 static const char banner[] = "%%MatrixMarket";
 
@@ -46,10 +46,6 @@ bool matrix_market_begins(const char *line, const char *end) {
            (line + length == end || text_is_blank(line[length]));
 }
 
-static int shown(const struct word *word) {
-    return word->length < SHOWN_MAX ? (int)word->length : SHOWN_MAX;
-}
-
 /* Rejects kinds of matrices that are none of ours, and says how to write one that is. */
 static int check_kind(const struct word words[WORDS], struct error *error) {
     const struct word *format = &words[2];
@@ -66,7 +62,7 @@ static int check_kind(const struct word words[WORDS], struct error *error) {
         return error_set(error, AML_EINPUT,
                          "a MatrixMarket matrix that is %.*s, so that half of it is left out: expected general; "
                          "scipy.io.mmwrite writes it with symmetry='general'",
-                         shown(symmetry), symmetry->text);
+                         text_shown(symmetry->length), symmetry->text);
     }
     return 0;
 }
@@ -96,7 +92,7 @@ static int take_banner(struct matrix_market *head, const char *line, const char 
     const struct word got = {line, (size_t)(end - line)};
     return error_set(error, AML_EINPUT,
                      "expected '%%%%MatrixMarket matrix coordinate real|integer|pattern general', got '%.*s'%s",
-                     shown(&got), line, got.length > SHOWN_MAX ? "..." : "");
+                     text_shown(got.length), line, text_shown_end(got.length));
 }
 
 /* Reads a decimal number; false when the word is none, or one of more than 2^64 - 1. */
@@ -121,13 +117,13 @@ static int take_size(struct matrix_market *head, const char *line, const char *e
     if (split_words(line, end, words, 3) != 3 || !read_number(&words[0], &head->rows) ||
         !read_number(&words[1], &head->columns) || !read_number(&words[2], &head->entries)) {
         return error_set(error, AML_EINPUT, "expected MatrixMarket's size line 'rows columns entries', got '%.*s'%s",
-                         shown(&whole), line, whole.length > SHOWN_MAX ? "..." : "");
+                         text_shown(whole.length), line, text_shown_end(whole.length));
     }
     if (head->entries > 0 && (head->rows == 0 || head->columns == 0)) {
         return error_set(error, AML_EINPUT,
                          "MatrixMarket's size line '%.*s': a matrix without %s has no entries, expected 'rows columns "
                          "entries'",
-                         shown(&whole), line, head->rows == 0 ? "rows" : "columns");
+                         text_shown(whole.length), line, head->rows == 0 ? "rows" : "columns");
     }
     return 1;
 }

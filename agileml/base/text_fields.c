@@ -41,8 +41,7 @@ static const char *skip_padding(const char *p, const char *end, enum text_separa
     return p;
 }
 
-/* Returns the place behind the '"' that closes the quoted text at p, or NULL when no '"' closes it. */
-static const char *find_closing_quote(const char *p, const char *end) {
+const char *text_closing_quote(const char *p, const char *end) {
     for (;;) {
         p = memchr(p, '"', (size_t)(end - p));
         if (p == NULL) {
@@ -80,7 +79,7 @@ enum text_separator text_separator_of(const char *line, const char *end) {
     struct blank_runs runs = {.filled = false};
     for (const char *p = line; p < end; p++) {
         bool begins = !runs.filled || text_is_blank(p[-1]);
-        const char *behind = *p == '"' && begins ? find_closing_quote(p + 1, end) : NULL;
+        const char *behind = *p == '"' && begins ? text_closing_quote(p + 1, end) : NULL;
         for (int s = TEXT_COMMA; s <= TEXT_COLONS && runs.tabs == 0; s++) {
             if (separator_at(p, end, (enum text_separator)s) != 0) {
                 return (enum text_separator)s;
@@ -97,7 +96,7 @@ bool text_field_take(const char *p, const char *end, enum text_separator separat
     *field = (struct text_field){.text = p, .length = (size_t)(end - p), .quoted = p < end && *p == '"'};
     size_t width = 0;
     if (field->quoted) {
-        const char *behind = find_closing_quote(p + 1, end);
+        const char *behind = text_closing_quote(p + 1, end);
         if (behind == NULL) {
             return false;
         }

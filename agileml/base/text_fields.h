@@ -42,6 +42,14 @@ static inline const char *text_skip_blanks(const char *p) {
     return p;
 }
 
+/* Returns the place of the line end of the line at p, which must have one. */
+static inline const char *text_find_line_end(const char *p) {
+    while (!text_is_line_end(*p)) {
+        p++;
+    }
+    return p;
+}
+
 /* Returns the beginning of the next line, after the line end at p. Reads p[1] when *p is CR. */
 static inline const char *text_next_line(const char *p) {
     return p + (p[0] == '\r' && p[1] == '\n' ? 2 : 1);
@@ -51,6 +59,18 @@ static inline const char *text_next_line(const char *p) {
  * unless a tab separates fields before it. Without these, tabs when there is one between all fields, blanks otherwise;
  * TEXT_UNKNOWN when there is only one field. */
 enum text_separator text_separator_of(const char *line, const char *end);
+
+/* How much of a text of `length` bytes a message shows, and what it writes behind. */
+enum { TEXT_SHOWN_MAX = 40 };
+static inline int text_shown(size_t length) {
+    return length < TEXT_SHOWN_MAX ? (int)length : TEXT_SHOWN_MAX;
+}
+static inline const char *text_shown_end(size_t length) {
+    return length > TEXT_SHOWN_MAX ? "..." : "";
+}
+
+/* Returns the place behind the '"' that closes the quoted text at p, or NULL when no '"' closes it. */
+const char *text_closing_quote(const char *p, const char *end);
 
 struct text_field {
     const char *text; /* without the quotes around it */

@@ -88,6 +88,8 @@ extern const char *const lda_formats[];
 #define LDA_STOP_WORDS_HELP "text, table, mallet, vw: words, one a line, that do not count"
 #define LDA_ENGLISH_HELP    "text, table, mallet, vw: nor does a built-in list of English ones"
 #define LDA_MINIMUM_HELP    "text, table, mallet: characters of a word, at least"
+/* Checks the text of --columns, before files are read. Returns 0 or AML_EINPUT. */
+int lda_columns_check(const char *columns, struct error *error);
 /* Whether words are numbers: in uci, lda-c and MatrixMarket. */
 bool lda_format_numbers_words(enum lda_format format);
 

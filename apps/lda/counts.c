@@ -321,8 +321,7 @@ int lda_lda_c_line(struct lda_reader *reader, uint64_t number) {
         if (!fits) {
             size_t length = strcspn(pair, " \t\r\n");
             return lda_line_error(reader, "expected 'word:count', word up to %llu, count from 1, got '%.*s'",
-                                  (unsigned long long)highest, length < LDA_SHOWN_MAX ? (int)length : LDA_SHOWN_MAX,
-                                  pair);
+                                  (unsigned long long)highest, text_shown(length), pair);
         }
         lda_add_word(reader, (uint32_t)word, times);
         found++;

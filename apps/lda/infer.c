@@ -119,8 +119,9 @@ static void say(void *context, const char *text) {
 static int infer_data(struct inference *inference, const struct infer_options *options,
                       const struct lda_vocabulary *stop_words, struct error *error) {
     int format = app_choice("format", options->format, lda_formats, error);
-    if (format < 0) {
-        return format;
+    int result = format < 0 ? format : lda_columns_check(options->columns, error);
+    if (result != 0) {
+        return result;
     }
     uint32_t topics = inference->model.header.topics;
     bool named = inference->model.names.count > 0;
@@ -136,7 +137,7 @@ static int infer_data(struct inference *inference, const struct infer_options *o
     inference->theta = memory_zeroed(topics, sizeof *inference->theta);
     inference->scratch = memory_zeroed(topics, sizeof *inference->scratch);
     inference->shares = memory_zeroed(topics, sizeof *inference->shares);
-    int result = lda_corpora_read(&corpus, &options->data, infer_document, inference, error);
+    result = lda_corpora_read(&corpus, &options->data, infer_document, inference, error);
     free(inference->phi);
     free(inference->theta);
     free(inference->scratch);

@@ -98,8 +98,9 @@ static int lda_configure(aml_worker *worker, struct aml_app *app) {
         return result;
     }
     int format = app_choice("format", lda->format_name, lda_formats, &error);
-    if (format < 0) {
-        return app_result(worker, format, &error);
+    result = format < 0 ? format : lda_columns_check(lda->columns, &error);
+    if (result != 0) {
+        return app_result(worker, result, &error);
     }
     lda->format = (enum lda_format)format;
     input_files(lda, files);

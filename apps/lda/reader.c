@@ -76,9 +76,9 @@ bool lda_blank_line(const struct lda_reader *reader) {
 }
 
 int lda_bad_line(const struct lda_reader *reader, const char *expected) {
-    int shown = reader->length < LDA_SHOWN_MAX ? (int)reader->length : LDA_SHOWN_MAX;
+    int shown = text_shown(reader->length);
     return lda_line_error(reader, "expected %s, got '%.*s'%s", expected, shown, reader->line,
-                          reader->length > LDA_SHOWN_MAX ? "..." : "");
+                          text_shown_end(reader->length));
 }
 
 /* ---- Numbers ---- */

@@ -37,7 +37,6 @@ struct lda_reader {
 };
 
 enum {
-    LDA_SHOWN_MAX = 40,          /* bytes of bad input in a message */
     LDA_LINE_MAX_BYTES = 1 << 26 /* bytes of a line */
 };
 

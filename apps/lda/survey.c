@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_MAX = 40 /* bytes of a bad line in a message */ };
-
 /* The survey of one file. */
 struct surveying {
     struct lda_survey *survey;
@@ -44,8 +42,8 @@ uint64_t (*lda_head_group(const struct lda_head *head))(const char *line) {
 static int bad_line(const struct surveying *surveying, const char *line, const char *expected) {
     size_t length = strcspn(line, "\r\n");
     return error_set(surveying->error, AML_EINPUT, "%s:%llu: expected %s, got '%.*s'%s", surveying->file->path,
-                     (unsigned long long)surveying->lines + 1, expected, length < SHOWN_MAX ? (int)length : SHOWN_MAX,
-                     line, length > SHOWN_MAX ? "..." : "");
+                     (unsigned long long)surveying->lines + 1, expected, text_shown(length), line,
+                     text_shown_end(length));
 }
 
 /* Whether a line of lda-c has words, or is none of lda-c. */

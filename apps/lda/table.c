@@ -44,46 +44,32 @@ struct table {
 
 /* ---- Fields ---- */
 
-/* The closing '"' of quoted text at p; NULL: it is not closed. */
-static const char *closing_quote(const char *p, const char *end) {
-    while ((p = memchr(p, '"', (size_t)(end - p))) != NULL && p + 1 < end && p[1] == '"') {
-        p += 2;
-    }
-    return p;
-}
-
-/* Goes through the fields of text[length], a record's next line. *open: before and after it a quoted field is open. */
-static void scan_quotes(const char *text, size_t length, enum text_separator separator, bool *open) {
+/* Goes through the fields of text[length], a record's next line, and returns how many begin there. *open: before and
+ * after it a quoted field is open. */
+static size_t scan_quotes(const char *text, size_t length, enum text_separator separator, bool *open) {
     const char *end = text + length;
     const char *p = text;
     struct text_field field;
+    size_t count = 0;
     if (*open) {
-        p = closing_quote(p, end);
+        p = text_closing_quote(p, end);
         *open = p == NULL;
-        p = p != NULL && text_field_take(p + 1, end, separator, &field) ? field.next : NULL;
+        p = p != NULL && text_field_take(p, end, separator, &field) ? field.next : NULL;
     }
-    while (p != NULL) {
+    for (; p != NULL; p = field.next) {
+        count++;
         if (!text_field_take(p, end, separator, &field)) {
-            *open = closing_quote(field.text + 1, end) == NULL;
-            return;
+            *open = text_closing_quote(field.text + 1, end) == NULL;
+            break;
         }
-        p = field.next;
     }
+    return count;
 }
 
 /* Returns the number of fields of [line, end), up to one that is open. *open: one is. */
 static size_t count_fields(const char *line, const char *end, enum text_separator separator, bool *open) {
-    struct text_field field;
-    size_t count = 0;
     *open = false;
-    for (const char *p = line; p != NULL; p = field.next) {
-        count++;
-        if (!text_field_take(p, end, separator, &field)) {
-            *open = closing_quote(field.text + 1, end) == NULL;
-            return count;
-        }
-    }
-    return count;
+    return scan_quotes(line, (size_t)(end - line), separator, open);
 }
 
 static size_t count_blanks(const char *text, size_t length) {
@@ -270,8 +256,7 @@ static int refuse_table(const struct lda_reader *reader, enum text_separator sep
         return lda_line_error(reader,
                               "a table with the columns '%.*s'%s, none of them known to be text: --columns text=NAME "
                               "chooses one; --format text takes all lines as they are",
-                              reader->length < LDA_SHOWN_MAX ? (int)reader->length : LDA_SHOWN_MAX, line,
-                              reader->length > LDA_SHOWN_MAX ? "..." : "");
+                              text_shown(reader->length), line, text_shown_end(reader->length));
     }
     int quoted = find_field(line, end, separator, is_quoted);
     if (quoted >= 0 && several && is_dense(line, end, separator) && is_dense(second, second_end, separator) &&
@@ -324,62 +309,32 @@ int lda_recognize_table(struct lda_reader *reader) {
 
 /* ---- --columns ---- */
 
-/* A column by its name or place. */
-struct wish {
-    const char *name; /* [length]; NULL: any */
-    size_t length;
-    uint64_t place; /* from 1; 0: the name decides */
-};
+enum { ROLE_TEXT = 0, ROLE_ID, ROLES };
 
-/* Reads `id=NAME|N,text=NAME|N`. */
-static int read_wishes(const struct lda_reader *reader, struct wish *text, struct wish *id) {
-    const char *p = reader->corpus->columns;
-    while (p != NULL && *p != '\0') {
-        struct wish *wish = strncmp(p, "text=", 5) == 0 ? text : strncmp(p, "id=", 3) == 0 ? id : NULL;
-        const char *value = strchr(p, '=');
-        size_t length = value != NULL ? strcspn(value + 1, ",") : 0;
-        if (wish == NULL || length == 0 || wish->name != NULL) {
-            return error_set(reader->error, AML_EINPUT,
-                             "--columns: expected id=NAME,text=NAME, or numbers from 1 for names, got '%.100s'",
-                             reader->corpus->columns);
-        }
-        const char *end = value + 1;
-        *wish = (struct wish){.name = value + 1, .length = length};
-        if (!lda_take_number(&end, INT32_MAX, &wish->place) || end != value + 1 + length) {
-            wish->place = 0;
-        }
-        p = value + 1 + length;
-        p += *p == ',' ? 1 : 0;
-    }
-    return 0;
+static int read_choices(const char *columns, struct text_choice choices[ROLES], struct error *error) {
+    static const char *const roles[ROLES] = {"text", "id"};
+    return text_choices_parse(columns, roles, ROLES, choices, error);
 }
 
-/* Finds the column of a wish in the first record. *name: it was found by its name. */
-static int grant_wish(const struct table *table, const struct wish *wish, int *column, bool *named) {
-    const char *end = table->record + table->length;
-    struct text_field field;
-    const struct text_field wanted = {.text = wish->name, .length = wish->length};
-    char wanted_name[TEXT_COLUMN_NAME_MAX + 1];
-    char name[TEXT_COLUMN_NAME_MAX + 1];
-    if (wish->place > 0 && wish->place <= table->columns) {
-        *column = (int)wish->place - 1;
+int lda_columns_check(const char *columns, struct error *error) {
+    struct text_choice choices[ROLES];
+    return read_choices(columns, choices, error);
+}
+
+/* Finds the column of a choice in the first record; TEXT_COLUMN_NONE: none is chosen. *named: by its name. */
+static int find_chosen(const struct table *table, const struct text_choice *choice, int *column, bool *named) {
+    struct error error = {0};
+    *column = choice->place;
+    if (choice->place != TEXT_COLUMN_NONE && (size_t)choice->place >= table->columns) {
+        return lda_line_error(table->reader, "--columns: no column %s among %zu", choice->text, table->columns);
+    }
+    if (choice->name[0] == '\0') {
         return 0;
     }
-    text_column_normalize(&wanted, wanted_name, sizeof wanted_name);
-    int place = 0;
-    for (const char *p = table->record; p != NULL && wish->place == 0; p = field.next, place++) {
-        if (!text_field_take(p, end, table->separator, &field)) {
-            break;
-        }
-        if (text_column_normalize(&field, name, sizeof name) < sizeof name && strcmp(name, wanted_name) == 0) {
-            *column = place;
-            *named = true;
-            return 0;
-        }
-    }
-    return lda_line_error(table->reader, "--columns: no column '%.*s' among the %zu that begin with '%.*s'",
-                          wish->length < LDA_SHOWN_MAX ? (int)wish->length : LDA_SHOWN_MAX, wish->name, table->columns,
-                          table->length < LDA_SHOWN_MAX ? (int)table->length : LDA_SHOWN_MAX, table->record);
+    *named = true;
+    const char *end = table->record + table->length;
+    int result = text_choice_find(choice, table->record, end, table->separator, column, &error);
+    return result == 0 ? 0 : lda_line_error(table->reader, "%s", error.text);
 }
 
 /* Whether the first record is a header, where columns are chosen by number: it has a known name; or it has names alone,
@@ -397,19 +352,17 @@ static bool looks_like_header(const struct table *table) {
 /* Finds the columns by the first record. */
 static int choose_columns(struct table *table) {
     struct lda_reader *reader = table->reader;
-    struct wish text = {.name = NULL};
-    struct wish id = {.name = NULL};
+    struct text_choice choices[ROLES];
     const char *end = table->record + table->length;
     bool open;
     table->columns = count_fields(table->record, end, table->separator, &open);
-    table->text = table->id = TEXT_COLUMN_NONE;
-    int result = read_wishes(reader, &text, &id);
-    result = result == 0 && text.name != NULL ? grant_wish(table, &text, &table->text, &table->header) : result;
-    result = result == 0 && id.name != NULL ? grant_wish(table, &id, &table->id, &table->header) : result;
+    int result = read_choices(reader->corpus->columns, choices, reader->error);
+    result = result == 0 ? find_chosen(table, &choices[ROLE_TEXT], &table->text, &table->header) : result;
+    result = result == 0 ? find_chosen(table, &choices[ROLE_ID], &table->id, &table->header) : result;
     if (result != 0) {
         return result;
     }
-    table->header = table->header || text.name == NULL || looks_like_header(table);
+    table->header = table->header || table->text == TEXT_COLUMN_NONE || looks_like_header(table);
     if (table->text == TEXT_COLUMN_NONE) {
         table->text = find_name(table->record, end, table->separator, text_names);
     }
@@ -417,8 +370,7 @@ static int choose_columns(struct table *table) {
         return lda_line_error(reader,
                               "no column of '%.*s'%s is known to be text: expected a header with text, body, "
                               "content, abstract, ..., or --columns text=NAME",
-                              table->length < LDA_SHOWN_MAX ? (int)table->length : LDA_SHOWN_MAX, table->record,
-                              table->length > LDA_SHOWN_MAX ? "..." : "");
+                              text_shown(table->length), table->record, text_shown_end(table->length));
     }
     if (table->id == TEXT_COLUMN_NONE && table->header) {
         table->id = find_name(table->record, end, table->separator, id_names);

@@ -112,8 +112,7 @@ static int add_word(struct words *words, const struct piece *piece, uint32_t wei
         int result = lda_take_count(reader, &p, &count);
         if (result != 0 || p != piece->text + piece->length) {
             return result < 0 ? result
-                              : lda_line_error(reader, "expected 'word:count', got '%.*s'",
-                                               piece->length < LDA_SHOWN_MAX ? (int)piece->length : LDA_SHOWN_MAX,
+                              : lda_line_error(reader, "expected 'word:count', got '%.*s'", text_shown(piece->length),
                                                piece->text);
         }
     }
@@ -174,10 +173,9 @@ static int take_namespace(const struct lda_reader *reader, const char **p, char 
         const char *number = colon + 1;
         int result = lda_take_count(reader, &number, weight);
         if (result != 0 || number != piece.text + piece.length) {
-            return result < 0
-                       ? result
-                       : lda_line_error(reader, "expected 'namespace:weight', got '%.*s'",
-                                        piece.length < LDA_SHOWN_MAX ? (int)piece.length : LDA_SHOWN_MAX, piece.text);
+            return result < 0 ? result
+                              : lda_line_error(reader, "expected 'namespace:weight', got '%.*s'",
+                                               text_shown(piece.length), piece.text);
         }
     }
     if (length > 0 && *piece.text == '@') { /* as BigARTM writes it */

@@ -122,11 +122,11 @@ static int mf_configure(aml_worker *worker, struct aml_app *app) {
 
 /* Adds the rating that was emitted last to the totals from `first` on. */
 static void add_totals(aml_worker *worker, unsigned first, float rating) {
-    double square = (double)rating * (double)rating;
-    double high = mf_square_high(square);
-    aml_total_add(worker, first + TOTAL_RATINGS, (double)rating);
-    aml_total_add(worker, first + TOTAL_SQUARES_HIGH, high);
-    aml_total_add(worker, first + TOTAL_SQUARES_LOW, square - high);
+    struct mf_sums sums = {0};
+    mf_sums_add(&sums, rating);
+    aml_total_add(worker, first + TOTAL_RATINGS, sums.ratings);
+    aml_total_add(worker, first + TOTAL_SQUARES_HIGH, sums.squares_high);
+    aml_total_add(worker, first + TOTAL_SQUARES_LOW, sums.squares_low);
 }
 
 /* Sets `value` to what the model learns of a rating. */

@@ -14,7 +14,6 @@
 #include <strings.h>
 
 enum {
-    SHOWN_MAX = 40,   /* bytes of a name in a message */
     SHOWN_NAMES = 8,  /* names in a message */
     NUMBERED_MIN = 5, /* a first line of so many numbers 0, 1, 2 ... is a header */
     FEW_CLASSES = 20, /* different numbers of a label, of the first lines */
@@ -178,16 +177,12 @@ __attribute__((format(printf, 2, 3))) static void say(const struct finding *f, c
     va_end(arguments);
 }
 
-static int shown(size_t length) {
-    return (int)(length < SHOWN_MAX ? length : SHOWN_MAX);
-}
-
 /* Writes the first names to text[room]. */
 static const char *list_names(const struct finding *f, char *text, size_t room) {
     size_t used = 0;
     text[0] = '\0';
     for (uint32_t n = 0; n < f->named && n < SHOWN_NAMES && used < room; n++) {
-        used += (size_t)snprintf(text + used, room - used, "%s%.*s", n > 0 ? ", " : "", shown(f->names[n].length),
+        used += (size_t)snprintf(text + used, room - used, "%s%.*s", n > 0 ? ", " : "", text_shown(f->names[n].length),
                                  f->names[n].text);
     }
     if (f->named > SHOWN_NAMES && used < room) {
@@ -294,8 +289,8 @@ static int find_label_name(const struct finding *f, uint64_t header, int64_t *co
                 return refuse(f, header,
                               "columns %lld ('%.*s') and %u ('%.*s') could both be the label: choose one by "
                               "--label-column NAME",
-                              (long long)*column + 1, shown(first->length), first->text, n + f->offset + 1,
-                              shown(name->length), name->text);
+                              (long long)*column + 1, text_shown(first->length), first->text, n + f->offset + 1,
+                              text_shown(name->length), name->text);
             }
             *column = (int64_t)n + f->offset;
         }
@@ -435,7 +430,7 @@ static int is_header(const struct finding *f, const struct first_line *first, co
                ? refuse(f, lines[0].number,
                         "neither a header nor a sample: some fields are names ('%.*s'), others numbers; a header has "
                         "a name for each column",
-                        shown(first->fields[first->word].length), first->fields[first->word].text)
+                        text_shown(first->fields[first->word].length), first->fields[first->word].text)
                : 0;
 }
 
@@ -758,8 +753,8 @@ static int find_label(const struct finding *f, uint64_t header) {
     }
     char names[ERROR_TEXT_MAX / 2];
     return by_names(f) && trained != NULL
-               ? refuse(f, header, "no column '%.*s', the label of the training data; the header has: %s", SHOWN_MAX,
-                        trained, list_names(f, names, sizeof names))
+               ? refuse(f, header, "no column '%.*s', the label of the training data; the header has: %s",
+                        TEXT_SHOWN_MAX, trained, list_names(f, names, sizeof names))
                : placed_label(f, header);
 }
 
@@ -826,11 +821,11 @@ static void say_others(const struct finding *f) {
     }
     const struct text_field *name = name_of(f, first);
     if (others == 1 && name != NULL) {
-        say(f, "column %u ('%.*s') is not in the training data and is left out", first + 1, shown(name->length),
+        say(f, "column %u ('%.*s') is not in the training data and is left out", first + 1, text_shown(name->length),
             name->text);
     } else if (others > 1 && name != NULL) {
         say(f, "column %u ('%.*s') and %u others are not in the training data and are left out", first + 1,
-            shown(name->length), name->text, others - 1);
+            text_shown(name->length), name->text, others - 1);
     }
 }
 
@@ -853,9 +848,9 @@ static int match_names(struct finding *f, uint64_t header) {
         if (found == NULL || (int64_t)found->column == table->label) {
             char names[ERROR_TEXT_MAX / 2];
             result = refuse(f, header, "no column '%.*s', a feature of the training data; the header has: %s",
-                            SHOWN_MAX, wanted->features[n], list_names(f, names, sizeof names));
+                            TEXT_SHOWN_MAX, wanted->features[n], list_names(f, names, sizeof names));
         } else if (again) {
-            result = refuse(f, header, "two columns named '%.*s'", SHOWN_MAX, found->name);
+            result = refuse(f, header, "two columns named '%.*s'", TEXT_SHOWN_MAX, found->name);
         } else {
             table->roles[found->column] = (int32_t)n;
             moved = moved || found->column < before;
@@ -922,7 +917,7 @@ static void leave_out(struct finding *f) {
         if (table->roles[c] == 0 && is_index(f, c) && !is_needed(f, name)) {
             table->roles[c] = COLUMN_LEFT_OUT;
             say(f, "column %u%s%.*s%s numbers the rows and is left out", c + 1, name != NULL ? " ('" : "",
-                name != NULL ? shown(name->length) : 0, name != NULL ? name->text : "", name != NULL ? "')" : "");
+                name != NULL ? text_shown(name->length) : 0, name != NULL ? name->text : "", name != NULL ? "')" : "");
         }
     }
 }
@@ -931,7 +926,7 @@ static void say_label(const struct finding *f) {
     const struct columns *table = f->table;
     const struct text_field *name = table->label != NO_COLUMN ? name_of(f, (uint32_t)table->label) : NULL;
     if (name != NULL) {
-        say(f, "the label is column %lld ('%.*s')", (long long)table->label + 1, shown(name->length), name->text);
+        say(f, "the label is column %lld ('%.*s')", (long long)table->label + 1, text_shown(name->length), name->text);
     } else if (table->label != NO_COLUMN) {
         say(f, "the label is column %lld", (long long)table->label + 1);
     }

@@ -11,7 +11,7 @@
 #include <emmintrin.h>
 #endif
 
-enum { SHOWN_MAX = 40, DIGITS = 8 /* of a category */ };
+enum { DIGITS = 8 /* of a category */ };
 
 /* ---- Names ---- */
 
@@ -139,9 +139,9 @@ static inline int split(const char *line, size_t length, char separator, char *c
         }
         count = split_slowly(copy, length, separator, fields, &bad);
         if (count < 0) {
-            return error_set(
-                error, AML_EINPUT, "expected a quoted field that ends on its line, then a separator, got '%.*s'%s",
-                (int)(bad.length < SHOWN_MAX ? bad.length : SHOWN_MAX), bad.text, bad.length > SHOWN_MAX ? "..." : "");
+            return error_set(error, AML_EINPUT,
+                             "expected a quoted field that ends on its line, then a separator, got '%.*s'%s",
+                             text_shown(bad.length), bad.text, text_shown_end(bad.length));
         }
     }
     return count;
@@ -159,7 +159,7 @@ static int take_header(struct criteo_columns *columns, const struct criteo_text 
         bool label = is_word(name, "label") && !columns->labelled;
         if (field < 0 && !label && !is_word(name, "id")) {
             return error_set(error, AML_EINPUT, "expected a header of Id, label, I1 to I13 and C1 to C26, got '%.*s'",
-                             (int)(name->length < SHOWN_MAX ? name->length : SHOWN_MAX), name->text);
+                             text_shown(name->length), name->text);
         }
         if (field >= 0 && there[field]) {
             return error_set(error, AML_EINPUT, "expected each column once in the header, got '%.*s' twice",
@@ -265,8 +265,8 @@ static int take_label(const struct criteo_text *text, int *label, struct error *
         return 0;
     }
     if (text->length != 1 || (*text->text != '0' && *text->text != '1')) {
-        return error_set(error, AML_EINPUT, "expected a label 0 or 1, got '%.*s'",
-                         (int)(text->length < SHOWN_MAX ? text->length : SHOWN_MAX), text->text);
+        return error_set(error, AML_EINPUT, "expected a label 0 or 1, got '%.*s'", text_shown(text->length),
+                         text->text);
     }
     *label = *text->text - '0';
     return 0;

@@ -2,6 +2,7 @@
 #include "apps/mlr/hash.h"
 
 #include "agileml/base/hash.h"
+#include "agileml/base/text_fields.h"
 #include "apps/little_endian.h"
 #include "apps/mlr/number.h"
 
@@ -9,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_MAX = 40, SHORT_DIGITS = 18, SEEN_MASK = (1 << 12) - 1, TEXT_MAX = 512, OCTAVES = 64 };
+enum { SHORT_DIGITS = 18, SEEN_MASK = (1 << 12) - 1, TEXT_MAX = 512, OCTAVES = 64 };
 
 /* ---- The spec ---- */
 
@@ -48,7 +49,7 @@ int mlr_hash_add_crosses(struct mlr_hash *hash, const char *text, struct error *
         if (!take_cross(next, length, &cross)) {
             return error_set(error, AML_EINPUT,
                              "--cross: expected pairs of different fields such as C1xC2,I5xC3, got '%.*s'",
-                             (int)(length < SHOWN_MAX ? length : SHOWN_MAX), next);
+                             text_shown(length), next);
         }
         if (hash->cross_count == MLR_HASH_CROSSES_MAX) {
             return error_set(error, AML_EINPUT, "--cross: expected each pair once");
@@ -117,8 +118,7 @@ static int take_other_number(const struct criteo_text *field, unsigned number, u
         char name[CRITEO_NAME_MAX];
         criteo_name(number, name);
         return error_set(error, AML_EINPUT, "expected a whole number in %s, got '%.*s'%s", name,
-                         (int)(field->length < SHOWN_MAX ? field->length : SHOWN_MAX), field->text,
-                         field->length > SHOWN_MAX ? "..." : "");
+                         text_shown(field->length), field->text, text_shown_end(field->length));
     }
     double magnitude = floor(fabs(value));
     *negative = value < 0 && magnitude > 0;

@@ -21,7 +21,6 @@
 #include <string.h>
 
 enum {
-    SHOWN_MAX = 40, /* bytes of a wrong text in a message */
     IDX_BYTES = 8,  /* the type of unsigned bytes */
     IDX_WORDS = 12, /* of signed numbers of 4 bytes, most significant first */
     IDX_DIMENSIONS_MAX = 4,
@@ -86,8 +85,7 @@ __attribute__((format(printf, 2, 3))) static int bad_line(const struct reading *
 
 /* Reports text[length] where `expected` was expected. */
 static int refuse(const struct reading *r, const char *expected, const char *text, size_t length) {
-    return bad_line(r, "expected %s, got '%.*s'%s", expected, (int)(length < SHOWN_MAX ? length : SHOWN_MAX), text,
-                    length > SHOWN_MAX ? "..." : "");
+    return bad_line(r, "expected %s, got '%.*s'%s", expected, text_shown(length), text, text_shown_end(length));
 }
 
 static int give_sample(struct reading *r) {
@@ -179,7 +177,7 @@ static int take_pair(struct reading *r, const char **p) {
             r,
             "expected index:value with an index up to 67108864, got '%.*s': renumber the indexes (docs/mlr.md "
             "has a command)",
-            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), field);
+            text_shown(length), field);
     }
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
         return refuse(r, "index:value with an index up to 67108864", field, length);
@@ -224,14 +222,14 @@ static int take_libsvm_label(struct reading *r, const char **p) {
         return bad_line(r,
                         "expected one label, then index:value, got '%.*s': of several labels mlr and net learn none; "
                         "make a file for each label",
-                        (int)(length < SHOWN_MAX ? length : SHOWN_MAX), *p);
+                        text_shown(length), *p);
     }
     if (memchr(*p, ':', length) != NULL) {
         return bad_line(
             r,
             "expected one label, then index:value, got '%.*s': the label is missing, or has a weight, which "
             "mlr and net do not take",
-            (int)(length < SHOWN_MAX ? length : SHOWN_MAX), *p);
+            text_shown(length), *p);
     }
     int result = take_label(r, *p, length, "one label, then index:value");
     *p = text_skip_blanks(end);
@@ -342,8 +340,8 @@ static int refuse_value(const struct reading *r, uint32_t column, const struct t
             : ": mlr and net take numbers; give each word of such a column a column of 0 and 1 (one-hot), or leave it "
               "out";
     return bad_line(r, "column %u%s%.*s%s: expected a finite number, got '%.*s'%s%s", column + 1, named ? " ('" : "",
-                    SHOWN_MAX, name, named ? "')" : "", (int)(field->length < SHOWN_MAX ? field->length : SHOWN_MAX),
-                    field->text, field->length > SHOWN_MAX ? "..." : "", hint);
+                    TEXT_SHOWN_MAX, name, named ? "')" : "", text_shown(field->length), field->text,
+                    text_shown_end(field->length), hint);
 }
 
 /* Takes a feature that is written in any way. */
@@ -395,7 +393,7 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
     }
     if (column != table->count) {
         return bad_line(r, "expected %u fields as in the first line, got %u: '%.*s'%s", table->count, column,
-                        (int)(length < SHOWN_MAX ? length : SHOWN_MAX), line, length > SHOWN_MAX ? "..." : "");
+                        text_shown(length), line, text_shown_end(length));
     }
     sample->labelled = table->label >= 0;
     sample->features = NULL;
@@ -405,13 +403,6 @@ static int read_column_line(struct reading *r, const char *line, size_t length) 
 }
 
 /* ---- criteo ---- */
-
-/* Puts the line's place before an error of criteo.h or hash.h. */
-static int criteo_refuse(const struct reading *r, const struct error *error) {
-    return r->run != NULL ? error_set(r->error, error->code, "%s", error->text)
-                          : error_set(r->error, error->code, "%s:%llu: %s", r->file->path,
-                                      (unsigned long long)r->lines.number, error->text);
-}
 
 static void criteo_labels(struct criteo_reading *criteo) {
     (void)mlr_label_make(&criteo->labels[0], "0", 1);
@@ -426,7 +417,7 @@ static int criteo_sample(struct reading *r, const char *line, size_t length, cha
     int result = criteo_take(&criteo->columns, line, length, copy, &criteo->record, &error);
     result = result == 0 ? mlr_hash_run(&r->file->hash, &criteo->record, &criteo->features, &error) : result;
     if (result != 0) {
-        return criteo_refuse(r, &error);
+        return line_error(r, error.code, error.text);
     }
     sample->labelled = criteo->columns.labelled;
     if (sample->labelled && criteo->record.label == CRITEO_NO_LABEL) {
@@ -446,7 +437,7 @@ static int begin_criteo(struct reading *r, char *line, size_t length, bool *head
     r->criteo = memory_zeroed(1, sizeof *r->criteo);
     criteo_labels(r->criteo);
     int result = criteo_columns(&r->criteo->columns, line, length, r->file->label_optional, header, &error);
-    return result == 0 ? 0 : criteo_refuse(r, &error);
+    return result == 0 ? 0 : line_error(r, error.code, error.text);
 }
 
 static int read_criteo_line(struct reading *r, char *line, size_t length) {

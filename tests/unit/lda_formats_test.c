@@ -238,10 +238,20 @@ static void test_tables(void **state) {
     assert_refused(any, "id,text\n1,one\n2,\"two\n3,three\n", ":3: a field begins with a quote that is not closed");
     assert_refused(any, "id,text\n1,\"one\" two\n", ":2: column 2: expected a separator");
     assert_refused(any, "id,text\n1,\"a\n\xFF\"\n", ":2: byte 3 (0xFF)");
-    assert_refused((struct lda_corpus){.columns = "text=body"}, "id,text\n1,a\n", "no column 'body'");
-    assert_refused((struct lda_corpus){.columns = "text=3"}, "id,text\n1,a\n", "no column '3'");
+    assert_refused((struct lda_corpus){.columns = "text=body"}, "id,text\n1,a\n",
+                   "--columns: no column is named body: the first line has \"id\", \"text\"");
+    assert_refused((struct lda_corpus){.columns = "text=3"}, "id,text\n1,a\n", "--columns: no column 3 among 2");
     assert_refused((struct lda_corpus){.columns = "words=3"}, "id,text\n1,a\n",
-                   "--columns: expected id=NAME,text=NAME");
+                   "--columns words=3: expected text=COLUMN,id=COLUMN");
+    assert_refused((struct lda_corpus){.columns = "text=2,id=2"}, "id,text\n1,a\n", "text and id are one column");
+    assert_refused((struct lda_corpus){.columns = "text=a"}, "a,A\n1,a\n", "columns 1 and 2 are both named a");
+    static const char *const bad[] = {"", "text", "text=", "text=0", "text=1,", "text=1,text=2"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        struct error error = {0};
+        assert_int_equal(lda_columns_check(bad[i], &error), AML_EINPUT);
+        assert_non_null(strstr(error.text, "--columns"));
+    }
+    assert_int_equal(lda_columns_check(NULL, NULL), 0);
     assert_refused((struct lda_corpus){.format = LDA_FORMAT_TABLE}, "x,y\n1,a\n",
                    "no column of 'x,y' is known to be text");
 }
