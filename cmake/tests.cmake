@@ -2,11 +2,11 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])         one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [LONG] [TIMEOUT SECONDS])   whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes on this machine
+# proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes on this machine
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
-# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE ones), which is what the
-# tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the programs
+# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE and PLAIN ones), which is what
+# the tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the programs
 # in $PROTEUS_BIN. LONG ones begin before others, so that none of them is left for the end.
 #
 # With strict string checks strtod and the like read the whole string behind a number: in a price history of megabytes,
@@ -25,7 +25,7 @@ set(proteus_test_environment
 
 # Sanitized programs are several times slower; the others may be tested while the sanitized ones are built.
 if(PROTEUS_SANITIZE)
-    list(APPEND proteus_test_environment "PROTEUS_SANITIZED=1")
+    list(APPEND proteus_test_environment "PROTEUS_SANITIZED=${PROTEUS_SANITIZE}")
     set(proteus_timeout_factor 5)
 else()
     set(proteus_timeout_factor 2)
@@ -53,7 +53,7 @@ if(NOT PROTEUS_FUZZ)
 endif()
 
 function(proteus_test label default_timeout name)
-    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS;LONG" "TIMEOUT" "")
+    cmake_parse_arguments(PARSE_ARGV 3 test "THREADS;PLAIN;LONG" "TIMEOUT" "")
     if(PROTEUS_FUZZ)
         return()
     endif()
@@ -78,7 +78,7 @@ function(proteus_test label default_timeout name)
             set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${proteus_test_options}")
         endif()
     endforeach()
-    if(PROTEUS_SANITIZE STREQUAL "thread" AND NOT test_THREADS)
+    if((PROTEUS_SANITIZE STREQUAL "thread" AND NOT test_THREADS) OR (PROTEUS_SANITIZE AND test_PLAIN))
         set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
         return()
     endif()
@@ -96,16 +96,19 @@ function(proteus_sim_test name)
     proteus_test(sim 120 ${name} ${ARGN})
 endfunction()
 
-# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. PACED:
-# it measures speeds, or plays the market many times faster than real time, so that few others run beside it, and none
-# that is PACED. Their sum is the least time that all tests take: they begin first.
+# SINGLE: the programs under test have one thread each, or others test their threads: no part of the tsan preset. PLAIN:
+# other tests run the same code under the sanitizers: no part of the asan preset either. PACED: it measures speeds, or
+# plays the market many times faster than real time, so that few others run beside it, and none that is PACED. Their sum
+# is the least time that all tests take: they begin first.
 function(proteus_cluster_test name)
-    cmake_parse_arguments(PARSE_ARGV 1 cluster "SINGLE;PACED" "" "")
-    set(threads THREADS)
-    if(cluster_SINGLE)
-        set(threads "")
+    cmake_parse_arguments(PARSE_ARGV 1 cluster "PLAIN;SINGLE;PACED" "" "")
+    set(kind THREADS)
+    if(cluster_PLAIN)
+        set(kind PLAIN)
+    elseif(cluster_SINGLE)
+        set(kind "")
     endif()
-    proteus_test(cluster 120 ${name} ${threads} ${cluster_UNPARSED_ARGUMENTS})
+    proteus_test(cluster 120 ${name} ${kind} ${cluster_UNPARSED_ARGUMENTS})
     if(TEST ${name} AND cluster_PACED)
         math(EXPR cost "${proteus_timeout_factor} * 10000")
         set_tests_properties(${name} PROPERTIES RESOURCE_LOCK pace PROCESSORS 3 COST ${cost})

@@ -63,7 +63,7 @@ void node_fail(struct node *node, int code, const char *text) {
     fail.text.code = code;
     snprintf(fail.text.text, sizeof fail.text.text, "%s", text);
     node_send(node, &fail);
-    node->failed = true;
+    node->departure.failed = true;
     node_end(node, code, text);
 }
 

@@ -273,6 +273,7 @@ struct node_contact {
 struct node_departure {
     bool requested;    /* EVICT has no answer yet; it is sent once the node is welcomed */
     uint64_t until_us; /* when the machine will be gone; 0: no warning has come */
+    bool failed;       /* the node has ended with a FAIL, which the controller answers by ABORT */
 };
 
 struct node {
@@ -305,7 +306,6 @@ struct node {
     uint64_t timer_us;          /* when node_timer is due */
     bool stepping;              /* node_step is running */
     bool ended;
-    bool failed; /* it has ended with a FAIL, which the controller answers by ABORT */
 };
 
 void node_init(struct node *node, struct io *io, const struct node_options *options, const struct job *job);

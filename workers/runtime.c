@@ -244,7 +244,7 @@ static void hook_end(void *context, int code, const char *text) {
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
     /* If the process ended before its FAIL is read, its refused connections would be the job's error line. */
-    runtime->end.untold = runtime->node.failed && runtime->contact == CONTACT_WELCOMED;
+    runtime->end.untold = runtime->node.departure.failed && runtime->contact == CONTACT_WELCOMED;
     if (runtime->end.untold) {
         struct io *io = net_io_of(runtime->agent);
         io->set_timer(io, io->now_us(io) + RUNTIME_FAREWELL_MS * UINT64_C(1000));
