@@ -268,7 +268,7 @@ static int draw_criteo(aml_worker *worker, struct mlr *mlr) {
     if (result != 0 && result != DRAWN_ALL) {
         return app_result(worker, result, &error);
     }
-    statistics_end(&input->statistics, 0, input->survey.features, &input->survey.labels);
+    statistics_end(&input->statistics, NULL, 0, input->survey.features, &input->survey.labels);
     return 0;
 }
 
@@ -453,6 +453,7 @@ static int survey_data(aml_worker *worker, struct mlr *mlr) {
     samples_survey_close(&mlr->input.survey);
     mlr->input.seed = aml_seed(worker);
     mlr->input.with_statistics = !aml_only_checks(worker);
+    mlr->input.numbered = true;
     int result = samples_are_criteo(&mlr->input.file, &criteo, &error);
     if (result != 0) {
         return app_result(worker, result, &error);
@@ -975,6 +976,7 @@ static int mlr_finish(aml_worker *worker, void *context) {
     }
     const struct mlr_model_header header = {.scale = mlr->input.scale,
                                             .index_base = mlr->input.file.index_base,
+                                            .numbering = &mlr->input.survey.numbering,
                                             .hash = &mlr->input.file.hash,
                                             .images = mlr->input.file.images.shape,
                                             .labels = &mlr->input.survey.labels,

@@ -76,6 +76,10 @@ static void writer_header(struct mlr_model_writer *writer, const struct mlr_mode
     for (uint32_t k = 0; k < writer->classes; k++) {
         memcpy(model_file_room(writer->file, LABEL_SIZE), header->labels->items[k].text, LABEL_SIZE);
     }
+    for (uint32_t f = 0; f < writer->features && numbering_is_used(header->numbering); f++) {
+        put32(model_file_room(writer->file, sizeof(uint32_t)),
+              (uint32_t)header->numbering->features[f] + header->index_base);
+    }
     if (header->scale.kind == SCALE_MAX) {
         writer_floats(writer, header->scale.maxima, writer->features);
     }
@@ -93,6 +97,7 @@ int mlr_model_writer_open(struct mlr_model_writer **opened, const char *path, co
     struct model_file_writer *file;
     struct model_file_kind kind = model_kind(is_hashed(header->hash)                ? MLR_MODEL_VERSION_HASHED
                                              : header->images.width > 0             ? MLR_MODEL_VERSION_IMAGES
+                                             : numbering_is_used(header->numbering) ? MLR_MODEL_VERSION_NUMBERED
                                              : header->scale.kind == SCALE_STANDARD ? MLR_MODEL_VERSION_STANDARD
                                                                                     : MLR_MODEL_VERSION);
     const struct column_names *names = header->names != NULL && header->names->count > 0 ? header->names : NULL;
@@ -194,7 +199,9 @@ static int load_header(struct loading *l, uint32_t *classes) {
     model->index_base = get32(numbers + 8);
     model->scale.features = get32(numbers + 12);
     *classes = get32(numbers + 16);
-    bool standard = get32(numbers) == MLR_MODEL_VERSION_STANDARD;
+    uint32_t version = get32(numbers);
+    bool numbered = version == MLR_MODEL_VERSION_NUMBERED;
+    bool standard = version == MLR_MODEL_VERSION_STANDARD || (numbered && kind == SCALE_STANDARD);
     if (kind >= SCALE_AUTO || (kind == SCALE_STANDARD) != standard || model->index_base > 1 ||
         model->scale.features < 1 || model->scale.features > SAMPLES_FEATURES_MAX || *classes < 2 ||
         *classes > MLR_CLASSES_MAX) {
@@ -202,7 +209,6 @@ static int load_header(struct loading *l, uint32_t *classes) {
     }
     model->scale.kind = (enum scale_kind)kind;
     l->at = HEADER_SIZE;
-    uint32_t version = get32(numbers);
     int result = version == MLR_MODEL_VERSION_HASHED   ? load_hash(l)
                  : version == MLR_MODEL_VERSION_IMAGES ? load_images(l)
                                                        : 0;
@@ -211,8 +217,10 @@ static int load_header(struct loading *l, uint32_t *classes) {
     }
     size_t maxima = kind == SCALE_MAX ? model->scale.features * sizeof(float) : 0;
     size_t standards = standard ? 4 + model->scale.features * sizeof(double) : 0;
-    return l->size - l->at < *classes * (size_t)LABEL_SIZE + maxima + standards ? load_refuse(l, "ends in its header")
-                                                                                : 0;
+    size_t indexes = numbered ? model->scale.features * sizeof(uint32_t) : 0;
+    return l->size - l->at < *classes * (size_t)LABEL_SIZE + indexes + maxima + standards
+               ? load_refuse(l, "ends in its header")
+               : 0;
 }
 
 static int load_labels(struct loading *l, uint32_t classes) {
@@ -233,6 +241,24 @@ static int load_labels(struct loading *l, uint32_t classes) {
         }
     }
     return labels->count == classes ? 0 : load_refuse(l, "has a label twice");
+}
+
+static int load_numbering(struct loading *l) {
+    struct mlr_model *model = l->model;
+    uint32_t count = model->scale.features;
+    if (get32(l->bytes + MODEL_FILE_MAGIC) != MLR_MODEL_VERSION_NUMBERED) {
+        return 0;
+    }
+    uint64_t *features = memory_zeroed(count, sizeof *features);
+    bool good = true;
+    for (uint32_t f = 0; f < count; f++, l->at += sizeof(uint32_t)) {
+        uint32_t index = get32(l->bytes + l->at);
+        features[f] = index - model->index_base;
+        good = good && index >= model->index_base && index <= SAMPLES_INDEX_MAX &&
+               (f == 0 || features[f] > features[f - 1]);
+    }
+    numbering_make(&model->numbering, features, good ? count : 0);
+    return good ? 0 : load_refuse(l, "has indexes of features that are out of range or do not ascend");
 }
 
 static int load_maxima(struct loading *l) {
@@ -330,6 +356,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
     result = result != 0 ? result : load_header(&loading, &classes);
     result = result != 0 ? result : check_names(&loading);
     result = result != 0 ? result : load_labels(&loading, classes);
+    result = result != 0 ? result : load_numbering(&loading);
     result = result != 0 ? result : load_maxima(&loading);
     result = result != 0 ? result : load_standard(&loading);
     result = result != 0 ? result : load_rows(&loading, classes);
@@ -343,6 +370,7 @@ int mlr_model_load(const char *path, struct mlr_model *model, struct error *erro
 void mlr_model_close(struct mlr_model *model) {
     mlr_labels_close(&model->labels);
     column_names_close(&model->names);
+    numbering_close(&model->numbering);
     free(model->maxima);
     free(model->factors);
     free(model->centres);

@@ -1,12 +1,12 @@
 /* The file of a trained model, and predictions from it. The writer takes rows in any order and leaves a whole file or
  * none. The reader checks everything.
  *
- * The format, version 1, or 2 if samples are hashed, 3 if they are images, 4 if features are standardized. All numbers
- * are little-endian; "float" is an IEEE 754 binary32.
+ * The format, version 1, or 2 if samples are hashed, 3 if they are images, 5 if features are numbered (numbering.h),
+ * else 4 if they are standardized. All numbers are little-endian; "float" is an IEEE 754 binary32.
  *
  *     bytes  what
  *     8      magic: "AMLMLMDL"
- *     4      version: 1, 2, 3 or 4
+ *     4      version: 1, 2, 3, 4 or 5
  *     4      how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4      index of the first feature in libsvm files: 0 or 1
  *     4      d: features, 1..SAMPLES_FEATURES_MAX
@@ -15,9 +15,10 @@
  *     2 c    version 2 only: the fields of the crosses, a byte each (0: I1, 13: C1), ascending
  *     12     version 3 only: width, height and channels of the images (d = their product)
  *     56 K   the labels of the classes in their order (labels.h), each filled up with zeros
+ *     4 d    version 5 only: the features' indexes in libsvm files, ascending
  *     4 d    floats: the features' largest absolute values, with SCALE_MAX only; none negative
- *     4      version 4 only: flags: bit 0: there are centres; the others are 0
- *     8 d    version 4 only: doubles: the features' factors (0: the feature is left out)
+ *     4      SCALE_STANDARD (version 4 or 5) only: flags: bit 0: there are centres; the others are 0
+ *     8 d    SCALE_STANDARD only: doubles: the features' factors (0: the feature is left out)
  *     8 d    with centres only: doubles: the features' centres
  *     then rows in any order, each at most once; the row of a feature whose weights are all 0 may be missing:
  *     4      the feature's number, 0..d-1, or d: the biases, whose row is never missing
@@ -41,17 +42,19 @@ enum {
     MLR_MODEL_VERSION_HASHED = 2,
     MLR_MODEL_VERSION_IMAGES = 3,
     MLR_MODEL_VERSION_STANDARD = 4,
-    MLR_MODEL_NEWEST = MLR_MODEL_VERSION_STANDARD
+    MLR_MODEL_VERSION_NUMBERED = 5,
+    MLR_MODEL_NEWEST = MLR_MODEL_VERSION_NUMBERED
 };
 
 /* What the file starts with. */
 struct mlr_model_header {
     struct scale scale; /* and the number of features */
     uint32_t index_base;
-    const struct mlr_hash *hash;      /* NULL, or with bits 0: samples are not hashed */
-    struct image_shape images;        /* with width 0: samples are no images of tar files */
-    const struct mlr_labels *labels;  /* sorted */
-    const struct column_names *names; /* NULL, or without features: not known */
+    const struct numbering *numbering; /* NULL, or not used: features are not numbered */
+    const struct mlr_hash *hash;       /* NULL, or with bits 0: samples are not hashed */
+    struct image_shape images;         /* with width 0: samples are no images of tar files */
+    const struct mlr_labels *labels;   /* sorted */
+    const struct column_names *names;  /* NULL, or without features: not known */
 };
 
 /* Writing, by the rules of model_file.h. */
@@ -71,8 +74,9 @@ int mlr_model_writer_close(struct mlr_model_writer *writer, int result, struct e
 struct mlr_model {
     struct scale scale;
     uint32_t index_base;
-    struct mlr_hash hash;      /* with bits 0: samples are not hashed */
-    struct image_shape images; /* with width 0: samples are no images of tar files */
+    struct numbering numbering; /* if it is used */
+    struct mlr_hash hash;       /* with bits 0: samples are not hashed */
+    struct image_shape images;  /* with width 0: samples are no images of tar files */
     struct mlr_labels labels;
     struct column_names names; /* without features: not known */
     float *maxima;

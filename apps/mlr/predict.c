@@ -15,6 +15,7 @@ static int load(void *context, const char *path, struct samples_model *model, st
     *model = (struct samples_model){.labels = &predictor->model.labels,
                                     .features = predictor->model.scale.features,
                                     .index_base = predictor->model.index_base,
+                                    .numbering = &predictor->model.numbering,
                                     .hash = &predictor->model.hash,
                                     .images = predictor->model.images,
                                     .names = &predictor->model.names};

@@ -88,6 +88,14 @@ static int refuse(const struct reading *r, const char *expected, const char *tex
     return bad_line(r, "expected %s, got '%.*s'%s", expected, text_shown(length), text, text_shown_end(length));
 }
 
+uint32_t sample_end(const struct sample *sample) {
+    uint32_t end = 0;
+    for (uint32_t i = 0; i < sample->count && sample->features != NULL; i++) {
+        end = sample->features[i] >= end ? sample->features[i] + 1 : end;
+    }
+    return sample->features != NULL ? end : sample->count;
+}
+
 static int give_sample(struct reading *r) {
     struct error error = {0};
     if (r->skipping) {
@@ -156,11 +164,11 @@ static const char *take_value(const char *text, double *value) {
 static const char *take_index(const char *p, uint32_t *index) {
     uint64_t value = 0;
     const char *start = p;
-    while (*p >= '0' && *p <= '9' && value <= SAMPLES_FEATURES_MAX) {
+    while (*p >= '0' && *p <= '9' && value <= SAMPLES_INDEX_MAX) {
         value = value * 10 + (uint64_t)(*p++ - '0');
     }
     *index = (uint32_t)value;
-    return p == start || value > SAMPLES_FEATURES_MAX ? NULL : p;
+    return p == start || value > SAMPLES_INDEX_MAX ? NULL : p;
 }
 
 /* Takes `index:value` at p. */
@@ -172,24 +180,16 @@ static int take_pair(struct reading *r, const char **p) {
     const char *end = take_index(field, &index);
     bool alone = end == field + length; /* the index, whose value is 1 */
     r->indexes = sample->count == 0 ? alone : r->indexes;
-    if (end == NULL && strspn(field, "0123456789") > 0) {
-        return bad_line(
-            r,
-            "expected index:value with an index up to 67108864, got '%.*s': renumber the indexes (docs/mlr.md "
-            "has a command)",
-            text_shown(length), field);
-    }
     if (end == NULL || (*end != ':' && !alone) || alone != r->indexes) {
-        return refuse(r, "index:value with an index up to 67108864", field, length);
+        return refuse(r, "index:value with an index up to 2147483647", field, length);
     }
     r->values[sample->count] = 1;
     if (!alone && take_value(end + 1, &r->values[sample->count]) != field + length) {
         return refuse(r, "a finite number behind the index", field, length);
     }
     uint32_t feature = index - r->file->index_base;
-    if (index < r->file->index_base || feature > SAMPLES_FEATURES_MAX) {
-        return refuse(r, r->file->index_base == 0 ? "an index up to 67108864" : "indexes from 1 on (see --index-base)",
-                      field, length);
+    if (index < r->file->index_base) {
+        return refuse(r, "indexes from 1 on (see --index-base)", field, length);
     }
     if (sample->count > 0 && feature <= r->features[sample->count - 1]) {
         return refuse(r, "indexes in ascending order", field, length);
@@ -284,6 +284,9 @@ static int read_libsvm_line(struct reading *r, char *line, size_t length) {
         }
         make_room(r, sample->count + 1);
         result = take_pair(r, &p);
+    }
+    if (numbering_is_used(r->file->numbering)) {
+        sample->count = numbering_apply(r->file->numbering, r->features, r->values, sample->count);
     }
     sample->features = r->features;
     sample->values = r->values;
@@ -925,7 +928,9 @@ struct surveyor {
     struct samples_survey *survey;
     uint32_t maxima_capacity;
     const struct samples_wanted *wanted;
-    bool index_zero; /* occurs */
+    bool index_zero;   /* occurs */
+    uint32_t *numbers; /* [numbers_capacity] a sample's features, numbered */
+    uint32_t numbers_capacity;
     /* Files of lines. */
     struct reading *reading; /* of the present file */
     uint32_t file;
@@ -959,27 +964,56 @@ static void survey_maxima(struct surveyor *surveyor, const struct sample *sample
     }
 }
 
+/* Whether the survey reads the samples' values. */
+static bool reads_values(const struct samples_wanted *wanted) {
+    return wanted->maxima || wanted->values || wanted->sink != NULL;
+}
+
 /* Adds a sample of `values` values, whose features are below `features`. */
-static void survey_shape(struct samples_survey *survey, uint32_t values, uint32_t features) {
+static int survey_shape(struct surveyor *surveyor, uint32_t values, uint32_t features, struct error *error) {
+    struct samples_survey *survey = surveyor->survey;
+    if (features > SAMPLES_FEATURES_MAX && !surveyor->wanted->numbered) {
+        return error_set(
+            error, AML_EINPUT,
+            "expected indexes up to %d, as samples are dense, of all features up to the largest; mlr takes "
+            "those that occur",
+            SAMPLES_FEATURES_MAX);
+    }
     survey->features = features > survey->features ? features : survey->features;
     survey->samples++;
     survey->values += values;
+    return 0;
 }
 
-static int survey_sample(void *context, const struct sample *sample, struct error *error) {
+/* Numbers the sample's features, and sets *end to a number above all of them. */
+static int survey_numbers(struct surveyor *surveyor, struct sample *sample, uint32_t *end, struct error *error) {
+    bool low = *end <= NUMBERING_FROM;
+    if (sample->count > surveyor->numbers_capacity) {
+        surveyor->numbers_capacity = 2 * sample->count;
+        surveyor->numbers = memory_resized(surveyor->numbers, surveyor->numbers_capacity, sizeof *surveyor->numbers);
+    }
+    uint32_t all = numbering_add(&surveyor->survey->numbering, sample->features, sample->count, surveyor->numbers);
+    *end = low ? *end : all;
+    sample->features = surveyor->numbers;
+    return all <= SAMPLES_FEATURES_MAX
+               ? 0
+               : error_set(error, AML_EINPUT, "expected at most %d different indexes", SAMPLES_FEATURES_MAX);
+}
+
+static int survey_sample(void *context, const struct sample *read, struct error *error) {
     struct surveyor *surveyor = context;
-    uint32_t features = sample->count;
-    if (sample->features != NULL && sample->count > 0) {
-        features = sample->features[sample->count - 1] + 1;
-        surveyor->index_zero = surveyor->index_zero || sample->features[0] == 0;
+    struct sample sample = *read;
+    uint32_t end = sample_end(&sample);
+    bool sparse = sample.features != NULL && sample.count > 0;
+    surveyor->index_zero = surveyor->index_zero || (sparse && sample.features[0] == 0);
+    int result = sparse && surveyor->wanted->numbered ? survey_numbers(surveyor, &sample, &end, error) : 0;
+    result = result == 0 ? survey_shape(surveyor, sample.count, end, error) : result;
+    if (result == 0 && surveyor->wanted->maxima) {
+        survey_maxima(surveyor, &sample);
     }
-    survey_shape(surveyor->survey, sample->count, features);
-    if (surveyor->wanted->maxima) {
-        survey_maxima(surveyor, sample);
-    }
-    int result = add_label(&surveyor->survey->labels, &sample->label, error);
+    result = result == 0 ? add_label(&surveyor->survey->labels, &sample.label, error) : result;
     return result == 0 && surveyor->wanted->sink != NULL
-               ? surveyor->wanted->sink(surveyor->wanted->context, sample, error)
+               ? surveyor->wanted->sink(surveyor->wanted->context, &sample, error)
                : result;
 }
 
@@ -1005,11 +1039,6 @@ static bool survey_label(struct surveyor *surveyor, const char *text, size_t len
     return true;
 }
 
-/* Whether the survey reads the samples' values. */
-static bool reads_values(const struct samples_wanted *wanted) {
-    return wanted->maxima || wanted->sink != NULL;
-}
-
 /* Surveys a line of the usual form. *usual: it was one. */
 static int survey_usual_line(struct surveyor *surveyor, const char *line, const char *end, bool *usual) {
     struct reading *r = surveyor->reading;
@@ -1023,7 +1052,7 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
         return 0;
     }
     if (r->format == SAMPLES_LIBSVM) {
-        *usual = shape_libsvm(line, end, (uint64_t)SAMPLES_FEATURES_MAX + 1, &shape) &&
+        *usual = shape_libsvm(line, end, (uint64_t)SAMPLES_INDEX_MAX + 1, &shape) &&
                  shape.values <= SAMPLES_VALUES_MAX && (shape.values == 0 || shape.first >= base);
         features = shape.values > 0 ? shape.last - base + 1 : 0;
     } else if (r->columns->label >= 0 && r->lines.number >= r->columns->first) {
@@ -1036,7 +1065,7 @@ static int survey_usual_line(struct surveyor *surveyor, const char *line, const 
         r->sample.number++;
         surveyor->index_zero =
             surveyor->index_zero || (r->format == SAMPLES_LIBSVM && shape.values > 0 && shape.first == base);
-        survey_shape(surveyor->survey, shape.values, features);
+        result = result == 0 ? survey_shape(surveyor, shape.values, features, &error) : result;
     }
     return result == 0 ? 0 : line_error(r, result, error.text);
 }
@@ -1189,6 +1218,23 @@ static int find_idx(const struct samples_file *file, bool *is_idx, struct error 
     return result;
 }
 
+/* Puts what is of features into the order of their final numbers. */
+static void number_survey(struct samples_survey *survey) {
+    uint32_t before = survey->features;
+    survey->features = survey->numbering.places.count;
+    if (survey->maxima == NULL) {
+        return;
+    }
+    float *maxima = memory_zeroed(survey->features, sizeof *maxima);
+    for (uint32_t f = 0; f < before; f++) {
+        if (survey->maxima[f] > 0) {
+            maxima[survey->numbers[f]] = survey->maxima[f];
+        }
+    }
+    free(survey->maxima);
+    survey->maxima = maxima;
+}
+
 int samples_survey(const struct samples_file *file, const struct samples_wanted *wanted, struct samples_survey *survey,
                    struct error *error) {
     struct samples_file from = *file;
@@ -1196,6 +1242,7 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
     bool is_idx = file->format == SAMPLES_IDX;
     *survey = (struct samples_survey){.features = 0};
     from.index_base = wanted->base ? 0 : file->index_base;
+    from.numbering = NULL;
     int result = file->format == SAMPLES_AUTO ? find_idx(file, &is_idx, error) : 0;
     if (result == 0 && is_idx && file_count(file) > 1) {
         result = refuse_idx_files(file, error);
@@ -1207,22 +1254,27 @@ int samples_survey(const struct samples_file *file, const struct samples_wanted 
     } else if (result == 0) {
         result = survey_lines(&from, &surveyor, error);
     }
+    free(surveyor.numbers);
     if (result != 0) {
         samples_survey_close(survey);
         return result;
     }
-    survey->index_base = from.index_base;
-    if (wanted->base && survey->format == SAMPLES_LIBSVM && !surveyor.index_zero) {
-        survey->index_base = 1;
+    if (wanted->numbered && !reads_values(wanted) && survey->features > NUMBERING_FROM) {
+        struct samples_wanted all = *wanted; /* lines have been passed over whose indexes must be known */
+        all.values = true;
+        samples_survey_close(survey);
+        return samples_survey(file, &all, survey, error);
+    }
+    bool from_one = wanted->base && survey->format == SAMPLES_LIBSVM && !surveyor.index_zero;
+    survey->index_base = from_one ? 1 : from.index_base;
+    survey->numbers = numbering_end(&survey->numbering, from_one);
+    if (survey->numbers != NULL) {
+        number_survey(survey);
+    } else if (from_one) {
         survey->features -= survey->features > 0;
         if (survey->maxima != NULL) {
             memmove(survey->maxima, survey->maxima + 1, survey->features * sizeof *survey->maxima);
         }
-    }
-    if (survey->features > SAMPLES_FEATURES_MAX) {
-        samples_survey_close(survey);
-        return error_set(error, AML_EINPUT, "%s: indexes from 0 on: expected the last one below %d", file->path,
-                         SAMPLES_FEATURES_MAX);
     }
     survey->dense = survey->format != SAMPLES_LIBSVM;
     if (survey->features == 0) { /* only samples of zeros */
@@ -1420,8 +1472,11 @@ int samples_survey_criteo(const struct samples_file *file, struct samples_survey
 void samples_survey_close(struct samples_survey *survey) {
     mlr_labels_close(&survey->labels);
     columns_close(&survey->columns);
+    numbering_close(&survey->numbering);
+    free(survey->numbers);
     free(survey->maxima);
     free(survey->places.chunks);
+    survey->numbers = NULL;
     survey->maxima = NULL;
     survey->places = (struct samples_places){0};
 }

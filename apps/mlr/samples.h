@@ -5,7 +5,7 @@
  * Formats:
  * - libsvm (svmlight): lines `label index:value ...`, indexes ascending, separated by spaces or tabs; `#` begins a
  *   comment, `qid:NUMBER` behind the label is skipped. Indexes count from 0 or 1; a line may have indexes alone, whose
- *   values are 1.
+ *   values are 1. Indexes that are far apart are numbered (numbering.h).
  * - text: lines of numbers separated by spaces or tabs, all of the same length, one of them the label, which may be a
  *   word, with or without a header: columns.h finds the columns by the first lines.
  * - csv: the same with commas, semicolons or tabs.
@@ -25,6 +25,7 @@
 #include "apps/mlr/criteo.h"
 #include "apps/mlr/hash.h"
 #include "apps/mlr/labels.h"
+#include "apps/mlr/numbering.h"
 #include "apps/samples/image.h"
 
 #include <stdbool.h>
@@ -32,7 +33,8 @@
 #include <stdint.h>
 
 enum {
-    SAMPLES_FEATURES_MAX = 1 << 26,            /* features of a set: some bytes of memory for each */
+    SAMPLES_FEATURES_MAX = 1 << 26,            /* features of a set: bytes of memory for each */
+    SAMPLES_INDEX_MAX = INT32_MAX,             /* of libsvm's */
     SAMPLES_VALUES_MAX = COLUMNS_FEATURES_MAX, /* values of a sample: so many features when it is dense */
     SAMPLES_LINE_MAX = 1 << 24                 /* bytes of a line, without its end */
 };
@@ -82,8 +84,11 @@ struct samples_file {
     char *said; /* text, csv: [COLUMNS_SAID_MAX] what is said of the first file's columns; NULL: nobody asks */
     const struct columns *like; /* text, csv: the training data's columns; NULL: these are the training data */
     uint32_t index_base;        /* libsvm: the index of feature 0: 0 or 1 */
-    struct mlr_hash hash;       /* criteo: how a line's fields become features */
-    struct images_form images;  /* tar */
+    /* libsvm: NULL or not used: features are indexes less index_base. Else they are this one's, and others are left
+     * out. */
+    const struct numbering *numbering;
+    struct mlr_hash hash;      /* criteo: how a line's fields become features */
+    struct images_form images; /* tar */
     enum samples_missing missing;
     /* Whether all samples of the file may lack labels: lines of `index:value` alone (libsvm); without label_column,
      * lines of `features` fields, or a header that names these and no label (text, csv); no labels_path (idx); lines of
@@ -99,12 +104,16 @@ struct sample {
     uint64_t line;   /* in the file, from 1; 0: it has no lines, or the sample is of a run */
     bool labelled;   /* false: `label` is not set */
     struct mlr_label label;
-    const uint32_t *features; /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo: any order,
-                               * none twice */
-    const double *values;     /* [count] finite, and in the range of float */
-    bool ones;                /* all values are known to be 1 */
-    uint32_t count;           /* at most SAMPLES_VALUES_MAX */
+    /* [count] ascending, index_base already subtracted; NULL: 0..count-1. criteo, and numbered ones in a survey: any
+     * order, none twice */
+    const uint32_t *features;
+    const double *values; /* [count] finite, and in the range of float */
+    bool ones;            /* all values are known to be 1 */
+    uint32_t count;       /* at most SAMPLES_VALUES_MAX */
 };
+
+/* Returns a number above all features of a sample. */
+uint32_t sample_end(const struct sample *sample);
 
 /* Takes a sample. A result other than 0 stops the reading, and samples_read returns it. samples_read puts the sample's
  * place in the file before the text of *error. */
@@ -171,12 +180,14 @@ struct samples_survey {
     uint64_t samples;           /* criteo: an estimate */
     uint64_t left_out;          /* lines whose label is missing, with SAMPLES_MISSING_SKIP */
     uint64_t values;            /* written in the file; of idx, all */
-    uint32_t features;          /* the largest feature of a sample + 1, at least 1 */
+    uint32_t features;          /* the largest feature of a sample + 1, at least 1; or how many are numbered */
     uint32_t index_base;        /* libsvm: 0 when index 0 occurs, else 1 */
     bool indexes_alone;         /* libsvm: lines have indexes without values, which are 1 */
     bool dense;                 /* every sample has all features */
     struct mlr_labels labels;
     struct columns columns;       /* text, csv: the columns of the first file */
+    struct numbering numbering;   /* libsvm: of features, if it is used */
+    uint32_t *numbers;            /* the features' numbers by those that the sink got; NULL: it is not used */
     float *maxima;                /* [features] largest absolute value of each, when `with_maxima`; else NULL */
     struct samples_places places; /* libsvm, text and csv; tar: a chunk for each file; else none */
     uint64_t text;                /* the sum of hashes of all chunks; tar: a hash of the images' names and sizes */
@@ -184,15 +195,19 @@ struct samples_survey {
 
 /* What a survey is to find out beside shape and labels. */
 struct samples_wanted {
-    bool base;          /* whether index 0 occurs; file->index_base is ignored */
-    bool maxima;        /* of each feature */
-    samples_sink *sink; /* gets each sample, with its place; features count from 0 with `base`. NULL: none */
-    void *context;      /* the sink's */
+    bool base;     /* whether index 0 occurs; file->index_base is ignored */
+    bool numbered; /* libsvm: features are numbered, where their indexes are far apart; else such are refused */
+    bool maxima;   /* of each feature */
+    bool values;   /* all values are read, though nothing here needs them */
+    /* Gets each sample, with its place; features count from 0 with `base`, and are those of numbering_add with
+     * `numbered`. NULL: none */
+    samples_sink *sink;
+    void *context; /* the sink's */
 };
 
-/* Reads the files once. Without maxima and a sink, of idx only the header and the labels; of lines what a survey needs,
- * which is much quicker than samples_read: whoever reads the samples finds what is wrong with their values. After
- * success samples_survey_close must follow. */
+/* Reads the files once, or twice when features are numbered; file->numbering is ignored. Without maxima and a sink, of
+ * idx only the header and the labels; of lines what a survey needs, which is much quicker than samples_read: whoever
+ * reads the samples finds what is wrong with their values. After success samples_survey_close must follow. */
 int samples_survey(const struct samples_file *file, const struct samples_wanted *wanted, struct samples_survey *survey,
                    struct error *error);
 /* Sets *criteo to whether the file has format SAMPLES_CRITEO, or SAMPLES_AUTO and a first line that looks like it. */

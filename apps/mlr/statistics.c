@@ -17,17 +17,14 @@ static const uint64_t ORDER_SEED = 0x5a3dfb1c9e7720d1;
 /* ---- Features ---- */
 
 static void make_features(struct statistics *statistics, uint32_t count) {
+    size_t bytes = count * sizeof *statistics->features;
     if (count <= statistics->feature_count) {
         return;
     }
-    if (count > statistics->feature_capacity) {
-        uint32_t twice = 2 * statistics->feature_capacity;
-        statistics->feature_capacity = count > twice ? count : twice;
-        statistics->features =
-            memory_resized(statistics->features, statistics->feature_capacity, sizeof *statistics->features);
+    if (arena_reserve(&statistics->memory, bytes) != 0) {
+        memory_exhausted(bytes);
     }
-    memset(statistics->features + statistics->feature_count, 0,
-           (count - statistics->feature_count) * sizeof *statistics->features);
+    statistics->features = (void *)statistics->memory.base;
     statistics->feature_count = count;
 }
 
@@ -43,11 +40,7 @@ static inline void add_value(struct feature_sums *sums, double value) {
 }
 
 static void add_values(struct statistics *statistics, const struct sample *sample) {
-    uint32_t end = sample->count;
-    if (sample->features != NULL && sample->count > 0) {
-        end = sample->features[sample->count - 1] + 1;
-    }
-    make_features(statistics, end);
+    make_features(statistics, sample_end(sample));
     for (uint32_t i = 0; i < sample->count; i++) {
         uint32_t feature = sample->features != NULL ? sample->features[i] : i;
         add_value(&statistics->features[feature], sample->values[i]);
@@ -203,7 +196,23 @@ static void number_labels(struct statistics *statistics, const struct mlr_labels
     statistics->label_counts = counts;
 }
 
-void statistics_end(struct statistics *statistics, uint32_t base, uint32_t features, const struct mlr_labels *labels) {
+/* Puts the sums into the order of numbers[feature_count], of which there are `features`. */
+static void number_sums(struct statistics *statistics, const uint32_t *numbers, uint32_t features) {
+    struct statistics numbered = {.feature_count = 0};
+    make_features(&numbered, features);
+    for (uint32_t f = 0; f < statistics->feature_count; f++) {
+        if (statistics->features[f].written > 0) {
+            numbered.features[numbers[f]] = statistics->features[f];
+        }
+    }
+    arena_close(&statistics->memory);
+    statistics->memory = numbered.memory;
+    statistics->features = numbered.features;
+    statistics->feature_count = features;
+}
+
+void statistics_end(struct statistics *statistics, const uint32_t *numbers, uint32_t base, uint32_t features,
+                    const struct mlr_labels *labels) {
     while (statistics->drawn_count > 0 && statistics->drawn_count > drawn_limit(statistics)) {
         drop_largest(statistics);
     }
@@ -211,16 +220,20 @@ void statistics_end(struct statistics *statistics, uint32_t base, uint32_t featu
     if (statistics->drawn_count > 0) {
         qsort(statistics->drawn, statistics->drawn_count, sizeof *statistics->drawn, drawn_order);
     }
+    for (size_t i = 0; i < statistics->drawn_count && (numbers != NULL || base > 0); i++) {
+        for (uint32_t f = 0; f < statistics->drawn[i].count; f++) {
+            uint32_t *feature = &statistics->drawn[i].features[f];
+            *feature = numbers != NULL ? numbers[*feature] : *feature - base;
+        }
+    }
+    if (numbers != NULL) {
+        number_sums(statistics, numbers, features);
+        return;
+    }
     make_features(statistics, statistics->drawn_alone ? 0 : features + base);
     if (base > 0) {
         statistics->feature_count--;
-        memmove(statistics->features, statistics->features + 1,
-                statistics->feature_count * sizeof *statistics->features);
-    }
-    for (size_t i = 0; i < statistics->drawn_count && base > 0; i++) {
-        for (uint32_t f = 0; f < statistics->drawn[i].count; f++) {
-            statistics->drawn[i].features[f]--;
-        }
+        statistics->features++;
     }
 }
 
@@ -230,11 +243,11 @@ void statistics_drop_samples(struct statistics *statistics) {
         free(statistics->drawn[i].values);
     }
     free(statistics->drawn);
-    free(statistics->features);
+    arena_close(&statistics->memory);
     statistics->drawn = NULL;
     statistics->features = NULL;
     statistics->drawn_count = 0;
-    statistics->feature_count = statistics->feature_capacity = 0;
+    statistics->feature_count = 0;
 }
 
 void statistics_close(struct statistics *statistics) {

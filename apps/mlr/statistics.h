@@ -4,6 +4,7 @@
 #ifndef APPS_MLR_STATISTICS_H
 #define APPS_MLR_STATISTICS_H
 
+#include "agileml/base/memory.h"
 #include "apps/mlr/samples.h"
 
 #include <stdbool.h>
@@ -39,8 +40,9 @@ struct statistics {
     uint64_t seen;                 /* samples, held-out ones too */
     uint64_t samples;              /* for training */
     uint64_t values;               /* written in them */
-    struct feature_sums *features; /* [feature_count] */
-    uint32_t feature_count, feature_capacity;
+    struct feature_sums *features; /* [feature_count] in `memory`, where only those that occur are resident */
+    struct arena memory;
+    uint32_t feature_count;
     struct mlr_labels labels; /* of training samples, in the order in which they came until statistics_end */
     uint64_t *label_counts;   /* from statistics_end on: of each label of the survey */
     struct drawn *drawn;      /* [drawn_count]; a heap, the largest order first, until statistics_end */
@@ -50,9 +52,11 @@ struct statistics {
 
 /* Begins with a zeroed struct but for seed, test_fraction and drawn_alone. A samples_sink of a struct statistics. */
 int statistics_take(void *context, const struct sample *sample, struct error *error);
-/* Ends the taking: subtracts `base` (0 or 1), the index of the first feature, from all features, sorts drawn samples by
- * their order and numbers their labels as `labels`, which has them all. */
-void statistics_end(struct statistics *statistics, uint32_t base, uint32_t features, const struct mlr_labels *labels);
+/* Ends the taking. Gives features their final numbers, of which there are `features`: numbers[f] of each, or, with
+ * NULL, f less `base` (0 or 1), the index of the first one. Sorts drawn samples by their order and numbers their labels
+ * as `labels`, which has them all. */
+void statistics_end(struct statistics *statistics, const uint32_t *numbers, uint32_t base, uint32_t features,
+                    const struct mlr_labels *labels);
 /* Frees the sums and the drawn samples; the counts stay. */
 void statistics_drop_samples(struct statistics *statistics);
 void statistics_close(struct statistics *statistics);

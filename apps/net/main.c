@@ -190,8 +190,9 @@ static int survey_data(aml_worker *worker, struct net *net) {
         return result;
     }
     if (input->survey.features > SAMPLES_DENSE_MAX) {
-        return aml_error(worker, AML_EINPUT, "%s: expected at most %d features, got %u", input->file.path,
-                         SAMPLES_DENSE_MAX, input->survey.features);
+        return aml_error(worker, AML_EINPUT,
+                         "%s: expected at most %d features, got %u: samples are dense here; mlr takes sparse ones",
+                         input->file.path, SAMPLES_DENSE_MAX, input->survey.features);
     }
     input->dense = true;
     input->scale.features = input->survey.features;

@@ -79,15 +79,17 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
     statistics_close(&input->statistics);
     input->statistics = (struct statistics){.seed = input->seed, .test_fraction = input->test_fraction};
     const struct samples_wanted wanted = {.base = find_base,
+                                          .numbered = input->numbered,
                                           .maxima = input->scale.kind == SCALE_MAX,
                                           .sink = input->with_statistics ? statistics_take : NULL,
                                           .context = &input->statistics};
     int result = samples_survey(&input->file, &wanted, &input->survey, &error);
     if (result == 0 && input->with_statistics) {
-        statistics_end(&input->statistics, find_base ? input->survey.index_base : 0, input->survey.features,
-                       &input->survey.labels);
+        statistics_end(&input->statistics, input->survey.numbers, find_base ? input->survey.index_base : 0,
+                       input->survey.features, &input->survey.labels);
     }
     input->file.index_base = result == 0 ? input->survey.index_base : input->file.index_base;
+    input->file.numbering = &input->survey.numbering;
     return app_result(worker, result, &error);
 }
 
@@ -331,7 +333,8 @@ static int emit_sample(void *context, const struct sample *sample, struct error 
         return error_set(error, AML_EINPUT, "expected a label that occurs in the training data, got '%s'",
                          sample->label.text);
     }
-    if (input->survey.dense && sample->features == NULL && sample->count != input->survey.features) {
+    bool whole = input->survey.dense || numbering_is_used(input->file.numbering);
+    if (whole && sample->features == NULL && sample->count != input->survey.features) {
         return error_set(error, AML_EINPUT, "expected %u features as in %s, got %u", input->survey.features,
                          input->file.path, sample->count);
     }

@@ -34,6 +34,7 @@ struct samples_input {
     const char *format_name, *scale_name, *missing_name;
     int64_t index_base; /* -1: what the file has */
     double test_fraction;
+    bool numbered;              /* libsvm: features are numbered, where their indexes are far apart */
     bool with_statistics;       /* the survey makes `statistics`, of samples that are neither images nor Criteo lines */
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
     int64_t channels;           /* of a pixel; 0: 1, or as the first image of a tar file has */

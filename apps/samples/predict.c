@@ -195,6 +195,7 @@ static int predict_file(struct run *run, struct error *error) {
         return result;
     }
     run->file.index_base = run->model.index_base;
+    run->file.numbering = run->model.numbering;
     run->file.label_optional = true;
     run->file.features = run->model.features;
     run->file.said = run->said;

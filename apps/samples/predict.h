@@ -10,9 +10,10 @@ struct samples_model {
     const struct mlr_labels *labels;
     uint32_t features; /* of the samples that it was trained on */
     uint32_t index_base;
-    const struct mlr_hash *hash;      /* of Criteo lines; NULL, or with bits 0: it was trained on others */
-    struct image_shape images;        /* of its samples; with width 0: they are no images */
-    const struct column_names *names; /* of the features and the label, from a header; NULL, or of none: not known */
+    const struct numbering *numbering; /* of features; NULL: they are not numbered */
+    const struct mlr_hash *hash;       /* of Criteo lines; NULL, or with bits 0: it was trained on others */
+    struct image_shape images;         /* of its samples; with width 0: they are no images */
+    const struct column_names *names;  /* of the features and the label, from a header; NULL, or of none: not known */
 };
 
 struct samples_predictor {

@@ -40,6 +40,15 @@ static void add_classes(struct line *line, const struct mlr_labels *labels) {
     add(line, labels->count > CLASSES_SHOWN ? ", ..." : "");
 }
 
+/* Adds the largest index, where features are those indexes that occur. */
+static void add_largest(struct line *line, const struct samples_survey *survey) {
+    uint32_t count = survey->numbering.places.count;
+    if (count > 0) {
+        add(line, " to %llu, of which the features are those that occur",
+            (unsigned long long)survey->numbering.features[count - 1] + survey->index_base);
+    }
+}
+
 void samples_summary(const struct samples_file *file, const struct samples_survey *survey, char *text, size_t room) {
     struct line line = {.text = text, .room = room};
     size_t files = file->files != NULL ? file->files->count : 1;
@@ -54,7 +63,9 @@ void samples_summary(const struct samples_file *file, const struct samples_surve
     if (survey->columns.said[0] != '\0') {
         add(&line, " (%s)", survey->columns.said);
     } else if (survey->format == SAMPLES_LIBSVM) {
-        add(&line, " (indexes %sfrom %u)", survey->indexes_alone ? "alone, " : "", survey->index_base);
+        add(&line, " (indexes %sfrom %u", survey->indexes_alone ? "alone, " : "", survey->index_base);
+        add_largest(&line, survey);
+        add(&line, ")");
     }
     add_classes(&line, &survey->labels);
     if (survey->left_out > 0) {

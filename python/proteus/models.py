@@ -303,6 +303,7 @@ def _label_order(label):
 
 
 SCALES = ("none", "byte", "max", "unit", "standard")
+INDEX_MAX = 2**31 - 1  # of libsvm files
 STANDARD_LIMIT = 5  # standardized values beyond this have it
 
 
@@ -361,10 +362,12 @@ class LogisticRegressionModel(_Classifier):
              `mlr --predict` alone.
     image_shape  (width, height, channels) of a model of images in tar files; else None.
     label_name, feature_names  the columns' names, if the training data had a header; else None.
+    indexes  [features] int64, ascending: the features' indexes in libsvm files, where mlr numbers those that occur as
+             they are far apart; else None: those from index_base on.
     """
 
     def __init__(self, labels, weights, biases, scale="none", maxima=None, index_base=1, hash_bits=0, crosses=(),
-                 image_shape=None, label_name=None, feature_names=None, factors=None, centres=None):
+                 image_shape=None, label_name=None, feature_names=None, factors=None, centres=None, indexes=None):
         self.labels, self.scale, self.index_base = [str(label) for label in labels], scale, index_base
         if scale not in SCALES:
             raise ValueError(f"scale {scale!r}: expected one of {', '.join(SCALES)}")
@@ -383,13 +386,30 @@ class LogisticRegressionModel(_Classifier):
         self.label_name, self.feature_names = label_name, None if feature_names is None else list(feature_names)
         if self.feature_names is not None and len(self.feature_names) != self.features:
             raise ValueError(f"feature_names: expected {self.features}, got {len(self.feature_names)}")
+        self.indexes = None if indexes is None else self._checked_indexes(indexes)
+
+    def _checked_indexes(self, indexes):
+        indexes = as_values("indexes", indexes, np.dtype(np.int64), (self.features,))
+        if indexes[0] < self.index_base or indexes[-1] > INDEX_MAX or (np.diff(indexes) <= 0).any():
+            raise ValueError(f"indexes: expected numbers from {self.index_base} to {INDEX_MAX}, ascending")
+        if self.hash_bits or self.image_shape or self.feature_names:
+            raise ValueError("indexes: expected none of samples that are hashed, images or tables with names")
+        return indexes
+
+    @property
+    def columns(self):
+        """The features' columns in a scipy.sparse matrix, whose first column has the index index_base: [features]
+        int64."""
+        return np.arange(self.features) if self.indexes is None else self.indexes - self.index_base
 
     @classmethod
     def _read(cls, reader):
         label_name, feature_names = reader.column_names()
         version, scale, index_base, features, classes = reader.numbers("IIIII")
-        if version not in (1, 2, 3, 4) or scale >= len(SCALES) or (SCALES[scale] == "standard") != (version == 4):
-            reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 4")
+        standard = scale == SCALES.index("standard")
+        if version not in (1, 2, 3, 4, 5) or scale >= len(SCALES) or (standard and version < 4) or (
+                version == 4 and not standard):
+            reader.refuse(f"version {version}, scale {scale}: expected a version from 1 to 5")
         _within("features", features, 1, 1 << 26)
         _within("classes", classes, 2, 1 << 16)
         bits, crosses, image = 0, (), None
@@ -399,9 +419,10 @@ class LogisticRegressionModel(_Classifier):
         if version == 3:
             image = reader.numbers("III")
         labels = reader.labels(classes)
+        indexes = reader.array("<u4", features) if version == 5 else None
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
         factors = centres = None
-        if version == 4:
+        if standard:
             flags, = reader.numbers("I")
             _within("flags", flags, 0, 1)
             factors = reader.array("<f8", features)
@@ -415,11 +436,12 @@ class LogisticRegressionModel(_Classifier):
         weights = np.zeros((features + 1, classes), np.float32)
         weights[rows["number"]] = rows["values"]
         return cls(labels, weights[:-1], weights[-1], SCALES[scale], maxima, index_base, bits, crosses, image,
-                   label_name, feature_names, factors, centres)
+                   label_name, feature_names, factors, centres, indexes)
 
     def save(self, path):
         """Writes the model for `mlr --predict` and load."""
-        version = 2 if self.hash_bits else 3 if self.image_shape else 4 if self.scale == "standard" else 1
+        version = (2 if self.hash_bits else 3 if self.image_shape else 5 if self.indexes is not None else
+                   4 if self.scale == "standard" else 1)
         content = io.BytesIO()
         named = 16 if self.feature_names else 0
         content.write(b"AMLMLMDL" + struct.pack("<IIIII", version + named, SCALES.index(self.scale), self.index_base,
@@ -433,9 +455,11 @@ class LogisticRegressionModel(_Classifier):
             if not 1 <= len(text) <= 55:
                 raise ValueError(f"label {label!r}: expected 1 to 55 bytes")
             content.write(text.ljust(56, b"\0"))
+        if version == 5:
+            content.write(self.indexes.astype("<u4").tobytes())
         if self.maxima is not None:
             content.write(self.maxima.astype("<f4").tobytes())
-        if version == 4:
+        if self.factors is not None:
             content.write(struct.pack("<I", self.centres is not None) + self.factors.astype("<f8").tobytes())
             content.write(b"" if self.centres is None else self.centres.astype("<f8").tobytes())
         used = np.flatnonzero(self.weights.any(axis=1))
@@ -484,12 +508,19 @@ class LogisticRegressionModel(_Classifier):
     def _sparse_logits(self, samples):
         samples = samples.tocsr().astype(np.float64)  # a copy
         samples.sum_duplicates()
-        samples = samples[:, :self.features]
+        samples = samples[:, :self.features] if self.indexes is None else self._numbered(samples)
         samples.data, zeros = self._sparse_values(samples)
         logits = samples @ self.weights[:samples.shape[1]].astype(np.float64)
         if zeros is not None:
             logits += zeros @ self.weights.astype(np.float64)
         return logits + self.biases
+
+    def _numbered(self, samples):
+        """CSR samples [n, any number] as [n, features]: the columns that the model has."""
+        places = np.minimum(np.searchsorted(self.columns, samples.indices), self.features - 1)
+        known = self.columns[places] == samples.indices
+        starts = np.concatenate([[0], np.cumsum(known)])[samples.indptr]
+        return type(samples)((samples.data[known], places[known], starts), (samples.shape[0], self.features))
 
     def _sparse_values(self, samples):
         """The scaled values, and None; with centres less those of a sample of zeros, [features], and these."""

@@ -50,6 +50,9 @@ def _checked(estimator, X, y=None, reset=True, **how):
     return validate_data(estimator, **given, reset=reset, **how)
 
 
+COEF_DENSE_MAX = 1 << 26  # features
+
+
 class _Job:
     """What the estimators share: they run a job on data that `write` puts into a file."""
 
@@ -109,7 +112,8 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
     rate       learning rate of the first iteration; None: by the data.
     optimizer  "auto", which is Adam for most data; "sgd"; or, in the servers, "momentum", "adagrad", "adam" or "ftrl".
 
-    Attributes: classes_ [K], coef_ [K, d] and intercept_ [K] (of two classes [1, d] and [1]), n_features_in_.
+    Attributes: classes_ [K], coef_ [K, d] and intercept_ [K] (of two classes [1, d] and [1]), n_features_in_. With more
+    than 2^26 features coef_ is sparse: it has those that occur.
     X is dense or sparse (scipy), [n, d]. Weights are float32.
 
     mlr scales features by the data, as options={"scale": ...} says. coef_ and intercept_ are for X as it is given: the
@@ -145,18 +149,28 @@ class LogisticRegression(ClassifierMixin, _Job, BaseEstimator):
         self._run("mlr", write, format="libsvm" if sparse else "csv", index_base=1 if sparse else None,
                   label_column=None if sparse else 1, batch=self.batch and min(self.batch, X.shape[0]),
                   optimizer=self.optimizer, rate=self.rate, **{"lambda": self.alpha})
-        weights = np.zeros((X.shape[1], len(self.classes_)))  # of sparse data the last features may have no values
-        weights[:self.model_.features], biases = self.model_.unscaled()
+        weights, biases = self.model_.unscaled()
         if len(self.classes_) == 2:
             weights, biases = weights[:, 1:] - weights[:, :1], biases[1:] - biases[:1]
-        self.coef_, self.intercept_ = weights.T.copy(), biases
+        self.coef_, self.intercept_ = self._coefficients(weights.T, X.shape[1]), biases
         return self
+
+    def _coefficients(self, weights, features):
+        """Weights [K, features of the model] as coef_: features that have no values have none in the model."""
+        columns = self.model_.columns
+        if features > COEF_DENSE_MAX:
+            rows = np.repeat(np.arange(len(weights)), len(columns))
+            return scipy.sparse.csr_matrix((weights.ravel(), (rows, np.tile(columns, len(weights)))),
+                                           (len(weights), features))
+        coef = np.zeros((len(weights), features))
+        coef[:, columns] = weights
+        return coef
 
     def decision_function(self, X):
         """Logits [n, K]; of two classes [n], the second one's beside the first one's."""
         check_is_fitted(self)
         X = _checked(self, X, accept_sparse="csr", dtype=np.float64, reset=False)
-        logits = self.model_.logits(X[:, :self.model_.features])
+        logits = self.model_.logits(X if scipy.sparse.issparse(X) else X[:, self.model_.columns])
         return logits[:, 1] - logits[:, 0] if len(self.classes_) == 2 else logits
 
     def predict_proba(self, X):

@@ -166,6 +166,35 @@ class Models(unittest.TestCase):
                                            rtol=1e-5, atol=1e-5)
                 self.assertEqual(few.nnz, np.count_nonzero(x[:, :10]))  # it is as it was
 
+    @unittest.skipIf(scipy is None, "no scipy (Debian's python3-scipy)")
+    def test_indexes_far_apart(self):
+        """The model has those that occur; others of a matrix are left out."""
+        for first, scale in ((1, "auto"), (0, "max"), (1, "unit"), (0, "none")):
+            with self.subTest(first=first, scale=scale):
+                columns = np.concatenate([[0, 3], np.sort(self.random.choice(2**31 - 9, 9)), [2**31 - 1 - first]])
+                columns = np.unique(columns)
+                filled = self.random.random((300, columns.size)) < 0.3
+                x = self.random.normal(2, 3, filled.shape).round(3) * filled
+                x[0] = np.arange(columns.size) + 1
+                y = np.where(x[:, :6].sum(axis=1) > x[:, 6:].sum(axis=1), "4", "9")
+                lines = [" ".join([label] + [f"{columns[c] + first}:{row[c]:.9g}" for c in np.flatnonzero(row)])
+                         for label, row in zip(y, x)]
+                self.data.write_text("\n".join(lines) + "\n")
+                model = self.train("mlr", iterations=20, scale=scale)
+                self.assertEqual(model.indexes.tolist(), (columns + first).tolist())
+                self.assertEqual(model.index_base, first)
+                self.assertGreater((model.predict(x) == y).mean(), 0.7)
+                rows, places = np.nonzero(x)
+                wide = scipy.sparse.csr_matrix((x[rows, places], (rows, columns[places])), (300, 2**31 - first))
+                self.check_predictions(wide)
+                other = scipy.sparse.csr_matrix((np.ones(300), (np.arange(300), np.full(300, 2))), wide.shape)
+                np.testing.assert_allclose(model.logits(wide + other)[:, 0] if scale != "unit" else 0,
+                                           model.logits(wide)[:, 0] if scale != "unit" else 0, rtol=1e-5, atol=1e-5)
+        self.check_damage()
+        for indexes in ([5] * model.features, range(-1, model.features - 1), [1, 2]):
+            with self.assertRaises(ValueError):
+                proteus.LogisticRegressionModel(model.labels, model.weights, model.biases, indexes=indexes)
+
     def test_names_of_columns(self):
         x = self.random.normal(size=(60, 2)).astype(np.float32)
         y = np.where(x[:, 0] > 0, "up", "down")

@@ -118,6 +118,22 @@ class Sklearn(unittest.TestCase):
                 np.testing.assert_allclose(model.decision_function(dense).reshape(linear.shape), decision, rtol=1e-4,
                                            atol=1e-4)
 
+    def test_columns_far_apart(self):
+        """Memory is for the columns that have values."""
+        x = self.random.integers(0, 3, (300, 6)).astype(np.float64)
+        y = x[:, 0] + x[:, 4] > x[:, 1] + x[:, 5]
+        rows, places = np.nonzero(x)
+        for columns in ([0, 7, 2**20, 2**21, 2**22 - 3, 2**22 - 1], [2, 7, 2**20, 2**30, 2**31 - 3, 2**31 - 2]):
+            features = columns[-1] + 1
+            wide = scipy.sparse.csr_matrix((x[rows, places], (rows, np.array(columns)[places])), (300, features))
+            model = LogisticRegression(options={"scale": "max"}).fit(wide, y)
+            self.assertGreater(model.score(wide, y), 0.9)
+            self.assertEqual(model.coef_.shape, (1, features))
+            self.assertEqual(scipy.sparse.issparse(model.coef_), features > 2**26)
+            linear = wide @ scipy.sparse.csr_matrix(model.coef_).T
+            np.testing.assert_allclose(linear.toarray().ravel() + model.intercept_, model.decision_function(wide),
+                                       rtol=1e-4, atol=1e-4)
+
     def test_factorization(self):
         u, m = self.random.normal(0, 0.7, (2, 40, 3))
         X = np.array([(a, b) for a in range(40) for b in range(40)])

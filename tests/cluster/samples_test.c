@@ -150,6 +150,71 @@ static void test_cases_of_libsvm(void **state) {
     assert_true(summary("train_accuracy") == 1);
 }
 
+/* Makes 240 lines of words w, 1 to 59, in order: near.svm with w itself as index, far.svm with `index`, which ascends
+ * with w; `value` is what follows. */
+static void make_words(const char *index, const char *value) {
+    run_well("awk 'BEGIN {for (i = 0; i < 240; i++) {near = far = i %% 3; for (w = 1; w < 60; w++) "
+             "if ((w + i) %% 13 == 0 || ((7 * w + 5 * i) %% 11 < 3 && w %% 3 == i %% 3)) {near = near \" \" w %s; "
+             "far = far \" \" %s %s} print near >\"near.svm\"; print far >\"far.svm\"}}'",
+             value, index, value);
+}
+
+/* Indexes that are far apart: the same model as with those that occur numbered by hand, by any number of nodes. */
+static void test_indexes_far_apart(void **state) {
+    (void)state;
+    static const struct {
+        const char *index, *value;
+    } words[] = {{"w * 35791393", "\":\" (1 + w % 2)"},           /* to 2111692187 */
+                 {"(w < 58 ? w - 1 : 2147483588 + w)", "\":1\""}, /* from 0 to 2147483647 */
+                 {"w * w * w * 10007", "\"\""}};                  /* alone */
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        make_words(words[i].index, words[i].value);
+        for (unsigned nodes = 1; nodes <= 3; nodes += 2) {
+            static const char *const files[] = {"near", "far"};
+            double losses[2];
+            for (unsigned f = 0; f < 2; f++) {
+                run_well("$run --reliable %u -- mlr --data %s.svm --test %s.svm --iterations 10 --model-out model; "
+                         "$bin/mlr --predict model --data %s.svm --out %s.lines",
+                         nodes, files[f], files[f], files[f], files[f]);
+                losses[f] = summary("test_loss");
+                assert_true(summary("test_accuracy") > 0.95);
+            }
+            assert_true(fabs(losses[0] - losses[1]) < 1e-3 * losses[0]);
+            run_well("test $(wc -c <model) -lt 2500; for f in near far; do cut -f1,2 $f.lines >$f.classes; done; "
+                     "cmp near.classes far.classes");
+        }
+    }
+}
+
+static void test_the_largest_index(void **state) {
+    (void)state;
+    run_well("for i in 1 2 3 4 5 6; do printf 'a 2147483647:1\nb 5:2\n'; done >f.svm; $run -- mlr --data f.svm "
+             "--model-out model --iterations 20");
+    assert_text("out",
+                "f.svm: 12 samples of 2 features, libsvm (indexes from 1 to 2147483647, of which the features are "
+                "those that occur), 2 classes: a 6, b 6");
+    assert_true(summary("train_accuracy") == 1);
+    run_well("printf 'b 4:7 5:2 6:1 2147483646:9\na 3:1 2147483647:1\n' >g.svm; $bin/mlr --predict model --data g.svm");
+    assert_text("out", "samples 2  unknown_labels 0  accuracy 1.000000");
+    run_well(
+        "for i in 1 2 3 4 5 6; do printf 'a 2147483647:1\nb\n'; done >f.svm; $run --reliable 2 -- mlr --data f.svm "
+        "--test f.svm --iterations 20");
+    assert_true(summary("test_accuracy") == 1);
+    run_well("for i in 1 2 3 4 5 6; do printf 'a 0:3 2147483647:1\nb 0:1\n'; done >f.svm; $run -- mlr --data f.svm "
+             "--layout dense --scale max --model-out model --iterations 50; $bin/mlr --predict model --data f.svm");
+    assert_text("out", "samples 12  unknown_labels 0  accuracy 1.000000");
+    run_refused("printf 'a 1:1\nb 2147483648:1\n' >f.svm; $run -- mlr --data f.svm",
+                "f.svm:2: expected index:value with an index up to 2147483647, got '2147483648:1'");
+    run_refused("printf 'a 1:1\nb 99999999999999999999:1\n' >f.svm; $bin/mlr --predict model --data f.svm",
+                "f.svm:2: expected index:value with an index up to 2147483647, got '99999999999999999999:1'");
+    run_refused(
+        "printf 'a 1:1\nb 2147483647:1\n' >f.svm; $run -- net --data f.svm",
+        "f.svm:2: expected indexes up to 67108864, as samples are dense, of all features up to the largest; mlr "
+        "takes those that occur");
+    run_refused("printf 'a 1:1\nb 300000:1\n' >f.svm; $run -- net --data f.svm",
+                "f.svm: expected at most 262143 features, got 300000: samples are dense here; mlr takes sparse ones");
+}
+
 /* ---- Predictions ---- */
 
 static unsigned lines_of(const char *name) {
@@ -238,6 +303,8 @@ int main(void) {
         cmocka_unit_test(test_columns_by_their_names),
         cmocka_unit_test(test_cases_of_columns),
         cmocka_unit_test(test_cases_of_libsvm),
+        cmocka_unit_test(test_indexes_far_apart),
+        cmocka_unit_test(test_the_largest_index),
         cmocka_unit_test(test_every_sample_has_a_prediction),
         cmocka_unit_test(test_samples_of_zeros),
         cmocka_unit_test(test_foreign_lines),

@@ -77,7 +77,7 @@ static int check_sample(void *context, const struct sample *sample, struct error
     for (uint32_t i = 0; i < sample->count; i++) {
         FUZZ_CHECK(isfinite(sample->values[i]));
         uint32_t feature = sample->features != NULL ? sample->features[i] : i;
-        FUZZ_CHECK(feature <= SAMPLES_FEATURES_MAX);
+        FUZZ_CHECK(feature <= SAMPLES_INDEX_MAX);
         FUZZ_CHECK(i == 0 || sample->features == NULL || feature > sample->features[i - 1]);
         seen->features = feature + 1 > seen->features ? feature + 1 : seen->features;
     }
@@ -86,14 +86,27 @@ static int check_sample(void *context, const struct sample *sample, struct error
     return 0;
 }
 
+/* With the numbering of its survey a file has the same samples, of features below that of the survey. */
+static void check_numbering(const struct samples_file *file, const struct samples_survey *survey,
+                            const struct seen *seen) {
+    struct samples_file again = *file;
+    struct seen numbered = {.label_optional = seen->label_optional, .keep = seen->keep};
+    struct error error = {0};
+    again.numbering = &survey->numbering;
+    FUZZ_CHECK(samples_read(&again, check_sample, &numbered, &error) == 0);
+    FUZZ_CHECK(numbered.samples == seen->samples && numbered.values == seen->values);
+    FUZZ_CHECK(numbered.features == survey->features);
+}
+
 static void check_survey(const struct samples_file *file, bool find_base, const struct seen *seen, bool read) {
     struct samples_survey survey;
     struct error error = {0};
-    const struct samples_wanted wanted = {.base = find_base, .maxima = seen->features <= FUZZ_FEATURES_MAX};
+    bool large = seen->features > FUZZ_FEATURES_MAX;
+    const struct samples_wanted wanted = {.base = find_base, .numbered = find_base, .maxima = !large};
     int result = samples_survey(file, &wanted, &survey, &error);
     if (result != 0) {
         FUZZ_CHECK((result == AML_EINPUT || result == AML_ELIMIT) && error.text[0] != '\0');
-        FUZZ_CHECK(!read || result == AML_ELIMIT);
+        FUZZ_CHECK(!read || result == AML_ELIMIT || (!find_base && seen->features > SAMPLES_FEATURES_MAX));
         return;
     }
     FUZZ_CHECK(survey.format != SAMPLES_AUTO);
@@ -103,7 +116,11 @@ static void check_survey(const struct samples_file *file, bool find_base, const 
     }
     if (read && (!find_base || survey.index_base == file->index_base)) {
         FUZZ_CHECK(survey.samples == seen->samples && survey.values == seen->values);
-        FUZZ_CHECK(survey.features == (seen->features > 0 ? seen->features : 1));
+        if (numbering_is_used(&survey.numbering)) {
+            check_numbering(file, &survey, seen);
+        } else {
+            FUZZ_CHECK(survey.features == (seen->features > 0 ? seen->features : 1));
+        }
     }
     samples_survey_close(&survey);
 }

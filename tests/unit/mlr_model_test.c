@@ -40,8 +40,9 @@ static float weight(uint64_t feature, uint32_t class) {
     return feature == 3 ? 0 : (float)feature - 2.5F * (float)class;
 }
 
-static struct column_names names; /* of the next model: none, but in one test */
-static bool centred = true;       /* standardized samples */
+static struct column_names names;  /* of the next model: none, but in one test */
+static bool centred = true;        /* standardized samples */
+static struct numbering numbering; /* of its features: none, but in some tests */
 
 static int write_model(enum scale_kind kind, float bias, struct error *error) {
     struct mlr_labels labels = make_labels();
@@ -51,6 +52,7 @@ static int write_model(enum scale_kind kind, float bias, struct error *error) {
                                                       .factors = FACTORS,
                                                       .centres = centred ? CENTRES : NULL},
                                             .index_base = 1,
+                                            .numbering = &numbering,
                                             .labels = &labels,
                                             .names = &names};
     struct mlr_model_writer *writer;
@@ -196,6 +198,15 @@ static void test_damage_is_found(void **state) {
     expect_refused("No such file");
 }
 
+/* Writes bytes[size] and their checksum, for which there is room. */
+static void write_checked(unsigned char *bytes, size_t size) {
+    uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
+    for (unsigned i = 0; i < 4; i++) {
+        bytes[size + i] = (unsigned char)(checksum >> (8 * i));
+    }
+    write_file(bytes, size + 4);
+}
+
 /* A file with a right checksum, of which `size` bytes at `at` are others. */
 static void expect_refused_with(size_t at, const void *other, size_t other_size, size_t removed, const char *message) {
     unsigned char bytes[FILE_MAX];
@@ -203,11 +214,7 @@ static void expect_refused_with(size_t at, const void *other, size_t other_size,
     assert_int_equal(write_model(SCALE_MAX, 1, &error), 0);
     size_t size = read_file(bytes) - 4 - removed;
     memcpy(bytes + at, other, other_size);
-    uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
-    for (unsigned i = 0; i < 4; i++) {
-        bytes[size + i] = (unsigned char)(checksum >> (8 * i));
-    }
-    write_file(bytes, size + 4);
+    write_checked(bytes, size);
     expect_refused(message);
 }
 
@@ -250,7 +257,8 @@ static void test_nothing_is_believed(void **state) {
     const size_t maxima = labels + CLASSES * 56;
     const size_t rows = maxima + FEATURES * 4;
     const size_t row = 4 + CLASSES * 4;
-    expect_refused_with(8, "\5", 1, 0, "version 5, expected at most");
+    expect_refused_with(8, "\6", 1, 0, "version 6, expected at most");
+    expect_refused_with(8, "\5", 1, 0, "indexes of features that are out of range"); /* maxima as indexes */
     expect_refused_with(8, "\3", 1, 0, "a shape of images out of range");
     expect_refused_with(8, "\0", 1, 0, "version 0, expected at most");
     expect_refused_with(8, "\2", 1, 0, "of its hash out of range"); /* labels as bits and crosses */
@@ -271,6 +279,71 @@ static void test_nothing_is_believed(void **state) {
     expect_refused_with(rows, "\3", 1, 0, "has no biases");
     expect_refused_with(rows + 4, "\0\0\x80\x7f", 4, 0, "a weight that is not finite");
     expect_refused_with(rows, "\6", 1, 4, "a length that does not fit");
+}
+
+/* ---- Models of numbered features ---- */
+
+static const uint64_t NUMBERED[FEATURES] = {0, 7, 1 << 20, 1 << 30, INT32_MAX - 2, INT32_MAX - 1};
+
+static void write_numbered_model(enum scale_kind kind) {
+    struct error error = {0};
+    uint64_t *copy = malloc(sizeof NUMBERED);
+    assert_non_null(copy);
+    memcpy(copy, NUMBERED, sizeof NUMBERED);
+    numbering_make(&numbering, copy, FEATURES);
+    assert_int_equal(write_model(kind, 0, &error), 0);
+    numbering_close(&numbering);
+}
+
+/* Samples of a model's numbering have its features alone; indexes are in the file, from index_base on. */
+static void test_numbered_features_are_read(void **state) {
+    (void)state;
+    for (unsigned kind = SCALE_NONE; kind < SCALE_AUTO; kind++) {
+        unsigned char bytes[FILE_MAX];
+        struct mlr_model model;
+        struct error error = {0};
+        centred = false;
+        write_numbered_model((enum scale_kind)kind);
+        assert_true(read_file(bytes) > 0 && bytes[8] == MLR_MODEL_VERSION_NUMBERED);
+        assert_int_equal(mlr_model_load(path, &model, &error), 0);
+        assert_true(numbering_is_used(&model.numbering));
+        assert_int_equal(model.numbering.places.count, FEATURES);
+        assert_memory_equal(model.numbering.features, NUMBERED, sizeof NUMBERED);
+        uint32_t features[] = {0, 1, 1 << 20, 1 << 21, INT32_MAX - 1};
+        double values[] = {1, 2, 3, 4, 5};
+        assert_int_equal(numbering_apply(&model.numbering, features, values, 5), 3);
+        assert_true(features[0] == 0 && features[1] == 2 && features[2] == 5);
+        assert_true(values[0] == 1 && values[1] == 3 && values[2] == 5);
+        if (kind == SCALE_MAX) {
+            assert_memory_equal(model.maxima, MAXIMA, sizeof MAXIMA);
+        }
+        if (kind == SCALE_STANDARD) {
+            assert_memory_equal(model.factors, FACTORS, sizeof FACTORS);
+        }
+        mlr_model_close(&model);
+    }
+    centred = true;
+}
+
+static void test_no_numbering_is_believed(void **state) {
+    (void)state;
+    static const struct {
+        unsigned feature;
+        unsigned char index[4];
+    } wrong[] = {{0, {0, 0, 0, 0}},    /* below index_base */
+                 {1, {1, 0, 0, 0}},    /* twice */
+                 {2, {2, 0, 0, 0}},    /* descends */
+                 {5, {0, 0, 0, 0x80}}, /* 2^31 */
+                 {3, {0xff, 0xff, 0xff, 0xff}}};
+    const size_t indexes = 28 + CLASSES * 56;
+    for (size_t w = 0; w < sizeof wrong / sizeof wrong[0]; w++) {
+        unsigned char bytes[FILE_MAX];
+        write_numbered_model(SCALE_MAX);
+        size_t size = read_file(bytes) - 4;
+        memcpy(bytes + indexes + 4 * (size_t)wrong[w].feature, wrong[w].index, 4);
+        write_checked(bytes, size);
+        expect_refused("indexes of features that are out of range or do not ascend");
+    }
 }
 
 /* ---- Models of hashed samples ---- */
@@ -317,11 +390,7 @@ static void expect_hash_refused(size_t at, unsigned char other, const char *mess
     write_hashed_model();
     size_t size = read_file(bytes) - 4;
     bytes[at] = other;
-    uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), bytes, (uInt)size);
-    for (unsigned i = 0; i < 4; i++) {
-        bytes[size + i] = (unsigned char)(checksum >> (8 * i));
-    }
-    write_file(bytes, size + 4);
+    write_checked(bytes, size);
     expect_refused(message);
 }
 
@@ -378,6 +447,8 @@ int main(void) {
         cmocka_unit_test(test_predictions_of_centred_samples),
         cmocka_unit_test(test_damage_is_found),
         cmocka_unit_test(test_nothing_is_believed),
+        cmocka_unit_test(test_numbered_features_are_read),
+        cmocka_unit_test(test_no_numbering_is_believed),
         cmocka_unit_test(test_a_hash_is_written_and_read),
         cmocka_unit_test(test_no_hash_is_believed),
         cmocka_unit_test(test_only_whole_models_are_written),

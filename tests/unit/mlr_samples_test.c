@@ -118,14 +118,15 @@ static void test_libsvm(void **state) {
     const struct samples_file zero = {.format = SAMPLES_LIBSVM, .index_base = 0};
     expect_read(&zero, "spam 0:1 16777215:2\n", "spam 0:1 16777215:2;");
     expect_refused(&ANY, "1 1:1\n1 0:1\n", ":2: expected indexes from 1 on (see --index-base), got '0:1'");
-    expect_read(&zero, "1 67108864:1\n", "1 67108864:1;");
-    expect_refused(&zero, "1 67108865:1\n", ":1: expected index:value with an index up to 67108864, got '67108865:1'");
+    expect_read(&zero, "1 2147483647:1\n", "1 2147483647:1;");
+    expect_refused(&zero, "1 2147483648:1\n",
+                   ":1: expected index:value with an index up to 2147483647, got '2147483648:1'");
     expect_refused(&ANY, "1 1:1\n1 99999999999999999999:1\n",
-                   ":2: expected index:value with an index up to 67108864, got '99999999999999999999:1'");
+                   ":2: expected index:value with an index up to 2147483647, got '99999999999999999999:1'");
     expect_refused(&ANY, "1 1:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
     expect_refused(&ANY, "1 2:1 1:2\n", ":1: expected indexes in ascending order, got '1:2'");
-    expect_refused(&ANY, "1 2:1 3\n", ":1: expected index:value with an index up to 67108864, got '3'");
-    expect_refused(&ANY, "1 2:1 -3:1\n", ":1: expected index:value with an index up to 67108864, got '-3:1'");
+    expect_refused(&ANY, "1 2:1 3\n", ":1: expected index:value with an index up to 2147483647, got '3'");
+    expect_refused(&ANY, "1 2:1 -3:1\n", ":1: expected index:value with an index up to 2147483647, got '-3:1'");
     expect_refused(&ANY, "1 2:\n", ":1: expected a finite number behind the index, got '2:'");
     expect_refused(&ANY, "1 2:nan\n", ":1: expected a finite number behind the index, got '2:nan'");
     expect_refused(&ANY, "1 2:1e39\n", ":1: expected a finite number behind the index, got '2:1e39'");
@@ -133,8 +134,8 @@ static void test_libsvm(void **state) {
     expect_refused(&ANY, "1 2:1\n1,2 2:1\n", ":2: expected one label, then index:value, got '1,2'");
     expect_refused(&ANY, "1 2:1\n2:1 3:1\n", ":2: expected one label, then index:value, got '2:1'");
     expect_read(&ANY, "1 qid:3 2:1\n2 qid:17\n", "1 1:1;2;");
-    expect_refused(&ANY, "1 qid:x 2:1\n", ":1: expected index:value with an index up to 67108864, got 'qid:x'");
-    expect_refused(&ANY, "1 2:1 qid:3\n", ":1: expected index:value with an index up to 67108864, got 'qid:3'");
+    expect_refused(&ANY, "1 qid:x 2:1\n", ":1: expected index:value with an index up to 2147483647, got 'qid:x'");
+    expect_refused(&ANY, "1 2:1 qid:3\n", ":1: expected index:value with an index up to 2147483647, got 'qid:3'");
     expect_refused(&ANY, "1:0.5 1:2\n",
                    ":1: expected one label, then index:value, got '1:0.5': the label is missing, or");
     expect_refused(&ANY, "1,3 1:2\n", ":1: expected one label, then index:value, got '1,3': of several labels");
@@ -145,7 +146,7 @@ static void test_indexes_alone(void **state) {
     (void)state;
     const struct samples_file libsvm = {.format = SAMPLES_LIBSVM, .index_base = 1};
     expect_read(&libsvm, "1 1 3\n2 2 # text\n3\n1 2:0.5\n", "1 0:1 2:1;2 1:1;3;1 1:0.5;");
-    expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 67108864, got '3:2'");
+    expect_refused(&libsvm, "1 1 3:2\n", ":1: expected index:value with an index up to 2147483647, got '3:2'");
     expect_refused(&libsvm, "1 3 1\n", ":1: expected indexes in ascending order, got '1'");
     expect_read(&ANY, "1 1 2 3\n2 2 5\n", "1 0:1 1:1 2:1;2 1:1 4:1;");
     expect_read(&ANY, "a 1 2 9\nb 2 5 7\na 1 3 4\nb 2 5 6\n",
@@ -638,6 +639,94 @@ static void test_survey(void **state) {
     samples_survey_close(&survey);
 }
 
+/* ---- Indexes that are far apart ---- */
+
+struct numbered {
+    const char *text;
+    uint32_t index_base, count;
+    uint64_t features[4]; /* of which there are `count`; 0: they are not numbered */
+    uint32_t all;         /* features of the survey */
+    float maxima[4];
+    const char *read; /* with the numbering */
+};
+
+static const struct numbered NUMBERED[] = {
+    {"1 5:2 2147483647:1\n2 7:-3\n", 1, 3, {4, 6, 2147483646}, 3, {2, 3, 1}, "1 0:2 2:1;2 1:-3;"},
+    {"1 2147483647:1\n2 \n", 1, 1, {2147483646}, 1, {1}, "1 0:1;2;"},
+    {"1 0:5 2147483647:1\n2 1048576:2\n", 0, 3, {0, 1048576, 2147483647}, 3, {5, 2, 1}, "1 0:5 2:1;2 1:2;"},
+    {"2 1048575 99999999\n1 2000000000 2000000001\n1 1048575\n",
+     1,
+     4,
+     {1048574, 99999998, 1999999999, 2000000000},
+     4,
+     {1, 1, 1, 1},
+     "2 0:1 1:1;1 2:1 3:1;1 0:1;"},
+    {"1 1048575:1\n2 1:0\n", 1, 0, {0}, 1048575, {0}, "1 1048574:1;2 0:0;"},
+};
+
+static void test_indexes_that_are_far_apart_are_numbered(void **state) {
+    (void)state;
+    for (size_t n = 0; n < sizeof NUMBERED / sizeof NUMBERED[0]; n++) {
+        const struct numbered *expected = &NUMBERED[n];
+        for (unsigned full = 0; full < 2; full++) {
+            struct memory_file made = file_of(expected->text, strlen(expected->text));
+            struct samples_file file = {.path = made.path};
+            const struct samples_wanted wanted = {.base = true, .numbered = true, .maxima = full == 1};
+            struct samples_survey survey;
+            struct record record = {.used = 0};
+            struct error error = {0};
+            assert_int_equal(samples_survey(&file, &wanted, &survey, &error), 0);
+            assert_int_equal(survey.index_base, expected->index_base);
+            assert_int_equal(survey.features, expected->all);
+            assert_int_equal(survey.numbering.places.count, expected->count);
+            assert_true(numbering_is_used(&survey.numbering) == (expected->count > 0));
+            assert_memory_equal(survey.numbering.features, expected->features, expected->count * sizeof(uint64_t));
+            if (full == 1) {
+                assert_memory_equal(survey.maxima, expected->maxima, expected->count * sizeof(float));
+            }
+            file.index_base = survey.index_base;
+            file.numbering = &survey.numbering;
+            assert_int_equal(samples_read(&file, record_sample, &record, &error), 0);
+            assert_string_equal(record.text, expected->read);
+            samples_survey_close(&survey);
+            close(made.file);
+        }
+    }
+}
+
+/* Features that the training data does not have are left out. */
+static void test_unknown_indexes_are_left_out(void **state) {
+    (void)state;
+    struct samples_survey survey;
+    struct error error = {0};
+    struct memory_file made = file_of(NUMBERED[0].text, strlen(NUMBERED[0].text));
+    const struct samples_file file = {.path = made.path};
+    const struct samples_wanted wanted = {.base = true, .numbered = true};
+    assert_int_equal(samples_survey(&file, &wanted, &survey, &error), 0);
+    const struct samples_file test = {.index_base = 1, .numbering = &survey.numbering};
+    expect_read(&test, "1 1:1 5:2 6:3 7:4 1048577:5 2147483646:6\n2 4 5\n1 2147483646:1\n", "1 0:2 1:4;2 0:1;1;");
+    expect_refused(&test, "1 5:1 5:2\n", ":1: expected indexes in ascending order, got '5:2'");
+    expect_refused(&test, "1 6:1 4:2\n", ":1: expected indexes in ascending order, got '4:2'");
+    samples_survey_close(&survey);
+    close(made.file);
+}
+
+/* Who does not number features has all up to the largest, within a limit. */
+static void test_dense_samples_have_a_limit_to_indexes(void **state) {
+    (void)state;
+    for (unsigned full = 0; full < 2; full++) {
+        static const char text[] = "1 1:1\n2 67108864:1\n1 67108865:2\n";
+        struct memory_file made = file_of(text, strlen(text));
+        const struct samples_file file = {.path = made.path, .index_base = 1};
+        struct samples_survey survey;
+        struct error error = {0};
+        assert_int_equal(samples_survey(&file, &(struct samples_wanted){.values = full == 1}, &survey, &error),
+                         AML_EINPUT);
+        assert_non_null(strstr(error.text, ":3: expected indexes up to 67108864, as samples are dense"));
+        close(made.file);
+    }
+}
+
 /* ---- Quick surveys and runs of lines: as the full reading of a file ---- */
 
 static void same_surveys(const struct samples_survey *quick, const struct samples_survey *full, const char *text) {
@@ -1128,6 +1217,9 @@ int main(void) {
         cmocka_unit_test(test_the_sink_may_stop),
         cmocka_unit_test(test_idx),
         cmocka_unit_test(test_survey),
+        cmocka_unit_test(test_indexes_that_are_far_apart_are_numbered),
+        cmocka_unit_test(test_unknown_indexes_are_left_out),
+        cmocka_unit_test(test_dense_samples_have_a_limit_to_indexes),
         cmocka_unit_test(test_quick_surveys_and_runs),
         cmocka_unit_test(test_wrong_lines_of_a_run),
         cmocka_unit_test(test_labels),

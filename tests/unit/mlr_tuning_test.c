@@ -52,7 +52,7 @@ static void test_sums_keep_their_digits(void **state) {
         take(&statistics, &labels, r % 2, NULL, values, 4);
     }
     mlr_labels_sort(&labels);
-    statistics_end(&statistics, 0, 5, &labels);
+    statistics_end(&statistics, NULL, 0, 5, &labels);
     assert_int_equal(statistics.samples, ROWS);
     assert_int_equal(statistics.label_counts[0], ROWS / 2);
     struct feature_moments moments = statistics_moments(&statistics, 0);
@@ -80,13 +80,39 @@ static void test_zeros_that_are_not_written_count(void **state) {
         take(&statistics, &labels, 1, features, value, r < 4 ? 1 : 0);
     }
     mlr_labels_sort(&labels);
-    statistics_end(&statistics, 1, 3, &labels);
+    statistics_end(&statistics, NULL, 1, 3, &labels);
     struct feature_moments moments = statistics_moments(&statistics, 2);
     assert_true(fabs(moments.mean - 400000.2) < 1e-6 && moments.part == 0.4);
     assert_true(fabs(moments.variance / (0.24 * 1e12) - 1) < 1e-5);
     assert_int_equal(statistics.drawn_count, 10);
     for (size_t i = 0; i < statistics.drawn_count; i++) {
         assert_true(statistics.drawn[i].count == 0 || statistics.drawn[i].features[0] == 2);
+    }
+    statistics_close(&statistics);
+    mlr_labels_close(&labels);
+}
+
+/* Features get the numbers that a survey ends with: here in reverse, and one of them never occurs. */
+static void test_features_get_their_final_numbers(void **state) {
+    (void)state;
+    struct statistics statistics = {.seed = 1};
+    struct mlr_labels labels = {0};
+    const uint32_t features[] = {2, 7};
+    const uint32_t numbers[] = {0, 0, 1, 0, 0, 0, 0, 0};
+    for (unsigned r = 0; r < 10; r++) {
+        const double values[] = {3, r};
+        take(&statistics, &labels, r % 2, features, values, r < 5 ? 1 : 2);
+    }
+    mlr_labels_sort(&labels);
+    statistics_end(&statistics, numbers, 0, 2, &labels);
+    assert_int_equal(statistics.feature_count, 2);
+    struct feature_moments moments = statistics_moments(&statistics, 1);
+    assert_true(moments.mean == 3 && moments.part == 1);
+    moments = statistics_moments(&statistics, 0);
+    assert_true(fabs(moments.mean - 3.5) < 1e-12 && moments.part == 0.5);
+    for (size_t i = 0; i < statistics.drawn_count; i++) {
+        assert_true(statistics.drawn[i].features[0] == 1);
+        assert_true(statistics.drawn[i].count == 1 || statistics.drawn[i].features[1] == 0);
     }
     statistics_close(&statistics);
     mlr_labels_close(&labels);
@@ -107,7 +133,7 @@ static void test_samples_are_drawn_alike(void **state) {
     }
     mlr_labels_sort(&labels);
     for (unsigned s = 0; s < 2; s++) {
-        statistics_end(&all[s], 0, FEATURES, &labels);
+        statistics_end(&all[s], NULL, 0, FEATURES, &labels);
         assert_int_equal(all[s].drawn_count, STATISTICS_DRAWN_MIN);
         assert_true(all[s].samples > 0.7 * ROWS && all[s].samples < 0.8 * ROWS);
     }
@@ -247,7 +273,7 @@ static void test_units_do_not_matter(void **state) {
             take(&statistics, &labels, r % 2, NULL, values, 4);
         }
         mlr_labels_sort(&labels);
-        statistics_end(&statistics, 0, 4, &labels);
+        statistics_end(&statistics, NULL, 0, 4, &labels);
         const struct scale given = {.kind = SCALE_AUTO, .features = 4};
         tuning_make(&tuned[turn], &statistics, &given, true, 2, true);
         assert_int_equal(tuned[turn].scale.kind, SCALE_STANDARD);
@@ -266,6 +292,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sums_keep_their_digits),
         cmocka_unit_test(test_zeros_that_are_not_written_count),
+        cmocka_unit_test(test_features_get_their_final_numbers),
         cmocka_unit_test(test_samples_are_drawn_alike),
         cmocka_unit_test(test_noise_is_no_better_than_the_constant),
         cmocka_unit_test(test_what_can_be_learned_is_found),
