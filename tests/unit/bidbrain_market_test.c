@@ -289,8 +289,8 @@ static void columns_are_named(void **state) {
     static const char *const days[] = {
         "[{\"date\": \"2016-04-25\", \"price\": 0.0187, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
         "[{\"price\": 0.0187, \"day\": 20160425, \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}]",
-        "{\"price\": 0.000005, \"date\": \"2016-04-24\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}\n"
-        "{\"price\": 0.0187, \"date\": \"2016-04-25\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}",
+        ("{\"price\": 0.000005, \"date\": \"2016-04-24\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}\n"
+         "{\"price\": 0.0187, \"date\": \"2016-04-25\", \"type\": \"m3.large\", \"zone\": \"us-east-1a\"}"),
     };
     for (size_t i = 0; i < sizeof days / sizeof *days; i++) {
         check_read(file_write("days.json", days[i]), "m3.large", "us-east-1a", MARKET_PRODUCT, i == 2 ? 2 : 1,
