@@ -75,13 +75,16 @@ static bool take_number(const struct text_field *field, uint64_t *number) {
 }
 
 bool rating_is_missing(const struct text_field *field) {
-    static const char *const words[] = {"", "nan", "na", "n/a", "<na>", "null", "none", "\\n", "?", "-"};
-    for (size_t w = 0; w < sizeof words / sizeof words[0] && !field->quoted; w++) {
-        if (field->length == strlen(words[w]) && strncasecmp(field->text, words[w], field->length) == 0) {
+    static const char words[][5] = {"nan", "na", "n/a", "<na>", "null", "none", "\\n", "?", "-"};
+    if (field->length == 0 || field->quoted || field->length >= sizeof words[0]) {
+        return field->length == 0;
+    }
+    for (size_t w = 0; w < sizeof words / sizeof words[0]; w++) {
+        if (words[w][field->length] == '\0' && strncasecmp(field->text, words[w], field->length) == 0) {
             return true;
         }
     }
-    return field->length == 0;
+    return false;
 }
 
 /* Hashes a text, 8 bytes at a time, the first in the lowest bits. As hash_mix is bijective, texts of the same length up

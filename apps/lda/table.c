@@ -404,7 +404,9 @@ static int take_record(struct table *table) {
     table->record = reader->line;
     table->length = reader->length;
     reader->record = reader->lines.number;
-    scan_quotes(reader->line, reader->length, table->separator, &open);
+    if (memchr(reader->line, '"', reader->length) != NULL) {
+        scan_quotes(reader->line, reader->length, table->separator, &open);
+    }
     if (!open) {
         return 0;
     }
