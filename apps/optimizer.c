@@ -65,16 +65,14 @@ double optimizer_momentum(const struct optimizer *optimizer) {
     return optimizer->momentum > 0 ? optimizer->momentum : 0.9;
 }
 
-/* Returns the factor of the rate in a clock, from 1. */
-static double fallen_in(const struct optimizer_fall *fall, uint64_t clock) {
-    double before = (double)(clock - 1);
+double optimizer_fallen(const struct optimizer_fall *fall, double clocks) {
     if (fall->decay > 0) {
-        return fall->decay < 1 ? pow(fall->decay, floor(before / (double)fall->iteration)) : 1;
+        return fall->decay < 1 ? pow(fall->decay, floor(clocks / (double)fall->iteration)) : 1;
     }
     if (fall->clocks == 0) {
         return 1;
     }
-    double part = before / (double)fall->clocks;
+    double part = clocks / (double)fall->clocks;
     return fall->open ? 1 / (1 + 3 * part) : fmax(1 - part, 0);
 }
 
@@ -82,7 +80,7 @@ static double fallen_in(const struct optimizer_fall *fall, uint64_t clock) {
 static void apply(const struct aml_step *step, const void *parameters) {
     const struct optimizer *optimizer = parameters;
     union optimizer_parameters chosen = step->key == optimizer->bare ? optimizer->of_bare : optimizer->of_weights;
-    double fallen = fallen_in(&optimizer->fall, step->clock);
+    double fallen = optimizer_fallen(&optimizer->fall, (double)(step->clock - 1));
     switch (optimizer->kind) {
     case OPTIMIZER_SGD:
         break; /* has no `apply` */

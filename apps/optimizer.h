@@ -42,6 +42,9 @@ int optimizer_choose(struct optimizer *optimizer, struct error *error);
 /* Returns the momentum of `momentum`. */
 double optimizer_momentum(const struct optimizer *optimizer);
 
+/* Returns the factor of the rate, from 1, when `clocks` of the job's clocks are done (a part of one perhaps). */
+double optimizer_fallen(const struct optimizer_fall *fall, double clocks);
+
 /* Gives the table, whose width is known, its optimizer; with `sgd` the table stays as it is. For `configure`. */
 void optimizer_declare(struct optimizer *optimizer, struct aml_table *table);
 

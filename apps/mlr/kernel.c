@@ -77,7 +77,7 @@ static void reference_sparse_update(const struct mlr_weights *weights, const str
         if (in_part(weights->bias, part, parts)) {
             float *b = weights->rows + weights->bias * weights->stride;
             for (uint32_t k = 0; k < weights->classes; k++) {
-                b[k] -= step->scale * e[k];
+                b[k] -= step->scale * step->paces[weights->bias].rate * e[k];
             }
             touched[weights->bias] = 1;
         }
@@ -249,6 +249,7 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
     uint32_t classes = weights->classes;
     float *restrict bias = weights->rows + weights->bias * weights->stride;
     bool with_bias = in_part(weights->bias, part, parts);
+    float scale = step->scale * step->paces[weights->bias].rate;
     for (size_t s = 0; s < count; s++) {
         const float *e = errors + s * classes;
         if (classes == 2 && parts == 1) {
@@ -257,7 +258,7 @@ MLR_BODY void sparse_update_body(const struct mlr_weights *weights, const struct
             sample_update(weights, &samples[s], e, classes, step, part, parts, touched);
         }
         for (uint32_t k = 0; k < classes && with_bias; k++) {
-            bias[k] -= step->scale * e[k];
+            bias[k] -= scale * e[k];
         }
     }
     if (with_bias && count > 0) {

@@ -35,7 +35,7 @@ struct mlr_sparse {
     uint32_t count;
 };
 
-/* What a sparse step does to a feature. */
+/* What a sparse step does to a feature, or to the biases, which have no decay. */
 struct mlr_pace {
     float decay; /* each sample with the feature takes step.decay times this from its weights, at most all */
     float rate;  /* the gradient's factor */

@@ -44,6 +44,11 @@ static const double DENSE_FROM = 0.25;
 static const double RATE_OF_LENGTH = 40;
 /* With --rare 0.5 that rate is multiplied by this, as most steps are then longer than the rate. */
 static const double RATE_OF_RARE = 0.1;
+/* --rate 0 of Criteo lines with --rare, for each sample of a step: this divided by the mean squared length of a sample,
+ * its bias included. With a limit on the steps of features that many samples have: in a step of samples that all have
+ * a feature its weights move by at most this, divided likewise. */
+static const double RATE_OF_LINE = 0.048;
+static const double RATE_OF_COMMON = 4;
 /* --rate 0 of plain steps and of momentum is this divided by the largest eigenvalue of the samples' second moments,
  * twice the largest possible curvature. */
 static const double RATE_OF_CURVATURE = 3;
@@ -55,9 +60,12 @@ static const double RATE_OF_ADAPTIVE = 0.3;
 /* The mean square of a pixel's value by 1/255, where it is not known. */
 static const double PIXEL_SQUARE = 0.2;
 /* --batch 0: this part of the samples, within limits. */
-enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256 };
+enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256, BATCH_MAX_RARE = 4096 };
 /* The default of --iterations: at least so many, and so many clocks. */
 enum { ITERATIONS_MIN = 10, CLOCKS_MIN = 2000, ITERATIONS_CRITEO = 20 };
+/* The same of Criteo lines with --rare: as many as make so many steps of a sample, and up to ITERATIONS_RARE as many as
+ * make ENOUGH_RARE. */
+enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
 /* Criteo lines that are drawn, the first ones, and what their sink returns then. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
 /* --lambda -1 where no sample could be drawn to choose it. */
@@ -139,6 +147,7 @@ struct mlr {
     bool with_device; /* dense, on an accelerator */
     /* Set by mlr_begin for the node's present samples. */
     double first_rate;      /* --rate, or the rate that --rate 0 chooses */
+    double common_rate;     /* sparse: the largest first rate of a feature that all samples have; 0: no limit */
     struct mlr_pace *paces; /* sparse: [slots], see struct mlr_step */
     /* Made by the first mlr_begin, for good. */
     float *velocity;           /* with --momentum */
@@ -296,11 +305,21 @@ static int choose_biases(aml_worker *worker, struct mlr *mlr) {
     return 0;
 }
 
-/* Returns the factor of C for all samples beside that for those that were drawn. Most slots of hashed samples are rare:
- * with more samples their weights say more, and the best C grows (docs/mlr.md). */
+/* Whether these are Criteo lines whose steps, plain ones, are longer for rare features. After the layout. */
+static bool rare_steps(const struct mlr *mlr) {
+    return mlr->input.survey.format == SAMPLES_CRITEO && mlr->hashing.rare > 0;
+}
+
+/* Returns the rate of rare_steps, for each sample of a step, times the mean squared length of a sample. */
+static double rate_of_line(const struct mlr *mlr) {
+    return RATE_OF_LINE * pow(RATE_OF_RARE, 2 * mlr->hashing.rare - 1);
+}
+
+/* Returns the factor of C for all samples beside that for those that were drawn, of hashed samples but for rare_steps.
+ * Most slots are rare: with more samples their weights say more, and the best C grows (docs/mlr.md). */
 static double larger_c(const struct mlr *mlr) {
-    bool criteo = mlr->input.survey.format == SAMPLES_CRITEO;
-    return criteo ? sqrt(fmax(training_samples(mlr) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
+    bool grows = mlr->input.survey.format == SAMPLES_CRITEO && !rare_steps(mlr);
+    return grows ? sqrt(fmax(training_samples(mlr) / (double)mlr->input.statistics.drawn_count, 1)) : 1;
 }
 
 /* Says what was chosen by cross-validation. */
@@ -323,12 +342,24 @@ static void note_validation(aml_worker *worker, const struct mlr *mlr) {
              validation->loss, validation->constant);
 }
 
+static void make_tuning(struct mlr *mlr) {
+    const struct samples_input *input = &mlr->input;
+    struct tuning *tuning = &mlr->chosen.tuning;
+    bool choose_c = mlr->lambda < 0;
+    if (rare_steps(mlr)) {
+        /* Each class has weights, so the difference of their logits moves twice. */
+        const struct validate_pace pace = {.rate = 2 * rate_of_line(mlr), .rare = mlr->hashing.rare};
+        tuning_make_by_steps(tuning, &input->statistics, &input->scale, &pace, choose_c);
+    } else {
+        tuning_make(tuning, &input->statistics, &input->scale, input->dense, input->survey.labels.count, choose_c);
+    }
+}
+
 /* Sets how samples are scaled and weights regularized, by the survey's statistics. */
 static int tune(aml_worker *worker, struct mlr *mlr) {
     struct samples_input *input = &mlr->input;
     struct mlr_chosen *chosen = &mlr->chosen;
-    tuning_make(&chosen->tuning, &input->statistics, &input->scale, input->dense, input->survey.labels.count,
-                mlr->lambda < 0);
+    make_tuning(mlr);
     chosen->tuned = true;
     input->scale = chosen->tuning.scale;
     if (chosen->tuning.validated) {
@@ -392,12 +423,27 @@ static int choose_steps(aml_worker *worker, struct mlr *mlr) {
     const struct samples_survey *survey = &mlr->input.survey;
     double samples = training_samples(mlr);
     chosen->lambda = mlr->lambda >= 0 ? mlr->lambda : LAMBDA_DEFAULT;
-    chosen->batch =
-        mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(samples / BATCH_PART), BATCH_MIN), BATCH_MAX);
+    double most = rare_steps(mlr) ? BATCH_MAX_RARE : BATCH_MAX;
+    chosen->batch = mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(samples / BATCH_PART), BATCH_MIN), most);
     int result = survey->format == SAMPLES_CRITEO && mlr->input.with_statistics ? draw_criteo(worker, mlr) : 0;
     result = result == 0 && mlr->input.statistics.samples > 0 ? tune(worker, mlr) : result;
     set_optimizer(mlr);
     return result;
+}
+
+/* Returns the default of --iterations. */
+static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
+    double samples = training_samples(mlr);
+    if (mlr->chosen.constant) {
+        return 1;
+    }
+    if (rare_steps(mlr)) {
+        double enough = fmin(ceil(ENOUGH_RARE / samples), ITERATIONS_RARE);
+        return (int64_t)fmax(ceil(SAMPLES_MIN_RARE / samples), enough);
+    }
+    int64_t iterations = (CLOCKS_MIN + clocks - 1) / clocks;
+    iterations = iterations > ITERATIONS_MIN ? iterations : ITERATIONS_MIN;
+    return mlr->input.survey.format == SAMPLES_CRITEO ? ITERATIONS_CRITEO : iterations;
 }
 
 /* Sets the clocks and the iterations of the job, and how the rate falls over them. */
@@ -408,10 +454,8 @@ static void choose_clocks(aml_worker *worker, struct mlr *mlr, struct aml_app *a
     int64_t given = aml_iterations(worker);
     clocks = app->clocks_per_iteration > 0 ? app->clocks_per_iteration : clocks;
     app->clocks_per_iteration = clocks;
-    int64_t iterations = (CLOCKS_MIN + clocks - 1) / clocks;
-    iterations = iterations > ITERATIONS_MIN ? iterations : ITERATIONS_MIN;
-    iterations = mlr->input.survey.format == SAMPLES_CRITEO ? ITERATIONS_CRITEO : iterations;
-    app->iterations = mlr->chosen.constant ? 1 : iterations;
+    int64_t iterations = default_iterations(mlr, clocks);
+    app->iterations = iterations;
     mlr->optimizer.fall = (struct optimizer_fall){.decay = mlr->decay,
                                                   .iteration = (uint64_t)clocks,
                                                   .clocks = (uint64_t)(clocks * (given > 0 ? given : iterations)),
@@ -547,12 +591,24 @@ static void mlr_forget_items(struct mlr *mlr) {
 
 /* Sets a feature's pace: `count` of this node's `samples` have it, of `total` of all nodes. L2 takes more from the
  * weights of a rarer feature, as a sparse step changes only its samples' features: so the expected decay of each weight
- * is that of a dense step. This node's counts stand for those of all nodes, as samples are spread at random; but a
- * feature's first sample here is counted once, as no other node may have any. */
+ * is that of a dense step. This node's counts stand for those of all nodes, as samples are spread at random. With
+ * --rare the part of all samples is estimated: of a feature that one sample here has, the other nodes may have few or
+ * none. Where features with n samples are n^-2 as many, its expected number of samples is `first`. */
 static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, float count, double samples, double total) {
-    double part = (1 + ((double)count - 1) * total / samples) / total;
+    double share = samples / total;
+    double first = share < 1 ? (share - 1) / (share * log(share)) : 1;
+    double part = (first + ((double)count - 1) / share) / total;
     pace->rate = mlr->hashing.rare > 0 ? (float)pow(part, -mlr->hashing.rare) : 1;
-    pace->decay = (float)samples / count * pace->rate;
+    if (mlr->common_rate > 0) {
+        pace->rate = (float)fmin((double)pace->rate, mlr->common_rate / (mlr->first_rate * part));
+    }
+    pace->decay = mlr->hashing.rare > 0 ? pace->rate / (float)part : (float)samples / count;
+}
+
+/* The biases are features that all samples have, but for L2. */
+static void set_bias_pace(const struct mlr *mlr, struct mlr_pace *pace) {
+    bool limited = mlr->common_rate > 0 && mlr->common_rate < mlr->first_rate;
+    *pace = (struct mlr_pace){.rate = limited ? (float)(mlr->common_rate / mlr->first_rate) : 1};
 }
 
 static int make_paces(aml_worker *worker, struct mlr *mlr) {
@@ -563,11 +619,13 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
     if (mlr->paces == NULL) {
         return aml_error(worker, AML_ENOMEM, "no memory for the counts of %u features", slots);
     }
+    uint32_t bias = slots; /* there is none without samples */
     for (size_t i = 0; i < count; i++) {
         const uint32_t *features = aml_item_slots(item);
         for (uint32_t f = 0; f + 1 < item->row_count; f++) {
             mlr->paces[features[f]].rate++; /* counts, at first */
         }
+        bias = features[item->row_count - 1]; /* the same in all */
         item = i + 1 < count ? aml_item_next(item) : item;
     }
     for (uint32_t slot = 0; slot < slots; slot++) {
@@ -575,6 +633,7 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
             set_pace(mlr, &mlr->paces[slot], mlr->paces[slot].rate, (double)count, (double)aml_total_items(worker));
         }
     }
+    set_bias_pace(mlr, &mlr->paces[bias]);
     return 0;
 }
 
@@ -600,10 +659,26 @@ static int begin_device(aml_worker *worker, struct mlr *mlr) {
     return nn_device_result(worker, mlr_device_items(mlr->device, items, count, &error), &error);
 }
 
+static double mean_length(const aml_worker *worker) {
+    return 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
+}
+
+/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. A server
+ * makes one step a clock. */
+static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
+    double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
+    *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->chosen.batch), 1);
+    return clock_samples / (double)*steps;
+}
+
 /* Returns the rate of plain steps that --rate 0 chooses. */
-static double plain_rate(const aml_worker *worker, const struct mlr *mlr) {
-    double length = 1 + aml_total(worker, SAMPLES_TOTAL_SQUARES) / (double)aml_total_items(worker);
+static double plain_rate(aml_worker *worker, const struct mlr *mlr) {
+    double length = mean_length(worker);
     double rate = RATE_OF_LENGTH / length;
+    size_t steps;
+    if (rare_steps(mlr)) {
+        return rate_of_line(mlr) * step_samples(worker, mlr, &steps) / length;
+    }
     if (mlr->chosen.tuned && mlr->chosen.tuning.curvature > 0 && mlr->hashing.rare == 0) {
         rate = RATE_OF_CURVATURE / mlr->chosen.tuning.curvature;
     }
@@ -634,6 +709,7 @@ static int mlr_begin(aml_worker *worker, void *context) {
         }
     }
     mlr->first_rate = mlr->rate > 0 ? mlr->rate : plain_rate(worker, mlr);
+    mlr->common_rate = mlr->rate == 0 && rare_steps(mlr) ? RATE_OF_COMMON / mean_length(worker) : 0;
     return mlr->input.dense ? 0 : make_paces(worker, mlr);
 }
 
@@ -828,12 +904,16 @@ static int take_slices(aml_worker *worker, struct mlr *mlr, const void **items, 
     return result;
 }
 
-/* Returns the number of samples of a step over all nodes, about --batch, and sets *steps to a clock's steps. A server
- * makes one step a clock. */
-static double step_samples(aml_worker *worker, const struct mlr *mlr, size_t *steps) {
-    double clock_samples = (double)aml_total_items(worker) / aml_clocks_per_iteration(worker);
-    *steps = server_steps(mlr) ? 1 : (size_t)fmax(round(clock_samples / (double)mlr->chosen.batch), 1);
-    return clock_samples / (double)*steps;
+/* Returns a step's rate; `done` of the clock is done. */
+static double rate_of(const aml_worker *worker, const struct mlr *mlr, double done) {
+    if (server_steps(mlr)) {
+        return -1; /* the sum is the gradient itself */
+    }
+    double decay = mlr->decay > 0 ? mlr->decay : DECAY_OF_SGD;
+    double fallen = rare_steps(mlr) && mlr->decay == 0
+                        ? optimizer_fallen(&mlr->optimizer.fall, (double)aml_clock(worker) - 1 + done)
+                        : pow(decay, (double)aml_iteration(worker) - 1);
+    return mlr->first_rate * fallen / (1 + mlr->lag * aml_lag(worker));
 }
 
 static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *context) {
@@ -843,10 +923,6 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
     uint64_t values = 0;
     uint64_t start_us = monotonic_us();
     double samples = step_samples(worker, mlr, &steps);
-    double decay = mlr->decay > 0 ? mlr->decay : DECAY_OF_SGD;
-    double rate = mlr->first_rate * pow(decay, (double)aml_iteration(worker) - 1);
-    rate /= 1 + mlr->lag * aml_lag(worker);
-    rate = server_steps(mlr) ? -1 : rate; /* the sum is the gradient itself */
     int result = begin_steps(worker, mlr);
     if (result != 0) {
         return result;
@@ -860,6 +936,7 @@ static int mlr_clock(aml_worker *worker, const void *items, size_t count, void *
         if (first == end) {
             continue;
         }
+        double rate = rate_of(worker, mlr, (double)s / (double)steps);
         batch->step = (struct mlr_step){.scale = (float)(rate / samples),
                                         .momentum = (float)mlr->momentum,
                                         .velocity = mlr->velocity,
@@ -1076,12 +1153,12 @@ int main(int argc, char **argv) {
         {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,
-         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256"},
+         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256, of criteo to 4096"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate at the beginning; 0: by the samples (docs/mlr.md)"},
         {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0, 1,
-         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else the rate falls to 0 over the job's "
-         "iterations in a straight line; not of ftrl"},
+         "the rate's factor from iteration to iteration; 0: with sgd 0.98, else, and of criteo, the rate falls to 0 "
+         "over the job's iterations in a straight line; not of ftrl"},
         {"lag", "X", AML_OPTION_REAL, &mlr.lag, 0, 100,
          "with --staleness: a step's rate is divided by 1 + X times the clocks by which its weights lag"},
         {"lambda", "X", AML_OPTION_REAL, &mlr.lambda, -1, 1e6,

@@ -133,11 +133,15 @@ static void drawn_close(struct drawn_set *drawn) {
 
 /* ---- Choices ---- */
 
+static double mean_length(const struct drawn_set *drawn, const struct statistics *statistics) {
+    return drawn->squares / (double)(statistics->drawn_count > 0 ? statistics->drawn_count : 1);
+}
+
 /* Measures the drawn samples by the tuning's scale. */
 static void measure(struct tuning *tuning, const struct statistics *statistics, uint32_t classes, bool choose_c) {
     struct drawn_set drawn;
     drawn_make(&drawn, tuning, statistics, classes);
-    tuning->length = drawn.squares / (double)(statistics->drawn_count > 0 ? statistics->drawn_count : 1);
+    tuning->length = mean_length(&drawn, statistics);
     tuning->curvature = validate_curvature(&drawn.set);
     tuning->validated = choose_c && validate(&drawn.set, &tuning->validation);
     drawn_close(&drawn);
@@ -160,6 +164,17 @@ void tuning_make(struct tuning *tuning, const struct statistics *statistics, con
             *tuning = unit;
         }
     }
+}
+
+void tuning_make_by_steps(struct tuning *tuning, const struct statistics *statistics, const struct scale *given,
+                          const struct validate_pace *pace, bool choose_c) {
+    struct drawn_set drawn;
+    *tuning = (struct tuning){.scale = *given};
+    drawn_make(&drawn, tuning, statistics, 2);
+    tuning->length = mean_length(&drawn, statistics);
+    const struct validate_pace scaled = {.rate = pace->rate / (1 + tuning->length), .rare = pace->rare};
+    tuning->validated = choose_c && validate_by_steps(&drawn.set, &scaled, &tuning->validation);
+    drawn_close(&drawn);
 }
 
 void tuning_close(struct tuning *tuning) {

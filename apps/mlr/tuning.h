@@ -25,6 +25,11 @@ struct tuning {
  * `statistics` has ended. With `choose_c` C is chosen. tuning_close must follow. */
 void tuning_make(struct tuning *tuning, const struct statistics *statistics, const struct scale *given, bool dense,
                  uint32_t classes, bool choose_c);
+/* The same for samples of two classes of which most features are rare, whose scale stays as it is: C is chosen by
+ * validate_by_steps, with pace->rate divided by the mean squared length of a sample, its bias included. The curvature
+ * stays unknown. */
+void tuning_make_by_steps(struct tuning *tuning, const struct statistics *statistics, const struct scale *given,
+                          const struct validate_pace *pace, bool choose_c);
 void tuning_close(struct tuning *tuning);
 
 #endif

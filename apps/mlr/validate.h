@@ -30,6 +30,17 @@ struct validated {
  * classes that it would take minutes), with its result. */
 bool validate(const struct validate_set *set, struct validated *result);
 
+/* How long steps are: of a column that a part p of the rows have, rate x p^-rare times a row's error (the probability
+ * of class 1 less 1 or 0) and value, in the logit of class 1; at first, they get shorter. */
+struct validate_pace {
+    double rate, rare;
+};
+
+/* The same for two classes and columns of which most are rare: C from 0.01 to 32 by half tens, with a step for each row
+ * instead of L-BFGS. A fraction of the time; and the C that goes with few passes of such steps, as their number
+ * regularizes too. */
+bool validate_by_steps(const struct validate_set *set, const struct validate_pace *pace, struct validated *result);
+
 /* Returns lambda, the factor of ||W||^2 / 2 beside the mean loss of `samples` samples, of a model with a weight vector
  * for each class. */
 double validate_lambda(double c, double samples, uint32_t classes);

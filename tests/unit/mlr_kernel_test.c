@@ -320,14 +320,14 @@ static void test_ones(void **state) {
     for_each_shape(check_ones);
 }
 
-/* A feature's rate multiplies its steps. */
+/* A feature's rate multiplies its steps, and that of the biases theirs. */
 static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_t padding) {
     float *errors = make_errors(classes);
     struct problem *plain = problem_new(classes, padding);
     struct problem *paced = problem_new(classes, padding);
     struct problem *start = problem_new(classes, padding);
-    for (size_t f = 0; f < FEATURES; f++) {
-        paced->paces[f].rate = 1 + (float)(f % 3);
+    for (size_t f = 0; f <= FEATURES; f++) {
+        paced->paces[f].rate = 1 + (float)((f + 1) % 3);
     }
     const struct mlr_step step = {.scale = 0.1F, .paces = plain->paces};
     const struct mlr_step paced_step = {.scale = 0.1F, .paces = paced->paces};
@@ -337,8 +337,7 @@ static void check_rates(const struct mlr_kernel *kernel, uint32_t classes, size_
         for (uint32_t k = 0; k < classes; k++) {
             size_t at = f * plain->weights.stride + k;
             float before = start->weights.rows[at];
-            float rate = f < FEATURES ? paced->paces[f].rate : 1;
-            float expected = before + rate * (plain->weights.rows[at] - before);
+            float expected = before + paced->paces[f].rate * (plain->weights.rows[at] - before);
             assert_close(&paced->weights.rows[at], &expected, 1, 1e-5F);
         }
     }

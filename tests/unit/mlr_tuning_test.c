@@ -230,6 +230,32 @@ static void test_a_factor_is_as_good_as_the_columns(void **state) {
     assert_true(fabs(results[0].loss - results[1].loss) < 1e-3 * results[0].loss);
 }
 
+/* By steps instead of L-BFGS: noise is no better than the constant, and what can be learned is found as well. */
+static void test_by_steps(void **state) {
+    (void)state;
+    const struct validate_pace pace = {.rate = 0.015, .rare = 0.5};
+    struct validated by_steps;
+    struct validated exact;
+    struct made_set made = make_set(400, 600, 0, 0, 0);
+    assert_true(validate_by_steps(&made.set, &pace, &by_steps));
+    assert_true(by_steps.loss > by_steps.constant - 0.02);
+    assert_true(by_steps.constant > 0.5 && by_steps.constant < 0.7);
+    assert_true(by_steps.c < 0.1);
+    made_close(&made);
+    made = make_set(2000, 5, 1, 2, 0);
+    assert_true(validate(&made.set, &exact) && validate_by_steps(&made.set, &pace, &by_steps));
+    assert_true(fabs(by_steps.loss - exact.loss) < 0.01);
+    assert_true(by_steps.c >= 0.01 && by_steps.c < 3);
+    made.set.rows = 2;
+    assert_true(validate_by_steps(&made.set, &pace, &by_steps) && isfinite(by_steps.loss) && isfinite(by_steps.c));
+    made.set.rows = 1;
+    assert_false(validate_by_steps(&made.set, &pace, &by_steps));
+    made.set.rows = 100;
+    made.set.classes = 3;
+    assert_false(validate_by_steps(&made.set, &pace, &by_steps));
+    made_close(&made);
+}
+
 static void test_few_rows(void **state) {
     (void)state;
     struct validated result;
@@ -297,6 +323,7 @@ int main(void) {
         cmocka_unit_test(test_noise_is_no_better_than_the_constant),
         cmocka_unit_test(test_what_can_be_learned_is_found),
         cmocka_unit_test(test_a_factor_is_as_good_as_the_columns),
+        cmocka_unit_test(test_by_steps),
         cmocka_unit_test(test_few_rows),
         cmocka_unit_test(test_curvature),
         cmocka_unit_test(test_units_do_not_matter),

@@ -1,0 +1,207 @@
+/* validate_by_steps of validate.h. All C are tried at once: a column has a weight for each, side by side. */
+#include "agileml/base/memory.h"
+#include "apps/mlr/validate.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    GRID = 8,          /* C from 0.01 to 2, three to a power of ten */
+    FOLDS = 3,         /* but of few rows */
+    FOLDS_OF_FEW = 10, /* below FEW_ROWS rows */
+    FEW_ROWS = 500,
+    ENOUGH_TESTED = 2000, /* rows that are left out in all folds: further folds are not tried */
+    STEPS_MIN = 16000,    /* of a fold, if PASSES_MAX allow it */
+    PASSES_MIN = 5,
+    PASSES_MAX = 30
+};
+
+/* Numbers for each C. */
+struct lanes {
+    float of[GRID];
+};
+
+/* What a step does in a column. */
+struct column_pace {
+    float rate;  /* the error's factor; 0: no row that is kept has the column */
+    float decay; /* a step takes this times lambda from the weights */
+};
+
+/* A fold: every `folds`th row from `number` on is left out. Weights are of the logit of class 1; that of class 0 is
+ * 0. */
+struct fold {
+    const struct validate_set *set;
+    size_t number, folds;
+    size_t kept, ones;         /* rows that are not left out, and those of class 1 */
+    struct lanes lambdas;      /* beside the mean loss */
+    struct lanes *weights;     /* [columns + 1] the biases last */
+    struct column_pace *paces; /* [columns + 1] the same */
+};
+
+static bool left_out(const struct fold *fold, size_t row) {
+    return row % fold->folds == fold->number;
+}
+
+static double grid_c(double place) {
+    return 0.01 * pow(10, place / 3);
+}
+
+/* Sets `kept`, `ones`, and counts[columns] to the rows that are kept and have each column. */
+static void count_rows(struct fold *fold, uint32_t *counts) {
+    const struct validate_set *set = fold->set;
+    fold->kept = fold->ones = 0;
+    for (size_t r = 0; r < set->rows; r++) {
+        if (left_out(fold, r)) {
+            continue;
+        }
+        for (size_t i = set->starts[r]; i < set->starts[r + 1]; i++) {
+            counts[set->places[i]]++;
+        }
+        fold->ones += set->labels[r];
+        fold->kept++;
+    }
+}
+
+static void set_paces(struct fold *fold, const struct validate_pace *pace, const uint32_t *counts) {
+    double kept = (double)fold->kept;
+    double *powers = memory_zeroed(fold->kept + 1, sizeof *powers);
+    for (size_t n = 1; n <= fold->kept; n++) {
+        powers[n] = pow((double)n / kept, -pace->rare);
+    }
+    for (uint32_t c = 0; c < fold->set->columns; c++) {
+        double rate = pace->rate * powers[counts[c]];
+        double decay = counts[c] > 0 ? rate * kept / counts[c] : 0;
+        fold->paces[c] = (struct column_pace){.rate = (float)rate, .decay = (float)decay};
+    }
+    fold->paces[fold->set->columns] = (struct column_pace){.rate = (float)pace->rate};
+    free(powers);
+}
+
+/* Begins the fold `number`: weights at 0, biases at the logarithm of the classes' odds. */
+static void begin(struct fold *fold, size_t number, const struct validate_pace *pace) {
+    uint32_t columns = fold->set->columns;
+    uint32_t *counts = memory_zeroed((size_t)columns + 1, sizeof *counts);
+    fold->number = number;
+    count_rows(fold, counts);
+    set_paces(fold, pace, counts);
+    free(counts);
+    memset(fold->weights, 0, columns * sizeof *fold->weights);
+    double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
+    for (unsigned g = 0; g < GRID; g++) {
+        fold->weights[columns].of[g] = (float)log(odds);
+        fold->lambdas.of[g] = (float)validate_lambda(grid_c(g), (double)fold->kept, 2) / 2; /* one weight, not two */
+    }
+}
+
+static struct lanes logits(const struct fold *fold, size_t row) {
+    const struct validate_set *set = fold->set;
+    struct lanes z = fold->weights[set->columns];
+    for (size_t i = set->starts[row]; i < set->starts[row + 1]; i++) {
+        const struct lanes *w = &fold->weights[set->places[i]];
+        for (unsigned g = 0; g < GRID; g++) {
+            z.of[g] += set->values[i] * w->of[g];
+        }
+    }
+    return z;
+}
+
+/* Takes the step of a row; its rates are `part` of those at the beginning. */
+static void step(struct fold *fold, size_t row, float part) {
+    const struct validate_set *set = fold->set;
+    struct lanes errors = logits(fold, row);
+    struct lanes shrinking;
+    for (unsigned g = 0; g < GRID; g++) {
+        errors.of[g] = part * (1 / (1 + expf(-errors.of[g])) - (float)set->labels[row]);
+        shrinking.of[g] = part * fold->lambdas.of[g];
+    }
+    for (size_t i = set->starts[row]; i < set->starts[row + 1]; i++) {
+        struct lanes *w = &fold->weights[set->places[i]];
+        struct column_pace pace = fold->paces[set->places[i]];
+        float length = pace.rate * set->values[i];
+        for (unsigned g = 0; g < GRID; g++) {
+            float taken = pace.decay * shrinking.of[g];
+            w->of[g] = (1 - (taken < 1 ? taken : 1)) * w->of[g] - length * errors.of[g];
+        }
+    }
+    for (unsigned g = 0; g < GRID; g++) {
+        fold->weights[set->columns].of[g] -= fold->paces[set->columns].rate * errors.of[g];
+    }
+}
+
+/* Passes over the rows that are kept; the rates fall to 0 in a straight line. */
+static void train(struct fold *fold) {
+    size_t passes = (STEPS_MIN + fold->kept - 1) / fold->kept;
+    passes = passes > PASSES_MIN ? passes : PASSES_MIN;
+    passes = passes < PASSES_MAX ? passes : PASSES_MAX;
+    double steps = (double)passes * (double)fold->kept;
+    double done = 0;
+    for (size_t p = 0; p < passes; p++) {
+        for (size_t r = 0; r < fold->set->rows; r++) {
+            if (!left_out(fold, r)) {
+                step(fold, r, (float)(1 - done / steps));
+                done++;
+            }
+        }
+    }
+}
+
+/* ---- Losses ---- */
+
+static double loss_of(double logit, uint32_t label) {
+    double z = label == 1 ? -logit : logit;
+    return z > 0 ? z + log1p(exp(-z)) : log1p(exp(z));
+}
+
+/* Adds the losses of the rows that are left out: of each C, and of the biases at the start. */
+static void add_losses(const struct fold *fold, double losses[GRID], double *constant) {
+    const struct validate_set *set = fold->set;
+    double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
+    for (size_t r = fold->number; r < set->rows; r += fold->folds) {
+        struct lanes z = logits(fold, r);
+        for (unsigned g = 0; g < GRID; g++) {
+            losses[g] += loss_of((double)z.of[g], set->labels[r]);
+        }
+        *constant += loss_of(log(odds), set->labels[r]);
+    }
+}
+
+/* Returns the place in the grid of the least loss, between its points by a parabola. */
+static double least_at(const double losses[GRID]) {
+    unsigned best = 0;
+    for (unsigned g = 1; g < GRID; g++) {
+        best = losses[g] < losses[best] ? g : best;
+    }
+    if (best == 0 || best == GRID - 1) {
+        return best;
+    }
+    double before = losses[best - 1] - losses[best];
+    double after = losses[best + 1] - losses[best];
+    return before + after > 0 ? best + (before - after) / (before + after) / 2 : best;
+}
+
+bool validate_by_steps(const struct validate_set *set, const struct validate_pace *pace, struct validated *result) {
+    double losses[GRID] = {0};
+    double constant = 0;
+    size_t tested = 0;
+    if (set->rows < 2 || set->classes != 2) {
+        return false;
+    }
+    size_t most = set->rows < FEW_ROWS ? FOLDS_OF_FEW : FOLDS;
+    struct fold fold = {.set = set,
+                        .folds = most < set->rows ? most : set->rows,
+                        .weights = memory_zeroed((size_t)set->columns + 1, sizeof *fold.weights),
+                        .paces = memory_zeroed((size_t)set->columns + 1, sizeof *fold.paces)};
+    for (size_t number = 0; number < fold.folds && tested < ENOUGH_TESTED; number++) {
+        begin(&fold, number, pace);
+        train(&fold);
+        add_losses(&fold, losses, &constant);
+        tested += set->rows - fold.kept;
+    }
+    free(fold.weights);
+    free(fold.paces);
+    double at = least_at(losses);
+    *result = (struct validated){
+        .c = grid_c(at), .loss = losses[(size_t)round(at)] / (double)tested, .constant = constant / (double)tested};
+    return true;
+}
