@@ -485,29 +485,17 @@ static int find_header(struct finding *f, const struct columns_line lines[], siz
 
 /* ---- The columns ---- */
 
-/* Sets how many columns there are; some beside those of the header's names. */
-static void count_columns(struct finding *f, uint32_t first_fields) {
-    struct columns *table = f->table;
-    uint32_t data = f->count > 0 ? count_fields(&f->lines[0], table->separator) : 0;
-    table->count = f->names != NULL ? f->named : data > 0 ? data : first_fields;
-    if (f->names == NULL || data == 0 || data == f->named) {
-        return;
-    }
-    if (data == f->named + 1) { /* a separator behind the last value; or R's names of rows */
-        table->count = data;
-        f->offset = ends_empty(f, data) ? 0 : 1;
-    } else if (data + 1 == f->named && f->names[data].length == 0) {
-        table->count = f->named = data;
-    }
-}
-
-static bool all_different(const struct finding *f, uint32_t column) {
+/* Whether the fields of a column differ in the first lines: numbers; or, with `names`, words and whole numbers. */
+static bool all_different(const struct finding *f, uint32_t column, bool names) {
     struct text_field fields[COLUMNS_LOOK_LINES];
     size_t count = f->count < COLUMNS_LOOK_LINES ? f->count : COLUMNS_LOOK_LINES;
     for (size_t l = 0; l < count; l++) {
         double value;
-        if (!take_field(f, &f->lines[l], column, &fields[l]) ||
-            !column_value(fields[l].text, fields[l].length, &value)) {
+        if (!take_field(f, &f->lines[l], column, &fields[l])) {
+            return false;
+        }
+        bool number = column_value(fields[l].text, fields[l].length, &value);
+        if (names ? number && value != trunc(value) : !number) {
             return false;
         }
         for (size_t k = 0; k < l; k++) {
@@ -516,7 +504,23 @@ static bool all_different(const struct finding *f, uint32_t column) {
             }
         }
     }
-    return count > 1;
+    return count > 1 || names;
+}
+
+/* Sets how many columns there are; some beside those of the header's names. */
+static void count_columns(struct finding *f, uint32_t first_fields) {
+    struct columns *table = f->table;
+    uint32_t data = f->count > 0 ? count_fields(&f->lines[0], table->separator) : 0;
+    table->count = f->names != NULL ? f->named : data > 0 ? data : first_fields;
+    if (f->names == NULL || data == 0 || data == f->named) {
+        return;
+    }
+    if (data == f->named + 1 && (ends_empty(f, data) || all_different(f, 0, true))) {
+        table->count = data; /* a separator behind the last value; or R's names of rows */
+        f->offset = ends_empty(f, data) ? 0 : 1;
+    } else if (data + 1 == f->named && f->names[data].length == 0) {
+        table->count = f->named = data;
+    }
 }
 
 /* Whether the column's name ends in "id" and its numbers count the lines. */
@@ -549,7 +553,7 @@ static bool is_index(const struct finding *f, uint32_t column) {
     if (name == NULL) {
         return column < f->offset;
     }
-    return text_column_is_index(name, column) || (is_among(name, ids) && all_different(f, column)) ||
+    return text_column_is_index(name, column) || (is_among(name, ids) && all_different(f, column, false)) ||
            counts_lines(f, column, name);
 }
 

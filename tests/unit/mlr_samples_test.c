@@ -410,6 +410,14 @@ static void test_columns_that_are_no_features(void **state) {
                    "line 1 is a header, the label is column 3 ('class')"); /* it repeats, so it is a feature */
     expect_columns(&ANY, "\"w\" \"h\" \"class\"\n\"1\" 1 2 \"a\"\n\"2\" 3 4 \"b\"\n", "a 0:1 1:2;b 0:3 1:4;",
                    "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
+    expect_columns(&ANY, "w,h,class\n7,1,2,a\n3,3,4,b\n12,5,6,a\n", "a 0:1 1:2;b 0:3 1:4;a 0:5 1:6;",
+                   "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
+    expect_columns(&ANY, "w h class\nMazda 1 2 a\nDatsun 3 4 b\n", "a 0:1 1:2;b 0:3 1:4;",
+                   "line 1 is a header, column 1 numbers the rows and is left out, the label is column 4 ('class')");
+    /* It may be the last column that has no name: fields that repeat, or have fractions, name no rows. */
+    expect_refused(&ANY, "class,w,h\n1,2,3,4\n0,2,3,4\n1,2,3,4\n", ":2: expected 3 fields as in the first line, got 4");
+    expect_refused(&ANY, "w,h,class\n1.5,2,0,4\n0.5,2,1,4\n", ":2: expected 3 fields as in the first line, got 4");
+    expect_refused(&ANY, "kind,w,h\na,2,3,4\nb,2,3,4\na,5,6,7\n", ":2: expected 3 fields as in the first line, got 4");
     expect_columns(&ANY, ",0,1,2\n0,1,2,3\n1,5,6,7\n", "1 0:2 1:3;5 0:6 1:7;",
                    "line 1 is a header, column 1 ('') numbers the rows and is left out, the label is column 2 ('0')");
     /* A separator behind the last value. */
