@@ -546,10 +546,12 @@ static int find_table(struct reading *r, const struct look *look) {
                        : error_set(r->error, result, "%s:%llu: %s", file->path, (unsigned long long)line, error.text);
 }
 
-/* Takes a line of a label and ascending indexes. Returns how many indexes there are; 0: it is no such line. */
-static uint32_t count_indexes(const struct columns_line *line) {
+/* Takes a line of a label and ascending indexes. Returns how many indexes there are; 0: it is no such line. Sets *far
+ * when the last one is more than twice the first. */
+static uint32_t count_indexes(const struct columns_line *line, bool *far) {
     const char *p = text_skip_blanks(line->text);
     uint32_t before = 0;
+    uint32_t first = 0;
     uint32_t count = 0;
     for (p = text_skip_blanks(skip_field(p)); *p != '\0'; p = text_skip_blanks(p)) {
         uint32_t index;
@@ -557,27 +559,30 @@ static uint32_t count_indexes(const struct columns_line *line) {
         if (end == NULL || end != skip_field(p) || index <= before) {
             return 0;
         }
+        first = count == 0 ? index : first;
         before = index;
         p = end;
         count++;
     }
+    *far = *far || before / 2 > first;
     return count;
 }
 
 /* Whether lines without a colon are libsvm's all the same, of indexes alone: all ascend, and the lines differ in length
- * or are too many for chance. */
+ * or are too many for chance; but years or times that follow one another are columns. */
 static bool are_indexes(const struct reading *r, const struct look *look) {
-    uint32_t first = count_indexes(&look->lines[look->comments]);
+    bool far = false;
+    uint32_t first = count_indexes(&look->lines[look->comments], &far);
     bool differ = false;
     for (size_t l = look->comments; l < look->count; l++) {
-        uint32_t count = count_indexes(&look->lines[l]);
+        uint32_t count = count_indexes(&look->lines[l], &far);
         if (count == 0) {
             return false;
         }
         differ = differ || count != first;
     }
     bool many = look->count - look->comments >= INDEX_LINES && first >= INDEX_COUNT && !r->file->label_optional;
-    return differ || many;
+    return differ || (many && far);
 }
 
 /* Sets the format, if it is not known, and of a table the columns, by the lines that the file begins with. */

@@ -144,7 +144,7 @@ static int choose_images(struct run *run, bool *images, struct error *error) {
     return result;
 }
 
-/* Sets the format: the model says whether samples are Criteo lines. */
+/* Sets the format: the model says whether samples are Criteo lines, or have indexes that are numbered. */
 static int choose_format(struct run *run, struct error *error) {
     bool hashed = run->model.hash != NULL && run->model.hash->bits > 0;
     bool criteo = false;
@@ -160,7 +160,8 @@ static int choose_format(struct run *run, struct error *error) {
         return error_set(error, AML_EINPUT, "%s: these are Criteo lines, but %s was not trained on such",
                          run->file.path, run->model_path);
     }
-    run->file.format = hashed ? SAMPLES_CRITEO : run->file.format;
+    bool numbered = numbering_is_used(run->model.numbering) && run->file.format == SAMPLES_AUTO;
+    run->file.format = hashed ? SAMPLES_CRITEO : numbered ? SAMPLES_LIBSVM : run->file.format;
     if (hashed) {
         run->file.hash = *run->model.hash;
     }

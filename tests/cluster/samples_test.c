@@ -203,6 +203,9 @@ static void test_the_largest_index(void **state) {
     run_well("for i in 1 2 3 4 5 6; do printf 'a 0:3 2147483647:1\nb 0:1\n'; done >f.svm; $run -- mlr --data f.svm "
              "--layout dense --scale max --model-out model --iterations 50; $bin/mlr --predict model --data f.svm");
     assert_text("out", "samples 12  unknown_labels 0  accuracy 1.000000");
+    run_well("for i in 1 2 3 4 5 6; do printf 'a 7 9 2147483647\nb 7 8 1000\n'; done >f.svm; $run -- mlr --data f.svm "
+             "--model-out model --iterations 20; head -n 2 f.svm >g.svm; $bin/mlr --predict model --data g.svm");
+    assert_text("out", "samples 2  unknown_labels 0  accuracy 1.000000");
     run_refused("printf 'a 1:1\nb 2147483648:1\n' >f.svm; $run -- mlr --data f.svm",
                 "f.svm:2: expected index:value with an index up to 2147483647, got '2147483648:1'");
     run_refused("printf 'a 1:1\nb 99999999999999999999:1\n' >f.svm; $bin/mlr --predict model --data f.svm",
