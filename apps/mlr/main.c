@@ -589,20 +589,50 @@ static void mlr_forget_items(struct mlr *mlr) {
     *batch = (struct minibatch){0};
 }
 
-/* Sets a feature's pace: `count` of this node's `samples` have it, of `total` of all nodes. L2 takes more from the
- * weights of a rarer feature, as a sparse step changes only its samples' features: so the expected decay of each weight
- * is that of a dense step. This node's counts stand for those of all nodes, as samples are spread at random. With
- * --rare the part of all samples is estimated: of a feature that one sample here has, the other nodes may have few or
- * none. Where features with n samples are n^-2 as many, its expected number of samples is `first`. */
-static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, float count, double samples, double total) {
-    double share = samples / total;
-    double first = share < 1 ? (share - 1) / (share * log(share)) : 1;
-    double part = (first + ((double)count - 1) / share) / total;
-    pace->rate = mlr->hashing.rare > 0 ? (float)pow(part, -mlr->hashing.rare) : 1;
+/* Estimates how many samples of all nodes have a feature, by how many of this node's do. Samples are spread at random;
+ * but a rare feature is met here because one of the few samples that have it is here, so that the other nodes have fewer
+ * of these. Good's and Turing's estimate (Good, The population frequencies of species, 1953) needs to know only how many
+ * features there are of each count. `share` is this node's share of the samples; with 1 the counts are those of all. */
+enum { ESTIMATED = 6, FEATURES_ENOUGH = 50 };
+struct estimate {
+    double share;
+    double of[ESTIMATED + 1]; /* by the count here */
+};
+
+static struct estimate make_estimate(const struct mlr_pace *counts, uint32_t slots, double share) {
+    struct estimate estimate = {.share = share};
+    double features[ESTIMATED + 2] = {0};
+    for (uint32_t slot = 0; slot < slots; slot++) {
+        if (counts[slot].rate <= ESTIMATED + 1) {
+            features[(size_t)counts[slot].rate]++;
+        }
+    }
+    for (unsigned count = 1; count <= ESTIMATED; count++) {
+        bool enough = features[count] >= FEATURES_ENOUGH;
+        double again = enough ? (count + 1) * features[count + 1] / features[count] : count;
+        estimate.of[count] = fmax(count + again * (1 - share) / share, estimate.of[count - 1]);
+    }
+    return estimate;
+}
+
+static double estimated(const struct estimate *estimate, float count) {
+    return count <= ESTIMATED ? estimate->of[(size_t)count]
+                              : estimate->of[ESTIMATED] + ((double)count - ESTIMATED) / estimate->share;
+}
+
+/* Sets a feature's pace: `count` of this node's `samples` have it, `part` of all nodes' by an estimate. L2 takes more
+ * from the weights of a rarer feature, as a sparse step changes only its samples' features: so the expected decay of
+ * each weight is that of a dense step. */
+static void set_pace(const struct mlr *mlr, struct mlr_pace *pace, double samples, float count, double part) {
+    if (mlr->hashing.rare == 0) {
+        *pace = (struct mlr_pace){.rate = 1, .decay = (float)samples / count};
+        return;
+    }
+    pace->rate = (float)pow(part, -mlr->hashing.rare);
     if (mlr->common_rate > 0) {
         pace->rate = (float)fmin((double)pace->rate, mlr->common_rate / (mlr->first_rate * part));
     }
-    pace->decay = mlr->hashing.rare > 0 ? pace->rate / (float)part : (float)samples / count;
+    pace->decay = pace->rate / (float)part;
 }
 
 /* The biases are features that all samples have, but for L2. */
@@ -628,9 +658,12 @@ static int make_paces(aml_worker *worker, struct mlr *mlr) {
         bias = features[item->row_count - 1]; /* the same in all */
         item = i + 1 < count ? aml_item_next(item) : item;
     }
+    double total = (double)aml_total_items(worker);
+    struct estimate estimate = make_estimate(mlr->paces, slots, (double)count / total);
     for (uint32_t slot = 0; slot < slots; slot++) {
-        if (mlr->paces[slot].rate > 0) {
-            set_pace(mlr, &mlr->paces[slot], mlr->paces[slot].rate, (double)count, (double)aml_total_items(worker));
+        float here = mlr->paces[slot].rate;
+        if (here > 0) {
+            set_pace(mlr, &mlr->paces[slot], (double)count, here, estimated(&estimate, here) / total);
         }
     }
     set_bias_pace(mlr, &mlr->paces[bias]);

@@ -17,10 +17,8 @@ enum {
     PASSES_MAX = 30
 };
 
-/* Numbers for each C. */
-struct lanes {
-    float of[GRID];
-};
+/* A number for each C, aligned as memory_zeroed does. */
+typedef float lanes __attribute__((vector_size(GRID * sizeof(float)), aligned(16)));
 
 /* What a step does in a column. */
 struct column_pace {
@@ -34,8 +32,8 @@ struct fold {
     const struct validate_set *set;
     size_t number, folds;
     size_t kept, ones;         /* rows that are not left out, and those of class 1 */
-    struct lanes lambdas;      /* beside the mean loss */
-    struct lanes *weights;     /* [columns + 1] the biases last */
+    lanes lambdas;             /* beside the mean loss */
+    lanes *weights;            /* [columns + 1] the biases last */
     struct column_pace *paces; /* [columns + 1] the same */
 };
 
@@ -89,48 +87,45 @@ static void begin(struct fold *fold, size_t number, const struct validate_pace *
     memset(fold->weights, 0, columns * sizeof *fold->weights);
     double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
     for (unsigned g = 0; g < GRID; g++) {
-        fold->weights[columns].of[g] = (float)log(odds);
-        fold->lambdas.of[g] = (float)validate_lambda(grid_c(g), (double)fold->kept, 2) / 2; /* one weight, not two */
+        fold->weights[columns][g] = (float)log(odds);
+        fold->lambdas[g] = (float)validate_lambda(grid_c(g), (double)fold->kept, 2) / 2; /* one weight, not two */
     }
 }
 
-static struct lanes logits(const struct fold *fold, size_t row) {
+#define STEPS_BODY static inline __attribute__((always_inline))
+
+/* Sets z to a row's logits. */
+STEPS_BODY void logits(const struct fold *fold, size_t row, lanes *z) {
     const struct validate_set *set = fold->set;
-    struct lanes z = fold->weights[set->columns];
+    lanes sum = fold->weights[set->columns];
     for (size_t i = set->starts[row]; i < set->starts[row + 1]; i++) {
-        const struct lanes *w = &fold->weights[set->places[i]];
-        for (unsigned g = 0; g < GRID; g++) {
-            z.of[g] += set->values[i] * w->of[g];
-        }
+        sum += set->values[i] * fold->weights[set->places[i]];
     }
-    return z;
+    *z = sum;
 }
 
 /* Takes the step of a row; its rates are `part` of those at the beginning. */
-static void step(struct fold *fold, size_t row, float part) {
+STEPS_BODY void step(struct fold *fold, size_t row, float part) {
     const struct validate_set *set = fold->set;
-    struct lanes errors = logits(fold, row);
-    struct lanes shrinking;
+    const lanes zeros = {0};
+    lanes errors;
+    logits(fold, row, &errors);
     for (unsigned g = 0; g < GRID; g++) {
-        errors.of[g] = part * (1 / (1 + expf(-errors.of[g])) - (float)set->labels[row]);
-        shrinking.of[g] = part * fold->lambdas.of[g];
+        errors[g] = part * (1 / (1 + expf(-errors[g])) - (float)set->labels[row]);
     }
+    lanes shrinking = part * fold->lambdas;
     for (size_t i = set->starts[row]; i < set->starts[row + 1]; i++) {
-        struct lanes *w = &fold->weights[set->places[i]];
+        lanes *w = &fold->weights[set->places[i]];
         struct column_pace pace = fold->paces[set->places[i]];
-        float length = pace.rate * set->values[i];
-        for (unsigned g = 0; g < GRID; g++) {
-            float taken = pace.decay * shrinking.of[g];
-            w->of[g] = (1 - (taken < 1 ? taken : 1)) * w->of[g] - length * errors.of[g];
-        }
+        lanes kept = 1 - pace.decay * shrinking;
+        kept = (lanes)((__typeof__(kept > zeros))kept & (kept > zeros)); /* at least 0 */
+        *w = kept * *w - pace.rate * set->values[i] * errors;
     }
-    for (unsigned g = 0; g < GRID; g++) {
-        fold->weights[set->columns].of[g] -= fold->paces[set->columns].rate * errors.of[g];
-    }
+    fold->weights[set->columns] -= fold->paces[set->columns].rate * errors;
 }
 
 /* Passes over the rows that are kept; the rates fall to 0 in a straight line. */
-static void train(struct fold *fold) {
+STEPS_BODY void train_body(struct fold *fold) {
     size_t passes = (STEPS_MIN + fold->kept - 1) / fold->kept;
     passes = passes > PASSES_MIN ? passes : PASSES_MIN;
     passes = passes < PASSES_MAX ? passes : PASSES_MAX;
@@ -146,6 +141,28 @@ static void train(struct fold *fold) {
     }
 }
 
+static void train_portable(struct fold *fold) {
+    train_body(fold);
+}
+
+#if defined(__x86_64__)
+/* Without fma, so with the same result. */
+__attribute__((target("avx2"))) static void train_avx2(struct fold *fold) {
+    train_body(fold);
+}
+#endif
+
+static void train(struct fold *fold) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx2")) {
+        train_avx2(fold);
+        return;
+    }
+#endif
+    train_portable(fold);
+}
+
 /* ---- Losses ---- */
 
 static double loss_of(double logit, uint32_t label) {
@@ -158,9 +175,10 @@ static void add_losses(const struct fold *fold, double losses[GRID], double *con
     const struct validate_set *set = fold->set;
     double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
     for (size_t r = fold->number; r < set->rows; r += fold->folds) {
-        struct lanes z = logits(fold, r);
+        lanes z;
+        logits(fold, r, &z);
         for (unsigned g = 0; g < GRID; g++) {
-            losses[g] += loss_of((double)z.of[g], set->labels[r]);
+            losses[g] += loss_of((double)z[g], set->labels[r]);
         }
         *constant += loss_of(log(odds), set->labels[r]);
     }
