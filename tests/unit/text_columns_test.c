@@ -1,4 +1,4 @@
-/* Tests of agileml/base/text_columns: which columns a header's names mean. */
+/* Tests of agileml/base/text_columns: which columns a header's names and --columns mean. */
 #include "agileml/base/text_columns.h"
 
 #include <setjmp.h>
@@ -103,6 +103,70 @@ static void test_index_columns(void **state) {
     assert_false(is_index("a name much longer than index", 0));
 }
 
+/* ---- --columns ---- */
+
+static const char *const names[] = {"user", "item", "rating"};
+
+static void test_choices(void **state) {
+    (void)state;
+    struct text_choice choices[ROLES];
+    struct error error = {0};
+    assert_int_equal(text_choices_parse(NULL, names, ROLES, choices, &error), 0);
+    assert_false(text_choice_is_made(&choices[USER]));
+    assert_int_equal(text_choices_parse("rating=My Score,user=3", names, ROLES, choices, &error), 0);
+    assert_int_equal(choices[USER].place, 2);
+    assert_string_equal(choices[USER].name, "");
+    assert_false(text_choice_is_made(&choices[ITEM]));
+    assert_string_equal(choices[RATING].name, "myscore");
+    assert_string_equal(choices[RATING].text, "My Score");
+    assert_true(text_choice_is_made(&choices[RATING]));
+    static const char *const bad[] = {
+        "",        "user",          "user=",         "=1",    "user=0",         "user=1048577",
+        "user=1,", "user=1,user=2", "user=1,item=1", "use=1", "users=1,item=2", "user=-_"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        error = (struct error){0};
+        assert_int_equal(text_choices_parse(bad[i], names, ROLES, choices, &error), AML_EINPUT);
+        assert_int_equal(strncmp(error.text, "--columns ", 10), 0);
+    }
+}
+
+static void find_choice(const char *columns, const char *line, int place, const char *message) {
+    struct text_choice choices[ROLES];
+    struct error error = {0};
+    int found;
+    assert_int_equal(text_choices_parse(columns, names, ROLES, choices, &error), 0);
+    int code = text_choice_find(&choices[USER], line, line + strlen(line), TEXT_COMMA, &found, &error);
+    assert_int_equal(code, place >= 0 ? 0 : AML_EINPUT);
+    assert_string_equal(error.text, message);
+    if (code == 0) {
+        assert_int_equal(found, place);
+    }
+}
+
+static void test_choices_are_found(void **state) {
+    (void)state;
+    find_choice("user=b", "a,B,c", 1, "");
+    find_choice("user=my name", "a,\"My_Name\",c", 1, "");
+    find_choice("user=b", "a,b,B", TEXT_COLUMN_NONE, "--columns: columns 2 and 3 are both named b");
+    find_choice("user=d", "a,b", TEXT_COLUMN_NONE, "--columns: no column is named d: the first line has \"a\", \"b\"");
+    find_choice("user=d", "a23456789012345678901234567890xyz,b", TEXT_COLUMN_NONE,
+                "--columns: no column is named d: the first line has \"a23456789012345678901234567890...\", \"b\"");
+}
+
+/* A list that does not fit ends in dots, within its room. */
+static void test_lists_of_names(void **state) {
+    (void)state;
+    static const char line[] = "first name,second name,third name,fourth name";
+    for (size_t room = 1; room < 200; room++) {
+        char list[201];
+        memset(list, '#', sizeof list);
+        list[0] = '\0';
+        text_columns_list(list, room, line, line + sizeof line - 1, TEXT_COMMA);
+        assert_true(strlen(list) < room);
+        assert_int_equal(list[room], '#');
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_are_found_in_any_order),
@@ -111,6 +175,9 @@ int main(void) {
         cmocka_unit_test(test_two_columns_of_one_role),
         cmocka_unit_test(test_long_names),
         cmocka_unit_test(test_index_columns),
+        cmocka_unit_test(test_choices),
+        cmocka_unit_test(test_choices_are_found),
+        cmocka_unit_test(test_lists_of_names),
     };
     return cmocka_run_group_tests_name("text_columns", tests, NULL, NULL);
 }
