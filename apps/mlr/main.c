@@ -60,12 +60,14 @@ static const double RATE_OF_ADAPTIVE = 0.3;
 /* The mean square of a pixel's value by 1/255, where it is not known. */
 static const double PIXEL_SQUARE = 0.2;
 /* --batch 0: this part of the samples, within limits. */
-enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256, BATCH_MAX_RARE = 4096 };
+enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256 };
 /* The default of --iterations: at least so many, and so many clocks. */
 enum { ITERATIONS_MIN = 10, CLOCKS_MIN = 2000, ITERATIONS_CRITEO = 20 };
 /* The same of Criteo lines with --rare: as many as make so many steps of a sample, and up to ITERATIONS_RARE as many as
  * make ENOUGH_RARE. */
 enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
+/* --batch 0 of these: so large that ITERATIONS_RARE, or fewer if that is the default, take so many steps. */
+enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
 /* Criteo lines that are drawn, the first ones, and what their sink returns then. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };
 /* --lambda -1 where no sample could be drawn to choose it. */
@@ -417,14 +419,25 @@ static void set_optimizer(struct mlr *mlr) {
     optimizer->bare = mlr->input.survey.features;
 }
 
+/* Returns the default of --iterations with rare_steps. */
+static double rare_iterations(const struct mlr *mlr) {
+    double samples = training_samples(mlr);
+    return fmax(ceil(SAMPLES_MIN_RARE / samples), fmin(ceil(ENOUGH_RARE / samples), ITERATIONS_RARE));
+}
+
 /* Chooses what the options leave open, after the survey and the layout. */
 static int choose_steps(aml_worker *worker, struct mlr *mlr) {
     struct mlr_chosen *chosen = &mlr->chosen;
     const struct samples_survey *survey = &mlr->input.survey;
     double samples = training_samples(mlr);
     chosen->lambda = mlr->lambda >= 0 ? mlr->lambda : LAMBDA_DEFAULT;
-    double most = rare_steps(mlr) ? BATCH_MAX_RARE : BATCH_MAX;
-    chosen->batch = mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(samples / BATCH_PART), BATCH_MIN), most);
+    double batch = samples / BATCH_PART;
+    double most = BATCH_MAX;
+    if (rare_steps(mlr)) {
+        batch = samples * fmin(rare_iterations(mlr), ITERATIONS_RARE) / STEPS_RARE;
+        most = BATCH_MAX_RARE;
+    }
+    chosen->batch = mlr->batch > 0 ? mlr->batch : (int64_t)fmin(fmax(floor(batch), BATCH_MIN), most);
     int result = survey->format == SAMPLES_CRITEO && mlr->input.with_statistics ? draw_criteo(worker, mlr) : 0;
     result = result == 0 && mlr->input.statistics.samples > 0 ? tune(worker, mlr) : result;
     set_optimizer(mlr);
@@ -433,13 +446,11 @@ static int choose_steps(aml_worker *worker, struct mlr *mlr) {
 
 /* Returns the default of --iterations. */
 static int64_t default_iterations(const struct mlr *mlr, int64_t clocks) {
-    double samples = training_samples(mlr);
     if (mlr->chosen.constant) {
         return 1;
     }
     if (rare_steps(mlr)) {
-        double enough = fmin(ceil(ENOUGH_RARE / samples), ITERATIONS_RARE);
-        return (int64_t)fmax(ceil(SAMPLES_MIN_RARE / samples), enough);
+        return (int64_t)rare_iterations(mlr);
     }
     int64_t iterations = (CLOCKS_MIN + clocks - 1) / clocks;
     iterations = iterations > ITERATIONS_MIN ? iterations : ITERATIONS_MIN;
@@ -590,8 +601,8 @@ static void mlr_forget_items(struct mlr *mlr) {
 }
 
 /* Estimates how many samples of all nodes have a feature, by how many of this node's do. Samples are spread at random;
- * but a rare feature is met here because one of the few samples that have it is here, so that the other nodes have fewer
- * of these. Good's and Turing's estimate (Good, The population frequencies of species, 1953) needs to know only how many
+ * but a rare feature is met here because one of the few samples that have it is here, so the other nodes have fewer of
+ * these. Good's and Turing's estimate (Good, The population frequencies of species, 1953) needs to know only how many
  * features there are of each count. `share` is this node's share of the samples; with 1 the counts are those of all. */
 enum { ESTIMATED = 6, FEATURES_ENOUGH = 50 };
 struct estimate {
@@ -1186,7 +1197,8 @@ int main(int argc, char **argv) {
         {"image-width", "N", AML_OPTION_INTEGER, &mlr.input.image_width, 0, 1 << 18,
          "of --shift, in pixels; 0: images are square"},
         {"batch", "N", AML_OPTION_INTEGER, &mlr.batch, 0, 1 << 24,
-         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256, of criteo to 4096"},
+         "samples of a step, of all nodes together; 0: a 16th of the samples, from 8 to 256; of criteo so many that "
+         "about 64 steps are taken, up to 8192"},
         {"rate", "X", AML_OPTION_REAL, &mlr.rate, 0, 1e6,
          "learning rate at the beginning; 0: by the samples (docs/mlr.md)"},
         {"decay", "X", AML_OPTION_REAL, &mlr.decay, 0, 1,
