@@ -182,21 +182,25 @@ static void stop_for_nodes(struct launcher *launcher) {
 }
 
 bool launcher_wait_for_missing(struct launcher *launcher) {
-    enum { PART = 20 }; /* of the time since the last look, in which a node that waits takes less */
-    uint64_t cpu_us = 0;
+    enum { PART = 20 };    /* of the time since the last look, in which a node that waits takes less */
+    uint64_t taken_us = 0; /* by those that are missing, since the last look */
     char text[LAUNCHER_NODES_TEXT];
     for (unsigned n = 0; n < launcher->node_count; n++) {
-        cpu_us += is_missing(launcher, &launcher->nodes[n]) ? process_cpu_us(&launcher->nodes[n].process) : 0;
+        struct launched_node *node = &launcher->nodes[n];
+        if (is_missing(launcher, node)) {
+            uint64_t cpu_us = process_cpu_us(&node->process);
+            taken_us += cpu_us > node->cpu_us ? cpu_us - node->cpu_us : 0;
+            node->cpu_us = cpu_us;
+        }
     }
-    bool computes = cpu_us > launcher->start_cpu_us + LAUNCHER_START_MORE_S * UINT64_C(1000000) / PART;
-    if (!computes) {
+    if (taken_us <= LAUNCHER_START_MORE_S * UINT64_C(1000000) / PART) {
         return false;
     }
-    if (launcher->start_cpu_us == 0) {
+    if (!launcher->told_missing) {
         describe_nodes(launcher, is_missing, text, sizeof text);
         progress_note(launcher->progress, "%s: still looking at the input", text);
     }
-    launcher->start_cpu_us = cpu_us;
+    launcher->told_missing = true;
     launcher->start_us = launcher_after(launcher, LAUNCHER_START_MORE_S * 1000);
     return true;
 }

@@ -28,6 +28,7 @@ struct launched_node {
     bool excused;      /* its end is no failure of the job: an event caused it, or the controller knows it */
     bool given_up;     /* the job went on without it; it may have rejoined as a new node */
     bool paused;       /* by an event */
+    uint64_t cpu_us;   /* what it had taken at the last look at missing nodes */
     uint64_t kill_us;  /* end of its notice; 0: no notice */
     uint64_t judge_us; /* when to judge its end; 0: it runs, or its end was judged */
 };
@@ -78,11 +79,11 @@ struct launcher {
 
     struct message_text stop; /* why we end the job; code 0: we do not */
     unsigned signals;         /* received that ask us to end */
+    bool told_missing;        /* that nodes still look at the input was said */
     /* Deadlines; 0: none. */
-    uint64_t start_us;     /* for all first nodes to join */
-    uint64_t start_cpu_us; /* what those that had not joined had taken when start_us was set */
-    uint64_t silence_us;   /* for the summary of a controller that has ended */
-    uint64_t kill_us;      /* for processes to end before they are killed */
+    uint64_t start_us;   /* for all first nodes to join */
+    uint64_t silence_us; /* for the summary of a controller that has ended */
+    uint64_t kill_us;    /* for processes to end before they are killed */
 
     struct error error; /* why the job failed */
     int status;         /* our exit status, for `error` or for a reason that a child has printed; 0: none yet */
