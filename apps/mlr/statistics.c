@@ -13,6 +13,9 @@
 
 /* Makes the order of samples differ from the choice of those that are held out. */
 static const uint64_t ORDER_SEED = 0x5a3dfb1c9e7720d1;
+/* A feature whose variance is less than this part of its squared mean is constant, but for rounding: its sums have
+ * digits enough to tell, and numbers such as times differ by little beside their mean. */
+static const double CONSTANT_VARIANCE = 1e-22;
 
 /* ---- Features ---- */
 
@@ -69,6 +72,34 @@ double statistics_size(const struct statistics *statistics, uint32_t feature) {
     const struct feature_sums *sums = &statistics->features[feature];
     double squares = sums->squares + 2 * sums->first * sums->sum + sums->written * sums->first * sums->first;
     return sqrt(fmax(squares, 0) / sums->nonzeros);
+}
+
+/* Returns the factor by which a feature's differences from its mean are multiplied; 0: the feature is left out. */
+static double centred_factor(const struct feature_moments *moments) {
+    if (!(moments->variance > CONSTANT_VARIANCE * moments->mean * moments->mean) || moments->part <= 0) {
+        return 0;
+    }
+    double factor = sqrt(moments->part / moments->variance);
+    return isfinite(factor) ? factor : 0;
+}
+
+uint32_t statistics_standardize(const struct statistics *statistics, uint32_t features, bool centred, double **centres,
+                                double **factors) {
+    uint32_t constant = 0;
+    *factors = memory_zeroed(features, sizeof **factors);
+    *centres = centred ? memory_zeroed(features, sizeof **centres) : NULL;
+    for (uint32_t f = 0; f < features; f++) {
+        if (centred) {
+            struct feature_moments moments = statistics_moments(statistics, f);
+            (*centres)[f] = moments.mean;
+            (*factors)[f] = centred_factor(&moments);
+        } else {
+            double size = statistics_size(statistics, f);
+            (*factors)[f] = size > 0 && isfinite(1 / size) ? 1 / size : 0;
+        }
+        constant += (*factors)[f] == 0;
+    }
+    return constant;
 }
 
 /* ---- Classes ---- */
@@ -169,7 +200,9 @@ int statistics_take(void *context, const struct sample *sample, struct error *er
     if (!statistics->drawn_alone) {
         add_values(statistics, sample);
     }
-    draw(statistics, sample, label);
+    if (!statistics->sums_alone) {
+        draw(statistics, sample, label);
+    }
     return 0;
 }
 

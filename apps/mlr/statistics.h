@@ -37,6 +37,7 @@ struct statistics {
     uint64_t seed;
     double test_fraction;
     bool drawn_alone;              /* features have no sums; those of a sample may come in any order */
+    bool sums_alone;               /* no samples are drawn */
     uint64_t seen;                 /* samples, held-out ones too */
     uint64_t samples;              /* for training */
     uint64_t values;               /* written in them */
@@ -50,7 +51,8 @@ struct statistics {
     uint64_t drawn_values;
 };
 
-/* Begins with a zeroed struct but for seed, test_fraction and drawn_alone. A samples_sink of a struct statistics. */
+/* Begins with a zeroed struct but for seed, test_fraction, drawn_alone and sums_alone. A samples_sink of a struct
+ * statistics. */
 int statistics_take(void *context, const struct sample *sample, struct error *error);
 /* Ends the taking. Gives features their final numbers, of which there are `features`: numbers[f] of each, or, with
  * NULL, f less `base` (0 or 1), the index of the first one. Sorts drawn samples by their order and numbers their labels
@@ -68,5 +70,11 @@ struct feature_moments {
 struct feature_moments statistics_moments(const struct statistics *statistics, uint32_t feature);
 /* The root mean square of a feature's values that are not 0; 0 when all are. */
 double statistics_size(const struct statistics *statistics, uint32_t feature);
+/* Sets *factors, and with `centred` *centres, to those of a scale of kind SCALE_STANDARD (scale.h) for `features`
+ * features, which the caller frees; else *centres is NULL. Centred: by the standard deviation over the root of the part
+ * of values that are not 0; else by the root mean square of these values. The statistics have ended. Returns how many
+ * features have factor 0, as they are constant, or as good as that. */
+uint32_t statistics_standardize(const struct statistics *statistics, uint32_t features, bool centred, double **centres,
+                                double **factors);
 
 #endif

@@ -3,43 +3,8 @@
 
 #include "agileml/base/memory.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* A feature whose variance is less than this part of its squared mean is constant, but for rounding: its sums have
- * digits enough to tell, and numbers such as times differ by little beside their mean. */
-static const double CONSTANT_VARIANCE = 1e-22;
-
-/* ---- Scales ---- */
-
-/* Returns the factor by which a feature's differences from its mean are multiplied; 0: the feature is left out. */
-static double dense_factor(const struct feature_moments *moments) {
-    if (!(moments->variance > CONSTANT_VARIANCE * moments->mean * moments->mean) || moments->part <= 0) {
-        return 0;
-    }
-    double factor = sqrt(moments->part / moments->variance);
-    return isfinite(factor) ? factor : 0;
-}
-
-static void make_standard(struct tuning *tuning, const struct statistics *statistics, bool dense) {
-    uint32_t features = tuning->scale.features;
-    tuning->factors = memory_zeroed(features, sizeof *tuning->factors);
-    tuning->centres = dense ? memory_zeroed(features, sizeof *tuning->centres) : NULL;
-    for (uint32_t f = 0; f < features; f++) {
-        struct feature_moments moments = statistics_moments(statistics, f);
-        if (dense) {
-            tuning->centres[f] = moments.mean;
-            tuning->factors[f] = dense_factor(&moments);
-            tuning->dropped += tuning->factors[f] == 0;
-        } else {
-            double size = statistics_size(statistics, f);
-            tuning->factors[f] = size > 0 && isfinite(1 / size) ? 1 / size : 0;
-        }
-    }
-    tuning->scale.centres = tuning->centres;
-    tuning->scale.factors = tuning->factors;
-}
 
 /* ---- Drawn samples as a set ---- */
 
@@ -153,7 +118,11 @@ void tuning_make(struct tuning *tuning, const struct statistics *statistics, con
     *tuning = (struct tuning){.scale = *given};
     tuning->scale.kind = chosen ? SCALE_STANDARD : given->kind;
     if (tuning->scale.kind == SCALE_STANDARD) {
-        make_standard(tuning, statistics, dense);
+        uint32_t constant =
+            statistics_standardize(statistics, given->features, dense, &tuning->centres, &tuning->factors);
+        tuning->dropped = dense ? constant : 0;
+        tuning->scale.centres = tuning->centres;
+        tuning->scale.factors = tuning->factors;
     }
     measure(tuning, statistics, classes, choose_c);
     if (chosen && !dense && tuning->validated) {

@@ -10,6 +10,7 @@
 #include "agileml.h"
 #include "agileml/base/clock.h"
 #include "agileml/base/hash.h"
+#include "agileml/base/memory.h"
 #include "apps/app.h"
 #include "apps/net/compute.h"
 #include "apps/net/device.h"
@@ -30,10 +31,18 @@ enum { LOSS = 0, TRAIN_ACCURACY = 1, TEST_LOSS = 2, TEST_ACCURACY = 3, SPEED = 4
 enum {
     ROW_WIDTH = 256, /* parameters of a row: 1 KiB */
     CLOCKS_MAX = 1 << 20,
+    BATCH = 128, /* the default, if a pass then has PASS_STEPS steps */
+    PASS_STEPS = 4,
     EVALUATED_TOGETHER = 256 /* test samples whose values are in memory at once */
 };
 
 static const double RATE = 0.05, RATE_OF_ADAM = 1e-3; /* defaults */
+/* From this part of values that are written in the file, standardized features have their means taken off; with fewer,
+ * values that are not written stay 0. */
+static const double CENTRED_FROM = 0.25;
+/* Images in tables are as they should be if the root mean square of all pixels is between these: from 0 or -1 to 1, or
+ * standardized. */
+static const double PIXELS_FROM = 0.03, PIXELS_TO = 1.5;
 static const double ADAM_EPSILON = 1e-8;
 static const double MOMENTUM = 0.9, BETA2 = 0.999; /* defaults */
 
@@ -77,6 +86,8 @@ struct net {
     double lambda;
     struct steps steps;
     /* Set by net_configure. */
+    double *centres, *factors; /* of the scale; NULL: it has none */
+    float *zeros;              /* see samples_input */
     struct network network;
     bool drops;    /* there is dropout */
     bool averages; /* nodes take steps of their own (aml_averages) */
@@ -155,15 +166,23 @@ static int choose_optimizer(struct net *net, struct aml_table *table, struct err
     return 0;
 }
 
+static void forget_scale(struct net *net) {
+    free(net->centres);
+    free(net->factors);
+    free(net->zeros);
+    net->centres = net->factors = NULL;
+    net->zeros = NULL;
+    net->input.zeros = NULL;
+    net->input.scale.centres = net->input.scale.factors = NULL;
+}
+
 static int check_options(aml_worker *worker, struct net *net, struct aml_table *table) {
     struct samples_input *input = &net->input;
     struct error error = {0};
+    forget_scale(net);
     net->averages = aml_averages(worker) != 0;
     int result = app_check_data(worker, "samples", input->data.values[0], input->test.values[0], input->test_fraction);
     result = result != 0 ? result : app_result(worker, samples_input_choices(input, &error), &error);
-    if (result == 0 && input->scale.kind == SCALE_STANDARD) { /* net keeps no statistics of features */
-        return aml_error(worker, AML_EINPUT, "--scale: expected none, byte, max, unit or auto, got 'standard'");
-    }
     result = result != 0 ? result : app_result(worker, choose_optimizer(net, table, &error), &error);
     int device = result != 0 ? result : nn_device_choice(net->device_name, &error);
     if (device < 0) {
@@ -173,12 +192,25 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
     return result != 0 ? result : samples_input_check(worker, input, net->model_out);
 }
 
+/* Sets whether the survey makes sums of features, by which they are standardized: not of idx data and images, whose
+ * values are bytes, unless that is asked for. */
+static int choose_statistics(aml_worker *worker, struct samples_input *input, struct error *error) {
+    bool lines = false;
+    int result = samples_input_has_images(input) ? 0 : samples_are_lines(&input->file, &lines, error);
+    bool chosen = input->scale.kind == SCALE_AUTO && lines && input->shift == 0;
+    input->with_statistics = (chosen || input->scale.kind == SCALE_STANDARD) && !aml_only_checks(worker);
+    input->sums_alone = true;
+    return result;
+}
+
 static int survey_data(aml_worker *worker, struct net *net) {
     struct samples_input *input = &net->input;
     struct error error = {0};
     bool criteo = false;
     samples_survey_close(&input->survey);
+    input->seed = aml_seed(worker);
     int result = samples_are_criteo(&input->file, &criteo, &error);
+    result = result == 0 ? choose_statistics(worker, input, &error) : result;
     if (result != 0) {
         return app_result(worker, result, &error);
     }
@@ -229,6 +261,68 @@ static int shape_network(aml_worker *worker, struct net *net) {
     return app_result(worker, result, &error);
 }
 
+/* Standardizes features by the survey's sums. */
+static void standardize(aml_worker *worker, struct net *net) {
+    struct samples_input *input = &net->input;
+    const struct samples_survey *survey = &input->survey;
+    bool centred = (double)survey->values >= CENTRED_FROM * (double)survey->samples * survey->features;
+    uint32_t constant =
+        statistics_standardize(&input->statistics, survey->features, centred, &net->centres, &net->factors);
+    input->scale.centres = net->centres;
+    input->scale.factors = net->factors;
+    if (centred) {
+        net->zeros = memory_zeroed(survey->features, sizeof *net->zeros);
+        scale_zeros(&input->scale, net->zeros);
+        input->zeros = net->zeros;
+    }
+    if (survey->places.count == 0) { /* nobody has compared the values' bytes */
+        aml_input_mark(worker, "values",
+                       hash_bytes((const void *)net->factors, survey->features * sizeof *net->factors, 0));
+    }
+    aml_note(worker,
+             centred
+                 ? "--scale standard: each of %u features less its mean, by its deviation; %u are constant and left "
+                   "out (--scale none: as they are)"
+                 : "--scale standard: each of %u features by the root mean square of its values, most of which are "
+                   "0; %u are always 0 (--scale none: as they are)",
+             survey->features, constant);
+}
+
+/* Chooses how images in tables are scaled: all pixels by one factor, as they are to keep their proportions. */
+static void scale_images(aml_worker *worker, struct net *net) {
+    struct scale *scale = &net->input.scale;
+    double squares = 0;
+    for (uint32_t f = 0; f < scale->features; f++) {
+        struct feature_moments moments = statistics_moments(&net->input.statistics, f);
+        squares += (moments.variance + moments.mean * moments.mean) / scale->features;
+    }
+    double size = sqrt(squares);
+    scale->kind = SCALE_NONE;
+    if ((size >= PIXELS_FROM && size <= PIXELS_TO) || !(size > 0) || !isfinite(1 / size)) {
+        return;
+    }
+    scale->kind = SCALE_STANDARD;
+    net->factors = memory_zeroed(scale->features, sizeof *net->factors);
+    for (uint32_t f = 0; f < scale->features; f++) {
+        net->factors[f] = 1 / size;
+    }
+    scale->factors = net->factors;
+    aml_note(worker, "--scale standard: all pixels by their root mean square, %.4g (--scale none: as they are)", size);
+}
+
+/* Decides what --scale auto is where the survey has not: the network is known by now, and whether samples are images.
+ */
+static void choose_scale(aml_worker *worker, struct net *net) {
+    struct scale *scale = &net->input.scale;
+    if (scale->kind == SCALE_AUTO && net->network.input.image) {
+        scale_images(worker, net);
+    } else if (net->input.with_statistics) {
+        scale->kind = SCALE_STANDARD;
+        standardize(worker, net);
+    }
+    statistics_close(&net->input.statistics);
+}
+
 static int run_decode(aml_worker *worker, uint64_t random, const void *in, void *out, void *context) {
     const struct net *net = context;
     (void)random;
@@ -260,15 +354,17 @@ static int net_configure(aml_worker *worker, struct aml_app *app) {
     if (result != 0) {
         return result;
     }
+    choose_scale(worker, net);
     app->tables[PARAMETERS].rows = (net->network.parameters + ROW_WIDTH - 1) / ROW_WIDTH;
     app->item_bytes = ((size_t)input->survey.features + 1) * sizeof(float);
     /* A step per clock: then the number of nodes changes the speed alone. */
-    double steps = (double)input->survey.samples * (1 - input->test_fraction) / (double)net->batch;
+    double samples = (double)input->survey.samples * (1 - input->test_fraction);
+    double batch = net->batch > 0 ? (double)net->batch : fmin(fmax(floor(samples / PASS_STEPS), 1), BATCH);
+    double steps = samples / batch;
     if (app->clocks_per_iteration == 0) { /* no option */
         app->clocks_per_iteration = (int64_t)fmin(fmax(round(steps), 1), CLOCKS_MAX);
     }
     net->steps.clocks = (double)app->clocks_per_iteration;
-    input->seed = aml_seed(worker);
     nn_blas_begin();
     result = samples_input_declare_stages(worker, input, app, &runs);
     return result != 0 ? result : nn_device_find(worker, net->device_choice, &net->with_device);
@@ -649,7 +745,7 @@ static void compare_with_shares(aml_worker *worker, const struct net *net) {
     if (trained && !(loss < constant)) {
         aml_note(worker,
                  "the model is no better than a constant: its loss on the training data is %.6g, that of the classes' "
-                 "shares %.6g. More passes (--iterations), another --rate or --scale max may help",
+                 "shares %.6g. More passes (--iterations), another --rate or --scale may help",
                  loss, constant);
     }
 }
@@ -725,6 +821,7 @@ static int run_job(struct net *net, const struct aml_option *options, int argc, 
     free(net->keys);
     free(net->copy);
     free(net->sums);
+    forget_scale(net);
     samples_input_close(&net->input);
     return status;
 }
@@ -734,7 +831,6 @@ int main(int argc, char **argv) {
         .layers = "dense 128",
         .device_name = "auto",
         .input = {.format_name = "auto", .scale_name = "auto", .missing_name = "refuse", .index_base = -1},
-        .batch = 128,
         .optimizer = "momentum",
         .steps = {.schedule = {.decay = 1}, .momentum = MOMENTUM, .beta2 = BETA2}};
     struct samples_input *input = &net.input;
@@ -755,8 +851,8 @@ int main(int argc, char **argv) {
         {"index-base", "N", AML_OPTION_INTEGER, &input->index_base, -1, 1,
          "of libsvm: the first feature's index; -1: 0 if that occurs, else 1"},
         {"scale", "HOW", AML_OPTION_WORD, &input->scale_name, 0, 0,
-         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1); auto: byte for idx and tar, else "
-         "none"},
+         "none, byte (by 1/255), max (features to -1..1), unit (samples to length 1), standard (features to mean 0 and "
+         "deviation 1); auto: byte for idx and tar, else standard, of images all pixels alike"},
         {"image-width", "N", AML_OPTION_INTEGER, &input->image_width, 0, 1 << 18,
          "of images, in pixels; 0: they are square"},
         {"channels", "N", AML_OPTION_INTEGER, &input->channels, 0, 1 << 10,
@@ -768,7 +864,8 @@ int main(int argc, char **argv) {
         {"device", "NAME", AML_OPTION_STRING, &net.device_name, 0, 0, "cpu, or cuda; auto: cuda where it is"},
         {"shift", "N", AML_OPTION_INTEGER, &input->shift, 0, 1 << 14,
          "move each image by up to N pixels in each direction, at random, anew in each iteration"},
-        {"batch", "N", AML_OPTION_INTEGER, &net.batch, 1, 1 << 24, "samples of a step, of all nodes together"},
+        {"batch", "N", AML_OPTION_INTEGER, &net.batch, 0, 1 << 24,
+         "samples of a step, of all nodes together; 0: 128, of less than 512 samples a quarter"},
         {"optimizer", "NAME", AML_OPTION_WORD, &net.optimizer, 0, 0, "momentum or adam, in the servers; or sgd"},
         {"rate", "X", AML_OPTION_REAL, &net.steps.schedule.rate, 0, 1e6, "learning rate; 0: 0.05, with adam 0.001"},
         {"warm-up", "X", AML_OPTION_REAL, &net.steps.schedule.warm_up, 0, 1e6,

@@ -16,7 +16,8 @@ enum { HEADER_NUMBERS = 10, HEADER_SIZE = MODEL_FILE_START + 4 * HEADER_NUMBERS,
 
 static const struct model_file_kind KIND = {.app = "net",
                                             .magic = {'A', 'M', 'L', 'N', 'N', 'M', 'D', 'L'},
-                                            .version = NET_MODEL_VERSION,
+                                            .version = NET_MODEL_NEWEST + MODEL_NAMES_VERSION,
+                                            .oldest = NET_MODEL_VERSION,
                                             .smallest = HEADER_SIZE + MODEL_FILE_CHECKSUM};
 
 /* ---- Writing ---- */
@@ -31,16 +32,34 @@ static void write_floats(struct model_file_writer *file, const float *values, si
     }
 }
 
+static void write_doubles(struct model_file_writer *file, const double *values, size_t count) {
+    for (size_t i = 0; i < count; i++) {
+        put_double(model_file_room(file, sizeof(double)), values[i]);
+    }
+}
+
+static void write_scale(struct model_file_writer *file, const struct scale *scale) {
+    if (scale->kind == SCALE_MAX) {
+        write_floats(file, scale->maxima, scale->features);
+    }
+    if (scale->kind == SCALE_STANDARD) {
+        put32(model_file_room(file, 4), scale->centres != NULL);
+        write_doubles(file, scale->factors, scale->features);
+        write_doubles(file, scale->centres, scale->centres != NULL ? scale->features : 0);
+    }
+}
+
 int net_model_write(const char *path, const struct net_model_header *header, const float *parameters,
                     struct error *error) {
     const struct network *network = header->network;
     const char *layers = header->layers != NULL ? header->layers : "";
     size_t length = strlen(layers);
     struct model_file_writer *file;
-    assert(header->scale.kind < SCALE_STANDARD && header->labels->count == network->classes);
+    assert(header->scale.kind < SCALE_AUTO && header->labels->count == network->classes);
     assert(length <= NETWORK_TEXT_MAX);
     bool named = header->names != NULL && header->names->count > 0;
     struct model_file_kind kind = KIND;
+    kind.version = header->scale.kind == SCALE_STANDARD ? NET_MODEL_VERSION_STANDARD : NET_MODEL_VERSION;
     kind.version += named ? MODEL_NAMES_VERSION : 0;
     int result = model_file_begin(&file, path, &kind, 0, error);
     if (result != 0) {
@@ -59,9 +78,7 @@ int net_model_write(const char *path, const struct net_model_header *header, con
     for (uint32_t k = 0; k < network->classes; k++) {
         memcpy(model_file_room(file, LABEL_SIZE), header->labels->items[k].text, LABEL_SIZE);
     }
-    if (header->scale.kind == SCALE_MAX) {
-        write_floats(file, header->scale.maxima, header->scale.features);
-    }
+    write_scale(file, &header->scale);
     write_floats(file, parameters, network->parameters);
     if (named) {
         model_names_write(file, header->names);
@@ -94,6 +111,7 @@ static uint32_t take32(struct loading *l) {
 
 static int load_header(struct loading *l, struct network_shape *shape) {
     struct net_model *model = l->model;
+    bool standard = get32(l->bytes + MODEL_FILE_MAGIC) == NET_MODEL_VERSION_STANDARD;
     l->at = MODEL_FILE_START;
     uint32_t kind = take32(l);
     model->index_base = take32(l);
@@ -106,15 +124,18 @@ static int load_header(struct loading *l, struct network_shape *shape) {
     l->length = take32(l);
     l->parameters = take32(l);
     uint32_t features = model->scale.features;
-    if (kind >= SCALE_STANDARD || model->index_base > 1 || features < 1 || features > SAMPLES_DENSE_MAX || image > 1 ||
-        height > features || width > features || channels > features || (uint64_t)height * width > features ||
-        (uint64_t)height * width * channels != features || (image == 0 && channels != features) || l->classes < 2 ||
-        l->classes > MLR_CLASSES_MAX || l->length > NETWORK_TEXT_MAX) {
+    if (kind >= SCALE_AUTO || (kind == SCALE_STANDARD) != standard || model->index_base > 1 || features < 1 ||
+        features > SAMPLES_DENSE_MAX || image > 1 || height > features || width > features || channels > features ||
+        (uint64_t)height * width > features || (uint64_t)height * width * channels != features ||
+        (image == 0 && channels != features) || l->classes < 2 || l->classes > MLR_CLASSES_MAX ||
+        l->length > NETWORK_TEXT_MAX) {
         return load_refuse(l, "has a number in its header that is out of range");
     }
     uint64_t rest = l->length + (uint64_t)LABEL_SIZE * l->classes + 4 * (uint64_t)l->parameters +
                     (kind == SCALE_MAX ? 4 * (uint64_t)features : 0);
-    if (rest != l->size - l->at) {
+    uint64_t left = l->size - l->at;
+    uint64_t doubles = 8 * (uint64_t)features;
+    if (standard ? left != rest + 4 + doubles && left != rest + 4 + 2 * doubles : left != rest) {
         return load_refuse(l, "has another length than its header says");
     }
     model->scale.kind = (enum scale_kind)kind;
@@ -169,16 +190,48 @@ static int load_floats(struct loading *l, float **values, size_t count, bool neg
     return 0;
 }
 
+static int load_doubles(struct loading *l, double **values) {
+    uint32_t count = l->model->scale.features;
+    *values = memory_zeroed(count, sizeof **values);
+    for (uint32_t f = 0; f < count; f++, l->at += sizeof(double)) {
+        (*values)[f] = get_double(l->bytes + l->at);
+        if (!isfinite((*values)[f])) {
+            return load_refuse(l, "has a feature's centre or factor that is not finite");
+        }
+    }
+    return 0;
+}
+
+/* The scale's numbers, and behind them the parameters and nothing else. */
+static int load_scale(struct loading *l) {
+    struct net_model *model = l->model;
+    struct scale *scale = &model->scale;
+    int result = 0;
+    if (scale->kind == SCALE_MAX) {
+        result = load_floats(l, &model->maxima, scale->features, false);
+    }
+    if (scale->kind == SCALE_STANDARD) {
+        uint32_t centred = take32(l);
+        uint64_t doubles = 8 * (uint64_t)scale->features * (centred == 1 ? 2 : 1);
+        if (centred > 1 || l->at + doubles + 4 * (uint64_t)l->parameters != l->size) {
+            return load_refuse(l, "has another length than its header says");
+        }
+        result = load_doubles(l, &model->factors);
+        result = result == 0 && centred == 1 ? load_doubles(l, &model->centres) : result;
+    }
+    scale->maxima = model->maxima;
+    scale->factors = model->factors;
+    scale->centres = model->centres;
+    return result;
+}
+
 int net_model_load(const char *path, struct net_model *model, struct error *error) {
     *model = (struct net_model){0};
     struct loading loading = {.path = path, .error = error, .model = model};
     struct network_shape shape = {0};
-    struct model_file_kind kind = KIND;
-    kind.oldest = kind.version;
-    kind.version += MODEL_NAMES_VERSION;
-    int result = model_file_load(path, &kind, &loading.bytes, &loading.size, error);
+    int result = model_file_load(path, &KIND, &loading.bytes, &loading.size, error);
     result = result != 0 ? result
-                         : model_names_load(path, NET_MODEL_VERSION, HEADER_SIZE, loading.bytes, &loading.size,
+                         : model_names_load(path, NET_MODEL_NEWEST, HEADER_SIZE, loading.bytes, &loading.size,
                                             &model->names, error);
     result = result != 0 ? result : load_header(&loading, &shape);
     if (result == 0 && model->names.count > 0 && model->names.count != model->scale.features) {
@@ -186,10 +239,7 @@ int net_model_load(const char *path, struct net_model *model, struct error *erro
     }
     result = result != 0 ? result : load_layers(&loading, &shape);
     result = result != 0 ? result : load_labels(&loading);
-    if (result == 0 && model->scale.kind == SCALE_MAX) {
-        result = load_floats(&loading, &model->maxima, model->scale.features, false);
-        model->scale.maxima = model->maxima;
-    }
+    result = result != 0 ? result : load_scale(&loading);
     result = result != 0 ? result : load_floats(&loading, &model->parameters, model->network.parameters, true);
     free(loading.bytes);
     if (result != 0) {
@@ -202,6 +252,8 @@ void net_model_close(struct net_model *model) {
     mlr_labels_close(&model->labels);
     column_names_close(&model->names);
     free(model->maxima);
+    free(model->factors);
+    free(model->centres);
     free(model->parameters);
     *model = (struct net_model){0};
 }

@@ -1,10 +1,11 @@
 /* The file of a trained network. The reader checks everything.
  *
- * The format, version 1. All numbers are little-endian; "float" is an IEEE 754 binary32.
+ * The format, version 1, or 2 if features are standardized. All numbers are little-endian; "float" is an IEEE 754
+ * binary32.
  *
  *     bytes      what
  *     8          magic: "AMLNNMDL"
- *     4          version: 1
+ *     4          version: 1 or 2
  *     4          how values are scaled (enum scale_kind without SCALE_AUTO)
  *     4          index of the first feature in libsvm files: 0 or 1
  *     4          d: features, 1..SAMPLES_DENSE_MAX
@@ -16,6 +17,9 @@
  *     L          the layers as --layers describes them (network.h)
  *     56 K       the labels of the classes in their order (labels.h), each filled up with zeros
  *     4 d        floats: the features' largest absolute values, with SCALE_MAX only; none negative
+ *     4          version 2 only: flags: bit 0: there are centres; the others are 0
+ *     8 d        version 2 only: doubles: the features' factors (0: the feature is left out)
+ *     8 d        with centres only: doubles: the features' centres
  *     4 P        floats: the parameters, in the order and shapes of network.h
  *     ...        the columns' names (apps/mlr/model_names.h), if the version is 16 more
  *     4          CRC-32 (zlib's) of all bytes before
@@ -30,7 +34,7 @@
 #include "apps/mlr/scale.h"
 #include "apps/net/network.h"
 
-enum { NET_MODEL_VERSION = 1 };
+enum { NET_MODEL_VERSION = 1, NET_MODEL_VERSION_STANDARD = 2, NET_MODEL_NEWEST = NET_MODEL_VERSION_STANDARD };
 
 struct net_model_header {
     struct scale scale; /* and the number of features */
@@ -47,12 +51,13 @@ int net_model_write(const char *path, const struct net_model_header *header, con
                     struct error *error);
 
 struct net_model {
-    struct scale scale; /* its maxima are `maxima` */
+    struct scale scale; /* its numbers are the next */
     uint32_t index_base;
     struct network network;
     struct mlr_labels labels;
     struct column_names names; /* without features: not known */
     float *maxima;
+    double *factors, *centres;
     float *parameters;
 };
 

@@ -57,7 +57,7 @@ static const float *predict(void *context, const struct sample *sample, uint32_t
         predictor->scaled = memory_resized(predictor->scaled, predictor->capacity, sizeof *predictor->scaled);
     }
     uint32_t count = scale_sample(&model->scale, sample, predictor->scaled);
-    memset(predictor->values, 0, features * sizeof *predictor->values);
+    scale_zeros(&model->scale, predictor->values);
     for (uint32_t i = 0; i < count; i++) {
         predictor->values[sample->features != NULL ? sample->features[i] : i] = predictor->scaled[i];
     }

@@ -77,7 +77,8 @@ static int survey_samples(aml_worker *worker, struct samples_input *input) {
     }
     input->file.index_base = find_base ? 0 : (uint32_t)input->index_base;
     statistics_close(&input->statistics);
-    input->statistics = (struct statistics){.seed = input->seed, .test_fraction = input->test_fraction};
+    input->statistics = (struct statistics){
+        .seed = input->seed, .test_fraction = input->test_fraction, .sums_alone = input->sums_alone};
     const struct samples_wanted wanted = {.base = find_base,
                                           .numbered = input->numbered,
                                           .maxima = input->scale.kind == SCALE_MAX,

@@ -355,3 +355,17 @@ def data_rows(data):
              Row("MNIST", mnist(data), 0.269, solvers=("lbfgs",))]
     folders = ("class-lightgbm-binary", "class-letter", "ctr-criteo", "class-tdt2", "class-mnist")
     return [row for row, folder in zip(found, folders) if os.path.isdir(os.path.join(data, folder))]
+
+
+# ---- For net ----
+
+
+def network_rows(data, quick):
+    """The small tables, letter and LightGBM's binary example; with `quick` two tables, and bounds for one split."""
+    targets = {"iris": 0.25, "wine": 0.06, "digits": 0.11, "breast_cancer": 0.13, "letter": 0.25,
+               "LightGBM's binary": 0.66}
+    targets = {"iris": 0.5, "wine": 0.3} if quick else targets
+    rows = small_rows(quick)
+    rows = [row for row in rows if row.name.startswith(("iris", "wine"))] if quick else rows + data_rows(data)
+    return [Row(row.name, row.make, targets.get(row.name), row.like) for row in rows
+            if row.name in targets or row.like in targets]

@@ -49,6 +49,15 @@ class _Reader:
             self.refuse("damaged: a number is not finite")
         return values
 
+    def standard(self, features):
+        """The factors and centres of standardized features; without centres None."""
+        flags, = self.numbers("I")
+        _within("flags", flags, 0, 1)
+        arrays = [self.array("<f8", features) for _ in range(1 + flags)]
+        if not np.isfinite(arrays).all():
+            self.refuse("damaged: a number is not finite")
+        return arrays[0], arrays[1] if flags else None
+
     def labels(self, count):
         return [self.bytes(56).split(b"\0", 1)[0].decode("utf-8", "replace") for _ in range(count)]
 
@@ -343,7 +352,10 @@ class _Classifier:
         return array
 
     def _samples(self, samples):
-        return _scale(self.scale, self.maxima, self._rows(samples, np.float32))
+        if self.scale != "standard":
+            return _scale(self.scale, self.maxima, self._rows(samples, np.float32))
+        array = self._rows(samples, np.float64)
+        return _limited((array if self.centres is None else array - self.centres) * self.factors)
 
     def predict(self, samples) -> np.ndarray:
         """The likeliest label of each sample [n, ...], as the training data wrote it; of equal ones the first."""
@@ -421,12 +433,7 @@ class LogisticRegressionModel(_Classifier):
         labels = reader.labels(classes)
         indexes = reader.array("<u4", features) if version == 5 else None
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
-        factors = centres = None
-        if standard:
-            flags, = reader.numbers("I")
-            _within("flags", flags, 0, 1)
-            factors = reader.array("<f8", features)
-            centres = reader.array("<f8", features) if flags & 1 else None
+        factors, centres = reader.standard(features) if standard else (None, None)
         row = np.dtype([("number", "<u4"), ("values", "<f4", (classes,))])
         count, rest = divmod(len(reader.data) - reader.at, row.itemsize)
         rows = reader.array(row, count)
@@ -499,12 +506,6 @@ class LogisticRegressionModel(_Classifier):
             weights *= self.factors[:, None]
         return weights, biases if self.centres is None else biases - self.centres @ weights
 
-    def _samples(self, samples):
-        if self.scale != "standard":
-            return super()._samples(samples)
-        array = self._rows(samples, np.float64)
-        return _limited((array if self.centres is None else array - self.centres) * self.factors)
-
     def _sparse_logits(self, samples):
         samples = samples.tocsr().astype(np.float64)  # a copy
         samples.sum_duplicates()
@@ -554,13 +555,15 @@ class NetworkModel(_Classifier):
     layers      str: the layers as --layers describes them.
     parameters  a list of (name, array), in the order of the layers: of conv the weights [k, k, channels, filters] and
                 the biases, of dense the weights [in, out] and the biases, of norm gain and bias.
-    labels, scale, maxima, label_name, feature_names  as those of LogisticRegressionModel.
+    labels, scale, maxima, factors, centres, label_name, feature_names  as those of LogisticRegressionModel.
     shape       (height, width, channels) of a sample.
     """
 
-    def __init__(self, labels, layers, shape, image, parameters, scale, maxima, index_base):
+    def __init__(self, labels, layers, shape, image, parameters, scale, maxima, index_base, factors=None,
+                 centres=None):
         self.labels, self.layers, self.shape, self.image = labels, layers, shape, image
         self.scale, self.maxima, self.index_base = scale, maxima, index_base
+        self.factors, self.centres = factors, centres
         self.label_name = self.feature_names = None
         self.features = int(np.prod(shape))
         self._steps, self.parameters = self._arrange(parameters)
@@ -569,13 +572,16 @@ class NetworkModel(_Classifier):
     def _read(cls, reader):
         label_name, feature_names = reader.column_names()
         version, scale, base, features, height, width, channels, image, classes, length, count = reader.numbers("11I")
-        if version != 1 or scale >= SCALES.index("standard") or height * width * channels != features:
-            reader.refuse(f"version {version}: expected version 1")
+        if (version not in (1, 2) or scale >= len(SCALES) or (SCALES[scale] == "standard") != (version == 2)
+                or height * width * channels != features):
+            reader.refuse(f"version {version}, scale {scale}: expected version 1 or 2")
         layers = reader.bytes(length).decode("utf-8", "replace")
         labels = reader.labels(classes)
         maxima = reader.floats(features) if SCALES[scale] == "max" else None
+        factors, centres = reader.standard(features) if version == 2 else (None, None)
         parameters = reader.floats(count)
-        model = cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base)
+        model = cls(labels, layers, (height, width, channels), bool(image), parameters, SCALES[scale], maxima, base,
+                    factors, centres)
         model.label_name, model.feature_names = label_name, feature_names
         return model
 

@@ -17,7 +17,7 @@
 enum { SAMPLES = 800, TESTS = 200, SIDE = 10, CLASSES = 4 };
 
 #define IMAGES       "--data train.csv --test test.csv --batch 40 --iterations 12"
-#define DARK         "--data dark.csv --test dark.csv --batch 40 --iterations 12"
+#define DARK         "--data dark.csv --test dark.csv --scale none --batch 40 --iterations 12" /* zeros stay zeros */
 #define CONVOLUTIONS "--layers 'conv 6x3, pool 2, conv 8x3, norm, pool 2, dense 16' --rate 0.02"
 
 /* ---- The tests ---- */
@@ -289,7 +289,7 @@ static void test_schedules(void **state) {
 static void test_a_model_is_written_and_read(void **state) {
     (void)state;
     static const char *const options[] = {CONVOLUTIONS, "--layers 'dense 20, dropout 0.3' --scale max",
-                                          "--layers '' --scale unit"};
+                                          "--layers '' --scale unit", "--layers 'dense 20'"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
         run_well("$run --reliable 2 -- net " IMAGES " --model-out model %s", options[o]);
         double accuracy = 0;
@@ -316,8 +316,8 @@ static void test_what_is_refused(void **state) {
     run_refused("$run -- net --data nowhere", "nowhere: cannot open: No such file or directory");
     run_refused("$run -- net --data train.csv --layers 'dense 3, convolution 7'",
                 "--layers: layer 2, 'convolution 7': expected conv FxK, pool K, dense N, norm or dropout P");
-    run_refused("$run -- net --data train.csv --scale standard",
-                "--scale: expected none, byte, max, unit or auto, got 'standard'");
+    run_refused("$run -- net --data train.csv --scale norm",
+                "--scale: expected none, byte, max, unit, standard or auto, got 'norm'");
     run_refused("$run -- net --data train.csv --layers 'pool 11'", "the images there have 10 x 10 pixels");
     run_refused("$run -- net --data train.csv --layers 'pool 2' --image-width 7",
                 "100 features are no image 7 pixels wide of 1 channels");
@@ -404,6 +404,101 @@ static void test_accuracy_on_mnist(void **state) {
     free(resolved);
 }
 
+enum { COLUMNS = 6, TABLE = 900 };
+
+/* How a table is written: what its columns are multiplied by, and what is added to them. */
+struct table_units {
+    const char *name, *tests;
+    double factors[COLUMNS], offsets[COLUMNS];
+};
+
+static const struct table_units TABLES[] = {
+    {.name = "plain.csv", .tests = "plain-test.csv", .factors = {1, 1, 1, 1, 1, 1}},
+    {.name = "units.csv", .tests = "units-test.csv", .factors = {1e-6, 1e6, 1e-3, 1e3, 10, 1e12}},
+    {.name = "moved.csv",
+     .tests = "moved-test.csv",
+     .factors = {1e-6, 1e6, 1, 1, 1e-2, 1},
+     .offsets = {1, -1e9, 1.6e9, 1000, -5, 0}},
+    {.name = "sparse.libsvm", .tests = "sparse-test.libsvm", .factors = {1, 1, 1, 1, 1, 1}},
+    {.name = "sparse-units.libsvm", .tests = "sparse-units-test.libsvm", .factors = {1e-9, 1e9, 1e3, 1e-3, 5, 1e6}},
+};
+enum { TABLE_COUNT = sizeof TABLES / sizeof TABLES[0], TABLE_SPARSE = 3 };
+
+/* Columns in any unit, and with any offset, lead to one loss, on one node or two; predictions are those of the job. The
+ * constant's loss is log 3. */
+static void test_tables_in_any_unit(void **state) {
+    (void)state;
+    static const char *const clusters[] = {"", "--reliable 2"};
+    double loss = 0;
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        for (size_t c = 0; c < 2; c++) {
+            run_well("$run %s -- net --data %s --test %s --model-out table.model", clusters[c], TABLES[t].name,
+                     TABLES[t].tests);
+            loss = c == 0 && (t == 0 || t == TABLE_SPARSE) ? summary("test_loss") : loss;
+            assert_true(loss < 0.4);
+            /* Sums of floats in another order; training makes differences grow. */
+            assert_true(fabs(summary("test_loss") - loss) < 0.03 * loss);
+            assert_text("report", t < TABLE_SPARSE ? "--scale standard: each of 6 features less its mean"
+                                                : "--scale standard: each of 60 features by the root mean square");
+        }
+        double accuracy = 0;
+        double predicted = 0;
+        run_well("$bin/net --predict table.model --data %s", TABLES[t].tests);
+        char *text = read_text("out");
+        assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %lf loss %lf", &accuracy, &predicted), 2);
+        free(text);
+        assert_true(fabs(accuracy - summary("test_accuracy")) < 1e-5);
+        assert_true(fabs(predicted - summary("test_loss")) < 1e-4);
+    }
+}
+
+/* A column that is always the same is left out, a row's missing values are zeros, and a scale that is named decides. */
+static void test_scales_of_tables(void **state) {
+    (void)state;
+    run_well("awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain.csv >more.csv; "
+             "awk -F, -v OFS=, '{print $0, 7, 123456789.125}' plain-test.csv >more-test.csv; "
+             "$run -- net --data more.csv --test more-test.csv");
+    assert_text("report", "each of 8 features less its mean, by its deviation; 2 are constant and left out");
+    assert_true(summary("test_loss") < 0.4);
+    run_well("$run -- net --data plain.csv --iterations 1 --scale max");
+    assert_no_text("report", "--scale standard");
+    run_well("awk -F, '{printf \"%%s\", $1; for (i = 2; i <= NF; i++) if ($i != 0) printf \" %%d:%%s\", i - 1, $i; "
+             "print \"\"}' plain.csv >plain.libsvm; $run -- net --data plain.csv --test-fraction 0.2");
+    double loss = summary("test_loss");
+    run_well("$run -- net --data plain.libsvm --test plain.libsvm --model-out table.model");
+    assert_text("report", "each of 6 features less its mean");
+    assert_true(fabs(summary("test_loss") - loss) < 0.2);
+    double all = summary("test_loss");
+    double predicted = 0;
+    run_well("$bin/net --predict table.model --data plain.libsvm");
+    char *text = read_text("out");
+    assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %*f loss %lf", &predicted), 1);
+    free(text);
+    assert_true(fabs(predicted - all) < 1e-4);
+    run_well("$run -- net --data train.csv --layers 'conv 4x3' --iterations 1"); /* pixels keep their proportions */
+    assert_no_text("report", "--scale standard");
+    run_well("sed 's/\\.//g' train.csv >bytes.csv; sed 's/\\.//g' test.csv >bytes-test.csv; "
+             "$run -- net --data bytes.csv --test bytes-test.csv --model-out table.model " CONVOLUTIONS);
+    assert_text("report", "--scale standard: all pixels by their root mean square, ");
+    assert_true(summary("test_accuracy") > 0.95);
+    double images = summary("test_loss");
+    run_well("$bin/net --predict table.model --data bytes-test.csv");
+    text = read_text("out");
+    assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %*f loss %lf", &predicted), 1);
+    free(text);
+    assert_true(fabs(predicted - images) < 1e-4);
+    run_well("$run -- net --data train.csv --shift 1 --iterations 1");
+    assert_no_text("report", "--scale standard");
+    /* Nodes that come later, and a job that goes on, find the same scale. */
+    run_well("rm -rf saved; printf 'iteration 4 join transient 1\niteration 8 kill node-2\n' >events; $run "
+             "--reliable 1 --events events --failure-timeout 3 --checkpoint saved -- net --data moved.csv "
+             "--test moved-test.csv");
+    loss = summary("test_loss");
+    assert_true(loss < 0.4);
+    run_well("$run --reliable 2 --resume saved -- net --data moved.csv --test moved-test.csv --iterations 21");
+    assert_true(summary("test_loss") < 1.2 * loss);
+}
+
 /* ---- The group ---- */
 
 static unsigned random_state = 1;
@@ -437,6 +532,44 @@ static void write_images(const char *name, unsigned count, unsigned dark) {
     fclose(file);
 }
 
+/* Three classes by sums of columns, one of which is mostly 0. */
+static void write_table(const char *name, const struct table_units *units, unsigned rows) {
+    FILE *file = open_file(name, "we");
+    for (unsigned s = 0; s < rows; s++) {
+        double x[COLUMNS];
+        for (unsigned c = 0; c < COLUMNS; c++) {
+            x[c] = 2 * random_uniform() - 1;
+        }
+        x[COLUMNS - 1] = x[COLUMNS - 1] > 0.6 ? x[COLUMNS - 1] : 0;
+        double score = x[0] + x[1] * x[2] + x[3] - x[4];
+        fprintf(file, "%s", score < -0.5 ? "low" : score < 0.5 ? "middle" : "high");
+        for (unsigned c = 0; c < COLUMNS; c++) {
+            fprintf(file, ",%.15g", x[c] * units->factors[c] + units->offsets[c]);
+        }
+        fprintf(file, "\n");
+    }
+    fclose(file);
+}
+
+/* Three classes by which of ten columns is 1 of each of six fields; the others are 0. */
+static void write_sparse(const char *name, const struct table_units *units, unsigned rows) {
+    FILE *file = open_file(name, "we");
+    for (unsigned s = 0; s < rows; s++) {
+        unsigned places[COLUMNS];
+        unsigned sum = 0;
+        for (unsigned c = 0; c < COLUMNS; c++) {
+            places[c] = (unsigned)(random_uniform() * 10);
+            sum += c < 2 ? places[c] : 0;
+        }
+        fprintf(file, "%u", sum < 6 ? 1U : sum < 12 ? 2U : 3U);
+        for (unsigned c = 0; c < COLUMNS; c++) {
+            fprintf(file, " %u:%.9g", 10 * c + places[c] + 1, units->factors[c]);
+        }
+        fprintf(file, "\n");
+    }
+    fclose(file);
+}
+
 static int set_up(void **state) {
     (void)state;
     if (shell_open("net_test") != 0) {
@@ -445,6 +578,11 @@ static int set_up(void **state) {
     write_images("train.csv", SAMPLES, 0);
     write_images("test.csv", TESTS, 0);
     write_images("dark.csv", SAMPLES, SAMPLES * 5 / 8);
+    for (size_t t = 0; t < TABLE_COUNT; t++) {
+        random_state = 77; /* the same samples */
+        (t < TABLE_SPARSE ? write_table : write_sparse)(TABLES[t].name, &TABLES[t], TABLE);
+        (t < TABLE_SPARSE ? write_table : write_sparse)(TABLES[t].tests, &TABLES[t], TABLE / 3);
+    }
     return 0;
 }
 
@@ -465,6 +603,8 @@ int main(void) {
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_other_layers_are_refused),
         cmocka_unit_test(test_a_training_that_diverges_writes_no_model),
+        cmocka_unit_test(test_tables_in_any_unit),
+        cmocka_unit_test(test_scales_of_tables),
         cmocka_unit_test(test_accuracy_on_mnist),
     };
     return cmocka_run_group_tests_name("net", tests, set_up, shell_close);

@@ -44,7 +44,7 @@ static void take(struct statistics *statistics, struct mlr_labels *labels, unsig
 
 static void test_sums_keep_their_digits(void **state) {
     (void)state;
-    struct statistics statistics = {.seed = 1};
+    struct statistics statistics = {.seed = 1, .sums_alone = true};
     struct mlr_labels labels = {0};
     enum { ROWS = 1000 };
     for (unsigned r = 0; r < ROWS; r++) {
@@ -65,6 +65,17 @@ static void test_sums_keep_their_digits(void **state) {
     assert_true(fabs(moments.variance - (25 - 25.0 / ROWS) / ROWS) < 1e-9 && fabs(moments.part - 0.001) < 1e-12);
     assert_true(statistics_size(&statistics, 3) == 5);
     assert_true(statistics_size(&statistics, 4) == 0); /* no sample has it */
+    assert_int_equal(statistics.drawn_count, 0);
+    double *centres;
+    double *factors;
+    assert_int_equal(statistics_standardize(&statistics, 5, true, &centres, &factors), 2);
+    assert_true(fabs(centres[0] - 1e9) < 1e-3 && fabs(factors[0] - 1) < 1e-6);
+    assert_true(centres[1] == 7 && factors[1] == 0 && factors[4] == 0);
+    free(centres);
+    free(factors);
+    assert_int_equal(statistics_standardize(&statistics, 5, false, &centres, &factors), 1);
+    assert_true(centres == NULL && factors[3] == 0.2 && factors[4] == 0 && fabs(factors[1] * 7 - 1) < 1e-9);
+    free(factors);
     statistics_close(&statistics);
     mlr_labels_close(&labels);
 }

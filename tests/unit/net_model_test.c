@@ -5,6 +5,7 @@
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,11 @@ static char folder[] = "/tmp/net_model_test.XXXXXX";
 static char path[64];
 
 static const float MAXIMA[FEATURES] = {1, 2, 4, 0, 8, 1, 1, 1, 1, 1, 1, 3};
+static const double FACTORS[FEATURES] = {1, 0, 1e-9, 1e9, 0.1, 3, 4, 5, 6, 7, 8, 1e-300};
+static const double CENTRES[FEATURES] = {0, 1.6e9, -2, 1e300, 0.1, 3, 4, 5, 6, 7, 8, 9};
 static const struct network_shape IMAGES = {.height = 4, .width = 3, .channels = 1, .image = true};
+
+static bool centred = true; /* models with SCALE_STANDARD have centres */
 
 static int write_model(const char *layers, enum scale_kind kind, float last, struct error *error) {
     struct mlr_labels labels = {0};
@@ -38,7 +43,11 @@ static int write_model(const char *layers, enum scale_kind kind, float last, str
     assert_non_null(parameters);
     network_start(&network, 3, 0, network.parameters, parameters);
     parameters[network.parameters - 1] = last;
-    const struct net_model_header header = {.scale = {.kind = kind, .features = FEATURES, .maxima = MAXIMA},
+    const struct net_model_header header = {.scale = {.kind = kind,
+                                                      .features = FEATURES,
+                                                      .maxima = MAXIMA,
+                                                      .factors = FACTORS,
+                                                      .centres = centred ? CENTRES : NULL},
                                             .index_base = 1,
                                             .layers = layers,
                                             .network = &network,
@@ -91,6 +100,35 @@ static void test_written_and_read(void **state) {
     }
 }
 
+/* A file of standardized features has version 2; others have version 1, as those that were written before. */
+static void test_standardized_features(void **state) {
+    (void)state;
+    static const bool with[] = {true, false};
+    struct error error = {0};
+    unsigned char bytes[FILE_MAX];
+    struct net_model model;
+    for (size_t m = 0; m < 2; m++) {
+        centred = with[m];
+        assert_int_equal(write_model(LAYERS, SCALE_STANDARD, 7, &error), 0);
+        read_file(bytes);
+        assert_int_equal(bytes[8], NET_MODEL_VERSION_STANDARD);
+        assert_int_equal(net_model_load(path, &model, &error), 0);
+        assert_int_equal(model.scale.kind, SCALE_STANDARD);
+        assert_memory_equal(model.scale.factors, FACTORS, sizeof FACTORS);
+        assert_true((model.scale.centres != NULL) == centred);
+        assert_true(!centred || memcmp(model.scale.centres, CENTRES, sizeof CENTRES) == 0);
+        assert_true(model.parameters[model.network.parameters - 1] == 7);
+        net_model_close(&model);
+    }
+    centred = true;
+    assert_int_equal(write_model(LAYERS, SCALE_NONE, 7, &error), 0);
+    read_file(bytes);
+    assert_int_equal(bytes[8], NET_MODEL_VERSION);
+    assert_int_equal(net_model_load(path, &model, &error), 0);
+    assert_true(model.scale.kind == SCALE_NONE && model.scale.factors == NULL && model.scale.centres == NULL);
+    net_model_close(&model);
+}
+
 static void test_parameters_are_finite(void **state) {
     (void)state;
     struct error error = {0};
@@ -114,26 +152,50 @@ static void test_damage_is_refused(void **state) {
     struct error error = {0};
     unsigned char bytes[FILE_MAX];
     unsigned char damaged[FILE_MAX];
-    assert_int_equal(write_model(LAYERS, SCALE_MAX, 1, &error), 0);
-    size_t size = read_file(bytes);
-    for (size_t i = 0; i < size; i++) {
-        memcpy(damaged, bytes, size);
-        damaged[i] ^= 0x10;
-        write_file(damaged, size);
-        assert_refused("");
-        write_file(bytes, i);
-        assert_refused("");
+    static const enum scale_kind kinds[] = {SCALE_MAX, SCALE_STANDARD};
+    for (size_t k = 0; k < 2; k++) {
+        assert_int_equal(write_model(LAYERS, kinds[k], 1, &error), 0);
+        size_t size = read_file(bytes);
+        for (size_t i = 0; i < size; i++) {
+            memcpy(damaged, bytes, size);
+            damaged[i] ^= 0x10;
+            write_file(damaged, size);
+            assert_refused("");
+            write_file(bytes, i);
+            assert_refused("");
+        }
     }
 }
 
+struct change {
+    size_t place; /* of a 4-byte number */
+    uint32_t value;
+    const char *why;
+};
+
 /* A file that says what its writer would not, with the right checksum. */
+static void assert_changes_are_refused(enum scale_kind kind, const struct change *changes, size_t count) {
+    struct error error = {0};
+    unsigned char bytes[FILE_MAX];
+    unsigned char damaged[FILE_MAX];
+    assert_int_equal(write_model(LAYERS, kind, 1, &error), 0);
+    size_t size = read_file(bytes);
+    for (size_t c = 0; c < count; c++) {
+        uint32_t value = changes[c].value;
+        memcpy(damaged, bytes, size);
+        memcpy(damaged + changes[c].place, &value, 4);
+        uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), damaged, (uInt)(size - 4));
+        memcpy(damaged + size - 4, &checksum, 4); /* on a little-endian machine */
+        write_file(damaged, size);
+        assert_refused(changes[c].why);
+    }
+}
+
 static void test_made_up_files_are_refused(void **state) {
     (void)state;
-    static const struct {
-        size_t place; /* of a 4-byte number */
-        uint32_t value;
-        const char *why;
-    } changes[] = {
+    static const struct change changes[] = {
+        {8, NET_MODEL_VERSION_STANDARD, "out of range"},
+        {12, SCALE_STANDARD, "out of range"},
         {12, SCALE_AUTO, "out of range"},
         {16, 2, "out of range"},
         {20, 13, "out of range"}, /* features */
@@ -154,20 +216,17 @@ static void test_made_up_files_are_refused(void **state) {
         {52 + 8, 0, "no text"},
         {52 + sizeof LAYERS - 1, 0x00003131, "not in order"}, /* the label 11 before 10 */
     };
-    struct error error = {0};
-    unsigned char bytes[FILE_MAX];
-    unsigned char damaged[FILE_MAX];
-    assert_int_equal(write_model(LAYERS, SCALE_MAX, 1, &error), 0);
-    size_t size = read_file(bytes);
-    for (size_t c = 0; c < sizeof changes / sizeof changes[0]; c++) {
-        uint32_t value = changes[c].value;
-        memcpy(damaged, bytes, size);
-        memcpy(damaged + changes[c].place, &value, 4);
-        uint32_t checksum = (uint32_t)crc32(crc32(0, NULL, 0), damaged, (uInt)(size - 4));
-        memcpy(damaged + size - 4, &checksum, 4); /* on a little-endian machine */
-        write_file(damaged, size);
-        assert_refused(changes[c].why);
-    }
+    enum { FLAGS = 52 + sizeof LAYERS - 1 + CLASSES * (MLR_LABEL_MAX + 1) };
+    static const struct change standard[] = {
+        {8, NET_MODEL_VERSION, "out of range"},
+        {12, SCALE_NONE, "out of range"},
+        {FLAGS, 0, "another length"},
+        {FLAGS, 2, "another length"},
+        {FLAGS + 8, 0x7ff00000, "factor that is not finite"},
+        {FLAGS + 8 + 8 * FEATURES, 0x7ff80000, "centre or factor that is not finite"},
+    };
+    assert_changes_are_refused(SCALE_MAX, changes, sizeof changes / sizeof changes[0]);
+    assert_changes_are_refused(SCALE_STANDARD, standard, sizeof standard / sizeof standard[0]);
 }
 
 static int set_up(void **state) {
@@ -187,9 +246,8 @@ static int tear_down(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_written_and_read),
-        cmocka_unit_test(test_parameters_are_finite),
-        cmocka_unit_test(test_damage_is_refused),
+        cmocka_unit_test(test_written_and_read),          cmocka_unit_test(test_standardized_features),
+        cmocka_unit_test(test_parameters_are_finite),     cmocka_unit_test(test_damage_is_refused),
         cmocka_unit_test(test_made_up_files_are_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
