@@ -197,9 +197,10 @@ static int check_options(aml_worker *worker, struct net *net, struct aml_table *
 static int choose_statistics(aml_worker *worker, struct samples_input *input, struct error *error) {
     bool lines = false;
     int result = samples_input_has_images(input) ? 0 : samples_are_lines(&input->file, &lines, error);
-    bool chosen = input->scale.kind == SCALE_AUTO && lines && input->shift == 0;
+    bool chosen = input->scale.kind == SCALE_AUTO && lines;
     input->with_statistics = (chosen || input->scale.kind == SCALE_STANDARD) && !aml_only_checks(worker);
     input->sums_alone = true;
+    input->shift_scaled = true;
     return result;
 }
 
@@ -314,7 +315,7 @@ static void scale_images(aml_worker *worker, struct net *net) {
  */
 static void choose_scale(aml_worker *worker, struct net *net) {
     struct scale *scale = &net->input.scale;
-    if (scale->kind == SCALE_AUTO && net->network.input.image) {
+    if (scale->kind == SCALE_AUTO && (net->network.input.image || net->input.shift > 0)) {
         scale_images(worker, net);
     } else if (net->input.with_statistics) {
         scale->kind = SCALE_STANDARD;

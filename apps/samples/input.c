@@ -138,7 +138,8 @@ int samples_input_survey(aml_worker *worker, struct samples_input *input) {
     if (result != 0) {
         return result;
     }
-    if (input->scale.kind == SCALE_AUTO && (images || input->shift > 0 || !input->with_statistics)) {
+    bool left = input->shift > 0 && !input->shift_scaled; /* pixels that move are not scaled by their place */
+    if (input->scale.kind == SCALE_AUTO && (images || left || !input->with_statistics)) {
         input->scale.kind = images || input->survey.format == SAMPLES_IDX ? SCALE_BYTE : SCALE_NONE;
     }
     return 0;

@@ -37,6 +37,7 @@ struct samples_input {
     bool numbered;              /* libsvm: features are numbered, where their indexes are far apart */
     bool with_statistics;       /* the survey makes `statistics`, of samples that are neither images nor Criteo lines */
     bool sums_alone;            /* these have sums of features alone, no drawn samples */
+    bool shift_scaled;          /* the app decides what --scale auto is with --shift, too */
     int64_t shift, image_width; /* in pixels; image_width 0: images are square */
     int64_t channels;           /* of a pixel; 0: 1, or as the first image of a tar file has */
     const char *image_size;     /* of images in tar files; NULL: the first one's */

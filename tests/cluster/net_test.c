@@ -439,7 +439,7 @@ static void test_tables_in_any_unit(void **state) {
             /* Sums of floats in another order; training makes differences grow. */
             assert_true(fabs(summary("test_loss") - loss) < 0.03 * loss);
             assert_text("report", t < TABLE_SPARSE ? "--scale standard: each of 6 features less its mean"
-                                                : "--scale standard: each of 60 features by the root mean square");
+                                                   : "--scale standard: each of 60 features by the root mean square");
         }
         double accuracy = 0;
         double predicted = 0;
@@ -487,6 +487,9 @@ static void test_scales_of_tables(void **state) {
     assert_int_equal(sscanf(text, "samples %*d unknown_labels 0 accuracy %*f loss %lf", &predicted), 1);
     free(text);
     assert_true(fabs(predicted - images) < 1e-4);
+    run_well("$run -- net --data bytes.csv --test bytes-test.csv --shift 1");
+    assert_text("report", "--scale standard: all pixels by their root mean square, ");
+    assert_true(summary("test_accuracy") > 0.5);
     run_well("$run -- net --data train.csv --shift 1 --iterations 1");
     assert_no_text("report", "--scale standard");
     /* Nodes that come later, and a job that goes on, find the same scale. */
