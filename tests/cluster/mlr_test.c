@@ -590,9 +590,8 @@ int main(void) {
         cmocka_unit_test(test_accuracy_on_mnist),
         cmocka_unit_test(test_accuracy_on_letters_and_news),
     };
-    const char *sanitized = getenv("PROTEUS_SANITIZED");
     int failed = cmocka_run_group_tests_name("mlr, its threads", threads, set_up, shell_close);
-    if (sanitized == NULL || strcmp(sanitized, "thread") != 0) {
+    if (!only_threads()) {
         failed += cmocka_run_group_tests_name("mlr", others, set_up, shell_close);
     }
     return failed;

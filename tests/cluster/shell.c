@@ -37,6 +37,11 @@ int shell_close(void **state) {
     return system(command);
 }
 
+bool only_threads(void) {
+    const char *sanitized = getenv("PROTEUS_SANITIZED");
+    return sanitized != NULL && strcmp(sanitized, "thread") == 0;
+}
+
 static int run_line(const char *command) {
     char line[2 * COMMAND_MAX];
     snprintf(line, sizeof line,

@@ -12,6 +12,9 @@ int shell_open(const char *name);
 /* Removes the folder: a group's tear-down function. */
 int shell_close(void **state);
 
+/* Whether the thread sanitizer runs: then a test of an app leaves out what shows it no new threads. */
+bool only_threads(void);
+
 /* Runs a command line in the folder: $bin, $tests and $examples are the build's folders, $run is "$bin/proteus run
  * --report report"; the output goes to the files `out` and `err`. Returns the exit status, 128 + the signal's
  * number. */
