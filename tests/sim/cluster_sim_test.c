@@ -19,7 +19,7 @@
 
 enum {
     SANITIZED = WITH_ASAN || WITH_TSAN,
-    DEFAULT_SEEDS = SANITIZED ? 60 : 300, /* of the elastic campaign; sanitized programs are several times slower */
+    DEFAULT_SEEDS = SANITIZED ? 30 : 300, /* of the elastic campaign; sanitized programs are several times slower */
     TRANSIENT_PART = 2,                   /* of these, one in so many in stage transient, */
     CACHES_PART = 2,                      /* the same with losses of all but one or two nodes, */
     TRACES_PART = 10,                     /* or after recorded traces, */
