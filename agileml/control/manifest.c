@@ -15,7 +15,7 @@
 #include <sys/random.h>
 
 enum { INPUT_SHARD_DIGITS = 32 }; /* hexadecimal, of a data shard's items and hash */
-enum { MANIFEST_VERSION = 4, MANIFEST_BYTES_MAX = 4 << 20, TOKEN_DIGITS = 8 };
+enum { MANIFEST_VERSION = 5, MANIFEST_BYTES_MAX = 4 << 20, TOKEN_DIGITS = 8 };
 
 static const double MANIFEST_SECONDS_MAX = 1e12;
 static const char manifest_format[] = "agileml-checkpoint";
@@ -379,7 +379,10 @@ static void take_manifest(struct manifest_source *source, const json_t *json, st
         source_fail(source, "format", manifest_format);
         return;
     }
-    take_whole(source, json, "version", MANIFEST_VERSION, MANIFEST_VERSION);
+    if (json_integer_value(json_object_get(json, "version")) != MANIFEST_VERSION) {
+        source_fail(source, "version", "5: the apps of another version of Proteus may scale their data otherwise");
+        return;
+    }
     manifest->clock = take_whole(source, json, "clock", 1, WIRE_CLOCK_MAX - 1);
     manifest->objective = take_number(source, json, "objective", true);
     manifest->shards = (uint32_t)take_whole(source, json, "shards", 1, WIRE_SHARDS_MAX);

@@ -344,7 +344,7 @@ static void test_damage(void **state) {
         const char *from, *to, *reason;
     } changes[] = {
         {"agileml-checkpoint", "something-else-", "\"format\""},
-        {"\"version\": 4", "\"version\": 3", "\"version\""},
+        {"\"version\": 5", "\"version\": 4", "\"version\""},
         {"\"clock\": 120", "\"clock\": 0", "\"clock\""},
         {"\"clock\": 120", "\"clock\": -1", "\"clock\""},
         {"\"clock\": 120", "\"clock\": 4294967280", "\"clock\""},
