@@ -106,8 +106,9 @@ static void test_quoted_fields_and_semicolons(void **state) {
         "(echo '\"userId\",\"movie\",\"rating\",\"time, or \"\"date\"\"\"'; sed 's/[^,]*/\"&\"/g' ratings) >new", "");
     assert_alike("mf", "ratings", "train_rmse", "(echo 'user;item;rating;time'; tr , ';' <ratings) >new", "");
     run_well("awk '{print $1 \",\" substr($2, 3) \",\" substr($3, 3) \",\" substr($4, 3)}' samples >table");
-    assert_alike("mlr", "table", "loss", "(echo '\"kind\";\"a\";\"b\";\"c\"'; tr , ';' <table) >new", "");
-    assert_alike("mlr", "table", "loss", "sed 's/[^,]*/ \"&\" /g' table >new", "");
+    assert_alike("mlr", "table --label-column 1", "loss", "(echo '\"kind\";\"a\";\"b\";\"c\"'; tr , ';' <table) >new",
+                 "--label-column 1");
+    assert_alike("mlr", "table --label-column 1", "loss", "sed 's/[^,]*/ \"&\" /g' table >new", "--label-column 1");
 }
 
 /* The words of a corpus in numbers, with names as Windows writes them. */

@@ -117,7 +117,7 @@ static void test_samples_are_parsed_once(void **state) {
         assert_true(summary("test_loss") < (1 + tolerance) * test_loss);
     }
     run_refused("sed '30000s/1:/x:/' many.libsvm >bad; $run --reliable 3 -- mlr --data bad",
-                "bad:30000: expected index:value with an index up to 67108864, got 'x:");
+                "bad:30000: expected index:value with an index up to 2147483647, got 'x:");
     run_well("$run --reliable 3 -- mlr --labels labels --data images --iterations 2");
     assert_true(summary("bytes_read") == 3 * (bytes_of("images") + bytes_of("labels")));
 }
