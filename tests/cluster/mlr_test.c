@@ -14,6 +14,13 @@
 
 #include "tests/cluster/shell.h"
 
+/* Other tests run the same code under the sanitizers. */
+static void skip_sanitized(void) {
+    if (getenv("PROTEUS_SANITIZED") != NULL) {
+        skip();
+    }
+}
+
 enum { SAMPLES = 900, TESTS = 300, FEATURES = 70 /* enough for the loops of few classes */, CLASSES = 5 };
 
 /* ---- A reference of the optimizers ---- */
@@ -159,6 +166,7 @@ static void test_optimizers_are_as_in_the_reference(void **state) {
 /* Rows and states live through kills: the losses are those of a job to which nothing happens. */
 static void test_optimizers_while_nodes_come_and_go(void **state) {
     (void)state;
+    skip_sanitized();
     for (unsigned o = 0; o < OPTIMIZERS; o++) {
         const char *layout = o % 2 == 0 ? "sparse" : "dense";
         run_well("$run -- mlr --data train.libsvm --batch 50 --iterations 40 --optimizer %s --layout %s",
@@ -208,7 +216,8 @@ static void test_the_same_losses_however_it_is_run(void **state) {
     /* Which samples share a step depends on the layout (how data is dealt to clocks), not on the cluster. */
     double loss[LAYOUTS];
     double test_loss[LAYOUTS];
-    for (size_t c = 0; c < sizeof clusters / sizeof clusters[0]; c++) {
+    size_t count = only_threads() ? 2 : sizeof clusters / sizeof clusters[0];
+    for (size_t c = 0; c < count; c++) {
         for (size_t l = 0; l < (only_threads() ? 2 : LAYOUTS); l++) {
             run_well("$run %s -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations 20 %s", clusters[c],
                      layouts[l]);
@@ -230,6 +239,7 @@ static void test_the_same_losses_however_it_is_run(void **state) {
 /* A step of one slice or of several is the same step. 7 does not divide a node's 25 or 50 samples of a step. */
 static void test_slices_change_nothing(void **state) {
     (void)state;
+    skip_sanitized();
     static const char *const options[] = {"", "--momentum 0.5", "--lambda 0.1", "--clocks-per-iteration 3"};
     static const char *const clusters[] = {"--threads 2", "--reliable 2"};
     for (size_t o = 0; o < sizeof options / sizeof options[0]; o++) {
@@ -294,6 +304,7 @@ static void test_nodes_come_and_go(void **state) {
 /* After a kill the loss of an iteration is that of all samples, or its line says of which part. */
 static void test_losses_after_a_kill_are_of_all_samples(void **state) {
     (void)state;
+    skip_sanitized();
     enum { ITERATIONS = 60 };
     run_well("$bin/proteus run --report calm -- mlr --data train.libsvm --test test.libsvm --batch 50 --iterations %d "
              "--lambda 0 --layout dense",
@@ -479,13 +490,6 @@ static const char *shared_data(void) {
     return shared;
 }
 
-/* Other tests run the same code under the sanitizers, with less data. */
-static void skip_sanitized(void) {
-    if (getenv("PROTEUS_SANITIZED") != NULL) {
-        skip();
-    }
-}
-
 static void test_accuracy_on_mnist(void **state) {
     (void)state;
     skip_sanitized();
@@ -572,11 +576,11 @@ static int set_up(void **state) {
 int main(void) {
     const struct CMUnitTest threads[] = {
         cmocka_unit_test(test_the_same_losses_however_it_is_run),
-        cmocka_unit_test(test_optimizers_resume),
         cmocka_unit_test(test_lag),
-        cmocka_unit_test(test_nodes_come_and_go),
     };
     const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_optimizers_resume),
+        cmocka_unit_test(test_nodes_come_and_go),
         cmocka_unit_test(test_optimizers_are_as_in_the_reference),
         cmocka_unit_test(test_optimizers_while_nodes_come_and_go),
         cmocka_unit_test(test_slices_change_nothing),

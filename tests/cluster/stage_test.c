@@ -196,16 +196,19 @@ static int set_up(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
+    const struct CMUnitTest threads[] = {
         cmocka_unit_test(test_the_same_outputs_whoever_makes_them),
-        cmocka_unit_test(test_items_of_different_sizes),
         cmocka_unit_test(test_the_same_outputs_from_feeders),
-        cmocka_unit_test(test_a_job_chooses_its_feeders),
         cmocka_unit_test(test_a_feeder_gets_threads),
-        cmocka_unit_test(test_threads_that_nobody_chooses),
-        cmocka_unit_test(test_feeders_that_nobody_can_add),
-        cmocka_unit_test(test_what_a_stage_must_not_do),
-        cmocka_unit_test(test_a_feeder_that_cannot_read),
     };
-    return cmocka_run_group_tests(tests, set_up, shell_close);
+    const struct CMUnitTest others[] = {
+        cmocka_unit_test(test_items_of_different_sizes),    cmocka_unit_test(test_a_job_chooses_its_feeders),
+        cmocka_unit_test(test_threads_that_nobody_chooses), cmocka_unit_test(test_feeders_that_nobody_can_add),
+        cmocka_unit_test(test_what_a_stage_must_not_do),    cmocka_unit_test(test_a_feeder_that_cannot_read),
+    };
+    int failed = cmocka_run_group_tests_name("stages, their threads", threads, set_up, shell_close);
+    if (!only_threads()) {
+        failed += cmocka_run_group_tests_name("stages", others, set_up, shell_close);
+    }
+    return failed;
 }
