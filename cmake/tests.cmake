@@ -2,12 +2,12 @@
 #
 # proteus_unit_test(NAME SOURCE... [THREADS] [TIMEOUT SECONDS])         one module, no network
 # proteus_sim_test(NAME SOURCE... [THREADS] [LONG] [TIMEOUT SECONDS])   whole clusters in one thread
-# proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes on this machine
+# proteus_cluster_test(NAME SOURCE... [PLAIN | SINGLE] [PACED] [LONG] [TIMEOUT SECONDS])   real processes
 # proteus_fuzz_target(NAME SOURCE... [CORPUS SOURCE...])               LLVMFuzzerTestOneInput
 #
-# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE and PLAIN ones), which is what
-# the tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the programs
-# in $PROTEUS_BIN. LONG ones begin before others, so that none of them is left for the end.
+# Labels: unit, sim, cluster, fuzz; and `threads` (THREADS, and every cluster test but SINGLE and PLAIN ones), which is
+# what the tsan preset runs, and all that the thread sanitizer is built for. A SOURCE may be C++. Cluster tests find the
+# programs in $PROTEUS_BIN. LONG ones begin before others, so that none of them is left for the end.
 #
 # With strict string checks strtod and the like read the whole string behind a number: in a price history of megabytes,
 # once for each of its lines. So only fuzz targets, whose inputs are short, have these checks.

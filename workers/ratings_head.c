@@ -164,10 +164,6 @@ static void append_name(char *to, size_t room, const struct text_field *field) {
              whole ? "" : "...");
 }
 
-static void append_names(char *to, size_t room, const struct head_line *line) {
-    text_columns_list(to, room, line->text, line->end, line->separator);
-}
-
 /* Whether a role's column is `place`. */
 static bool is_taken(const int places[RATING_ROLES], int place) {
     return places[RATING_USER] == place || places[RATING_ITEM] == place || places[RATING_VALUE] == place;
@@ -267,7 +263,7 @@ static int check_places(struct ratings_head *head, const struct head_line *line,
         if (places[r] != TEXT_COLUMN_NONE || (r == RATING_VALUE && head->options.missing == RATINGS_TAKE_MISSING)) {
             continue;
         }
-        append_names(names, sizeof names, line);
+        text_columns_list(names, sizeof names, line->text, line->end, line->separator);
         head->phase = RATINGS_REFUSED;
         return error_set(&head->refusal, AML_EINPUT,
                          "the header names no %s: it has %s, and expected is a name such as %s%s%s%s", role_names[r],

@@ -43,14 +43,11 @@ void runtime_fail_node(struct runtime *runtime) {
 
 static void agent_receive(void *self, actor_id from, struct message *message) {
     struct runtime *runtime = self;
-    if (runtime->end.crashed) {
-        if (from == ACTOR_CONTROLLER && (message->type == MESSAGE_DONE || message->type == MESSAGE_ABORT)) {
+    bool told = from == ACTOR_CONTROLLER && (message->type == MESSAGE_DONE || message->type == MESSAGE_ABORT);
+    if (runtime->end.crashed || runtime->end.untold) {
+        if (told && runtime->end.crashed) {
             crash_told();
-        }
-        return;
-    }
-    if (runtime->end.untold) {
-        if (from == ACTOR_CONTROLLER && (message->type == MESSAGE_DONE || message->type == MESSAGE_ABORT)) {
+        } else if (told) {
             net_io_stop(runtime->agent);
         }
         return;
@@ -243,7 +240,8 @@ static void hook_end(void *context, int code, const char *text) {
     }
     runtime->stopping = true;
     atomic_store_explicit(&runtime->failed, true, memory_order_release);
-    /* If the process ended before its FAIL is read, its refused connections would be the job's error line. */
+    /* The process ends when the controller has read its FAIL: if it ended before, the controller would first notice
+     * that connections are refused, and report that instead of what the FAIL says. */
     runtime->end.untold = runtime->node.departure.failed && runtime->contact == CONTACT_WELCOMED;
     if (runtime->end.untold) {
         struct io *io = net_io_of(runtime->agent);

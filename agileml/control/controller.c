@@ -1078,7 +1078,7 @@ static void receive_fail(struct controller *controller, struct member *member, c
     /* The others need no feeder, unless what it has found is wrong for them, too, such as an image that its stage can't
      * decode. What a feeder can't do is AML_ELIMIT. */
     bool alone = controller_feeds(member) && controller->phase >= PHASE_TRAIN && message->text.code != AML_EINPUT;
-    controller_send_abort(controller, member->node.actor, message->text.code, ""); /* so long it has waited to end */
+    controller_send_abort(controller, member->node.actor, message->text.code, ""); /* its process waits for this */
     if (controller->phase < PHASE_LEAVE && (alone || (message->text.code == AML_ESTOP && may_go))) {
         recover_lost(controller, member, message->text.text); /* a user ended this node, not the job */
         return;

@@ -63,10 +63,11 @@ static const double PIXEL_SQUARE = 0.2;
 enum { BATCH_PART = 16, BATCH_MIN = 8, BATCH_MAX = 256 };
 /* The default of --iterations: at least so many, and so many clocks. */
 enum { ITERATIONS_MIN = 10, CLOCKS_MIN = 2000, ITERATIONS_CRITEO = 20 };
-/* The same of Criteo lines with --rare: as many as make so many steps of a sample, and up to ITERATIONS_RARE as many as
- * make ENOUGH_RARE. */
+/* The same of Criteo lines with --rare: so many iterations that they take ENOUGH_RARE samples, but at most
+ * ITERATIONS_RARE; of few lines more, until they take SAMPLES_MIN_RARE. */
 enum { SAMPLES_MIN_RARE = 10000, ITERATIONS_RARE = 4, ENOUGH_RARE = 300000 };
-/* --batch 0 of these: so large that ITERATIONS_RARE, or fewer if that is the default, take so many steps. */
+/* --batch 0 of these lines: the default iterations, up to ITERATIONS_RARE, take STEPS_RARE steps, if that needs no
+ * larger steps than of BATCH_MAX_RARE samples. */
 enum { STEPS_RARE = 64, BATCH_MAX_RARE = 8192 };
 /* Criteo lines that are drawn, the first ones, and what their sink returns then. */
 enum { DRAWN_CRITEO = 4000, DRAWN_ALL = 1 };

@@ -36,9 +36,9 @@ struct validate_pace {
     double rate, rare;
 };
 
-/* The same for two classes and columns of which most are rare: C from 0.01 to 32 by half tens, with a step for each row
- * instead of L-BFGS. A fraction of the time; and the C that goes with few passes of such steps, as their number
- * regularizes too. */
+/* The same for two classes and columns of which most are rare: C from 0.01 to 2, three to a power of ten, with a step
+ * for each row instead of L-BFGS. A fraction of the time; and the C that goes with few passes of such steps, as their
+ * number regularizes too. */
 bool validate_by_steps(const struct validate_set *set, const struct validate_pace *pace, struct validated *result);
 
 /* Returns lambda, the factor of ||W||^2 / 2 beside the mean loss of `samples` samples, of a model with a weight vector

@@ -76,7 +76,12 @@ static void set_paces(struct fold *fold, const struct validate_pace *pace, const
     free(powers);
 }
 
-/* Begins the fold `number`: weights at 0, biases at the logarithm of the classes' odds. */
+/* Returns the logit of class 1 that a model has which knows the classes' shares of the kept rows alone. */
+static double constant_logit(const struct fold *fold) {
+    return log(((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5));
+}
+
+/* Begins the fold `number`: weights at 0, biases at the constant's logit. */
 static void begin(struct fold *fold, size_t number, const struct validate_pace *pace) {
     uint32_t columns = fold->set->columns;
     uint32_t *counts = memory_zeroed((size_t)columns + 1, sizeof *counts);
@@ -85,9 +90,9 @@ static void begin(struct fold *fold, size_t number, const struct validate_pace *
     set_paces(fold, pace, counts);
     free(counts);
     memset(fold->weights, 0, columns * sizeof *fold->weights);
-    double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
+    double logit = constant_logit(fold);
     for (unsigned g = 0; g < GRID; g++) {
-        fold->weights[columns][g] = (float)log(odds);
+        fold->weights[columns][g] = (float)logit;
         fold->lambdas[g] = (float)validate_lambda(grid_c(g), (double)fold->kept, 2) / 2; /* one weight, not two */
     }
 }
@@ -170,17 +175,17 @@ static double loss_of(double logit, uint32_t label) {
     return z > 0 ? z + log1p(exp(-z)) : log1p(exp(z));
 }
 
-/* Adds the losses of the rows that are left out: of each C, and of the biases at the start. */
+/* Adds the losses on the rows that are left out: to losses[] those of each C, to *constant those of the constant. */
 static void add_losses(const struct fold *fold, double losses[GRID], double *constant) {
     const struct validate_set *set = fold->set;
-    double odds = ((double)fold->ones + 0.5) / ((double)(fold->kept - fold->ones) + 0.5);
+    double logit = constant_logit(fold);
     for (size_t r = fold->number; r < set->rows; r += fold->folds) {
         lanes z;
         logits(fold, r, &z);
         for (unsigned g = 0; g < GRID; g++) {
             losses[g] += loss_of((double)z[g], set->labels[r]);
         }
-        *constant += loss_of(log(odds), set->labels[r]);
+        *constant += loss_of(logit, set->labels[r]);
     }
 }
 

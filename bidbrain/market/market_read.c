@@ -198,10 +198,11 @@ static int json_record(struct reader *reader, json_t *object) {
         !json_has(object, MARKET_COLUMN_EPOCH)) {
         code = record_time(reader, &record, record.date);
     }
+    if (code != 0) {
+        return code;
+    }
     bool several = (record.fields & (record.fields - 1)) != 0;
-    return code != 0                                                  ? code
-           : several || record.fields == FIELD_PRICE || record.priced ? record_end(reader, &record)
-                                                                      : 0;
+    return several || record.fields == FIELD_PRICE || record.priced ? record_end(reader, &record) : 0;
 }
 
 /* The text of the objects and arrays that are still open. When the innermost value ends, jansson reads it, and `null`

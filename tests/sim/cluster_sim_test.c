@@ -379,7 +379,7 @@ static bool print_all_digests(enum cluster_app app, uint64_t seeds) {
 }
 
 static bool run_all(const struct cluster_traces *traces) {
-    bool passed = SANITIZED || (run_mistakes() && run_twice()); /* the programs' memory is no part of these proofs */
+    bool passed = SANITIZED || (run_mistakes() && run_twice()); /* sanitizers would see nothing new in these */
     passed = run_kept() && passed;
     passed = run_app(APP_ADDER, traces, DEFAULT_SEEDS) && passed;
     return run_app(APP_LDA, traces, DEFAULT_SEEDS / LDA_PART) && passed;
